@@ -1,0 +1,53 @@
+# The project's verbs; `make` alone lists them.
+#
+#   PYTHON=python3.12   which Python to build the environment from
+#   ARGS="-k lease"     passed on to pytest (test, crash) or to the benchmark (bench)
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+# The stamps' names hold the Python they were asked for, so that another one makes the environment anew.
+ASKED := $(subst /,_,$(PYTHON))
+VENV := .venv/made-by-$(ASKED)
+VENV_BENCH := .venv-bench/made-by-$(ASKED)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench crash clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV) ## a workflow of five steps, killed in the third and resumed
+	@$(BIN)/python examples/killed_and_resumed.py
+
+test: check ## the checks, then every test except the full fault matrix
+	@$(if $(filter Linux,$(shell uname -s)),tools/ensure-packages strace)
+	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+check: $(VENV) ## lint, format, types, layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@report=$$($(BIN)/lint-imports) || { echo "$$report"; exit 1; }; echo "$$report" | tail -n 1
+
+bench: $(VENV_BENCH) ## measure against peers (ARGS=--json for a machine)
+	@.venv-bench/bin/python -m bench $(ARGS)
+
+crash: $(VENV) ## the full fault matrix: needs root, takes long
+	@test "$$(id -u)" -eq 0 || { echo "make crash needs root, to mount file systems from loop images; try: sudo make crash" >&2; exit 1; }
+	@tools/ensure-packages strace mkfs.ext4=e2fsprogs mount
+	@$(BIN)/python -m pytest tests/crash -m "crash_full or not crash_full" --timeout 3600 $(ARGS)
+
+clean: ## remove what was built; never a .leftoff folder
+	@rm -rf .venv .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find bench examples src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV): pyproject.toml constraints.txt tools/make-venv
+	@tools/make-venv $(PYTHON) .venv -c constraints.txt -e '.[test,check]'
+	@rm -f .venv/made-by-* && touch $@
+
+$(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-venv
+	@tools/make-venv $(PYTHON) .venv-bench -c constraints.txt -e . -r bench/requirements.txt
+	@rm -f .venv-bench/made-by-* && touch $@

@@ -1,0 +1,1 @@
+"""The cases; each module registers its own when imported."""

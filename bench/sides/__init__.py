@@ -1,0 +1,1 @@
+"""The two halves of each comparison: leftoff through its public API, and each peer through its own."""

@@ -1,0 +1,56 @@
+"""Convert a folder of PDFs, and lose nothing when the machine goes away half way.
+
+    python convert_pdfs.py                      converts the files of inbox/ (made on the first call) to pages/
+    KILL_AT=inbox/c.pdf python convert_pdfs.py  dies of SIGKILL while it converts c.pdf
+
+After any death, call it again: it goes on where it was.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+import leftoff
+
+INBOX, PAGES, SITE = Path("inbox"), Path("pages"), Path("site")
+
+
+def find_pdfs() -> list[str]:
+    """The files to convert. Its result is recorded, so a later call works on the same list."""
+    print("collecting")
+    if not INBOX.exists():
+        INBOX.mkdir()
+        for name in ("a", "b", "c", "d"):
+            (INBOX / f"{name}.pdf").write_text(f"%PDF-1.4 the {name} trail\n")
+    return sorted(str(pdf) for pdf in INBOX.glob("*.pdf"))
+
+
+def convert(pdf: str) -> Path:
+    """A stand-in for the slow and costly part."""
+    print(f"converting {pdf}")
+    if os.environ.get("KILL_AT") == pdf:
+        os.kill(os.getpid(), signal.SIGKILL)
+    PAGES.mkdir(exist_ok=True)
+    page = PAGES / f"{Path(pdf).stem}.md"
+    page.write_text(Path(pdf).read_text().replace("%PDF-1.4 ", "# "))
+    return page
+
+
+def publish() -> Path:
+    """One index of all pages."""
+    print("publishing")
+    SITE.mkdir(exist_ok=True)
+    index = SITE / "index.md"
+    index.write_text("".join(page.read_text() for page in sorted(PAGES.glob("*.md"))))
+    return index
+
+
+with leftoff.run("convert-pdfs", title="Nature trail", steps=["collect", "convert", "publish"]) as run:
+    pdfs = run.do("collect", find_pdfs)
+    for pdf in run.each("convert", pdfs):
+        run.artifact(convert(pdf))
+    if not run.done("publish"):
+        with run.step("publish"):
+            run.artifact(publish())
+
+print(f"{len(pdfs)} files converted, see {SITE}/index.md")

@@ -1,0 +1,140 @@
+"""leftoff keeps the progress of long-running work, so that it resumes exactly where it left off.
+
+::
+
+    import leftoff
+
+    with leftoff.run("convert-pdfs", steps=["collect", "convert", "publish"]) as run:
+        pdfs = run.do("collect", find_pdfs)
+        for pdf in run.each("convert", pdfs):
+            run.artifact(convert(pdf))
+
+Run the script again after any death: it goes on where it was. Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from leftoff._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.api.module import fsck, get, list, open, resume, run, start
+    from leftoff.api.read import RunView
+    from leftoff.api.run import Run
+    from leftoff.api.steps import Step
+    from leftoff.api.store import Store
+    from leftoff.api.views import Snapshot
+    from leftoff.engine.diff import Diff
+    from leftoff.engine.fsck import FsckReport
+    from leftoff.engine.info import RunInfo
+    from leftoff.errors import (
+        Ambiguous,
+        BadData,
+        CannotResume,
+        Conflict,
+        Corrupt,
+        Frozen,
+        Invalid,
+        LeaseHeld,
+        LeftoffError,
+        NeedsPerson,
+        NoCheckpoint,
+        NotFound,
+        Pruned,
+        Redacted,
+        StaleEpoch,
+        StepDone,
+        StoreUnavailable,
+        Unsupported,
+        Usage,
+    )
+    from leftoff.model.versions import Version
+
+_HOME = {
+    "leftoff.api.module": ("fsck", "get", "list", "open", "resume", "run", "start"),
+    "leftoff.api.read": ("RunView",),
+    "leftoff.api.run": ("Run",),
+    "leftoff.api.steps": ("Step",),
+    "leftoff.api.store": ("Store",),
+    "leftoff.api.views": ("Snapshot",),
+    "leftoff.engine.diff": ("Diff",),
+    "leftoff.engine.fsck": ("FsckReport",),
+    "leftoff.engine.info": ("RunInfo",),
+    "leftoff.model.versions": ("Version",),
+    "leftoff.errors": (
+        "Ambiguous",
+        "BadData",
+        "CannotResume",
+        "Conflict",
+        "Corrupt",
+        "Frozen",
+        "Invalid",
+        "LeaseHeld",
+        "LeftoffError",
+        "NeedsPerson",
+        "NoCheckpoint",
+        "NotFound",
+        "Pruned",
+        "Redacted",
+        "StaleEpoch",
+        "StepDone",
+        "StoreUnavailable",
+        "Unsupported",
+        "Usage",
+    ),
+}
+_WHERE = {name: home for home, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Ambiguous",
+    "BadData",
+    "CannotResume",
+    "Conflict",
+    "Corrupt",
+    "Diff",
+    "Frozen",
+    "FsckReport",
+    "Invalid",
+    "LeaseHeld",
+    "LeftoffError",
+    "NeedsPerson",
+    "NoCheckpoint",
+    "NotFound",
+    "Pruned",
+    "Redacted",
+    "Run",
+    "RunInfo",
+    "RunView",
+    "Snapshot",
+    "StaleEpoch",
+    "Step",
+    "StepDone",
+    "Store",
+    "StoreUnavailable",
+    "Unsupported",
+    "Usage",
+    "Version",
+    "__version__",
+    "fsck",
+    "get",
+    "list",
+    "open",
+    "resume",
+    "run",
+    "start",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _WHERE.get(name)
+    if home is None:
+        raise AttributeError(f"module 'leftoff' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():  # type: ignore[no-untyped-def]
+    return sorted(__all__)

@@ -1,0 +1,123 @@
+"""A run as somebody looks at it: nothing here takes a lease or writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leftoff.api.views import Collections, Snapshot, Values
+from leftoff.engine import find
+from leftoff.engine.diff import Diff, diff
+from leftoff.engine.info import RunInfo, run_info
+from leftoff.engine.state import need_version, read
+from leftoff.errors import NotFound
+from leftoff.model.ids import parse_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from leftoff.clock import Clock
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store
+    from leftoff.store.rows import RunRow
+
+
+class RunView:
+    """A run to be read: its newest state, its history, any kept version of it."""
+
+    def __init__(self, store: Store, number: int, run_id: str, clock: Clock) -> None:
+        self._store = store
+        self._number = number
+        self._clock = clock
+        self.id = run_id
+
+    @property
+    def info(self) -> RunInfo:
+        """What a listing shows of it, as of now."""
+        found = run_info(self._store, self._number, self._clock.now())
+        if found is None:
+            raise NotFound(f"Run {self.id} is gone.")
+        return found
+
+    @property
+    def status(self) -> str:
+        return self.info.status
+
+    @property
+    def title(self) -> str | None:
+        return self.info.title
+
+    @property
+    def workflow(self) -> str:
+        return self.info.workflow
+
+    @property
+    def branch(self) -> str:
+        return self.info.branch
+
+    def _read(self, collection: str) -> Mapping[str, Any]:
+        return Values(collection, read(self._store, self._number, self.id, collection))
+
+    def _names(self) -> list[str]:
+        return self._store.read(lambda view: view.collections(self._number))
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        return self._read("variable")
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """Steps by path: ``run.steps["collect"]["status"]``."""
+        return self._read("step")
+
+    @property
+    def artifacts(self) -> Mapping[str, Any]:
+        return self._read("artifact")
+
+    @property
+    def records(self) -> Mapping[str, Mapping[str, Any]]:
+        """Any collection: ``run.records["knowledge"]["KE-1"]``."""
+        return Collections(self._names, self._read)
+
+    def history(self, *, sealed: bool = True, limit: int | None = None) -> list[Version]:
+        """Its checkpoints (``sealed=False``: every version that can be read), newest first."""
+        return self._store.read(lambda view: view.versions(self._number, sealed=sealed, limit=limit))
+
+    def at(self, ref: str | int | Version) -> Snapshot:
+        """The run at a version: a checkpoint id or prefix, ``~N``, or a seq."""
+        return Snapshot(self._store, self._number, self._version(ref))
+
+    def diff(self, old: str | int | Version, new: str | int | Version | None = None) -> Diff:
+        """What changed from ``old`` to ``new`` (left out: to the newest version)."""
+        left = self._version(old)
+        if new is not None:
+            right = self._version(new).seq
+        else:
+            right = self._store.read(lambda view: self._row(view).seq)
+        return diff(self._store, (self._number, self.id, left.seq), (self._number, self.id, right))
+
+    def _row(self, view: Any) -> RunRow:
+        row = view.run_row(self._number)
+        if row is None or row.hidden:
+            raise NotFound(f"Run {self.id} is gone.")
+        return row  # type: ignore[no-any-return]
+
+    def _version(self, ref: Any) -> Version:
+        """A version of this run, however it is named."""
+
+        def look(view: Any) -> Version:
+            row = self._row(view)
+            if isinstance(ref, int):
+                return need_version(view, self._number, self.id, ref)
+            if hasattr(ref, "seq"):
+                return need_version(view, self._number, self.id, ref.seq)
+            text = str(ref)
+            named = text if text.startswith(("~", "@")) else f"@{text}"
+            target = find.resolve_in(view, parse_ref(named), lambda _: row)
+            if target.row.run != self._number:
+                raise NotFound(f"{text} is no version of run {self.id}.")
+            return target.version or need_version(view, self._number, self.id, row.seq)
+
+        return self._store.read(look)
+
+    def __repr__(self) -> str:
+        return repr(self.info)

@@ -1,0 +1,432 @@
+"""A run that this process drives: changes are buffered, and become durable together.
+
+They become durable at ``commit()``, at ``checkpoint()`` and at the end of a step; that is also when other processes
+see them, and when this one picks up theirs. A commit that fails keeps its changes: call it again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from leftoff.api import cells
+from leftoff.api.beat import Heart
+from leftoff.api.read import RunView
+from leftoff.api.steps import StepsMixin
+from leftoff.api.views import Snapshot, Values, Variables
+from leftoff.engine import lease
+from leftoff.engine.artifacts import capture
+from leftoff.engine.commit import Guard, Seal, commit, new_token
+from leftoff.engine.rollback import rollback
+from leftoff.engine.runs import status_changes
+from leftoff.engine.state import Reader
+from leftoff.errors import Invalid, Pruned, StoreUnavailable
+from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
+from leftoff.model.codec import BLOB, DICT, LIST
+from leftoff.model.frozen import freeze_holed
+from leftoff.model.words import UNFINISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from leftoff.api.store import Store
+    from leftoff.engine.head import Head
+    from leftoff.model.versions import Version
+    from leftoff.store.base import View
+    from leftoff.store.rows import BlobRow
+
+
+class Run(StepsMixin, RunView):
+    """One run, driven by this process until it is finished, paused, or the process ends."""
+
+    def __init__(self, owner: Store, head: Head, epoch: int, *, resumed: bool) -> None:
+        super().__init__(owner._store, head.run, head.run_id, owner._clock)
+        self._owner = owner
+        self._head = head
+        self._guard = Guard(epoch)
+        self._epoch = epoch
+        self.resumed = resumed  # whether there was something to go on from
+        self._redactor = owner._redactor
+        self._lock = threading.RLock()
+        self._pending = ChangeSet(self._redactor)
+        self._token = b""
+        self._blobs: list[BlobRow] = []
+        self._assigned: dict[str, Change | None] = {}  # not yet committed
+        self._cells: dict[str, Any] | None = None
+        self._driving = True
+        self._variables = Variables(self)
+        self._init_steps()
+        self._heart: Heart | None = Heart(self, owner._heartbeat)
+        owner._runs.add(self)
+
+    # -- variables
+
+    @property
+    def variables(self) -> Variables:  # type: ignore[override]
+        return self._variables
+
+    def _variable(self, name: str) -> Any:
+        with self._lock:
+            change = self._assigned.get(name, NOTHING)
+            if change is NOTHING:
+                return self._cell(self._loaded(), name).get()
+            if change is None:
+                raise KeyError(name)
+            if change.kind == APPEND:
+                there = self._loaded()
+                before = self._cell(there, name) if name in there else None
+                if before is not None:
+                    before.get()
+                return cells.appended(name, before, change.items, lambda: None).get()
+            return cells.from_change(name, change, lambda: self._load(name)).get()
+
+    def _assign(self, name: str, value: Any) -> None:
+        with self._lock:
+            base = None
+            if isinstance(value, (list, dict)) and self._cells is not None:
+                cell = self._cells.get(name)
+                base = cell.known() if type(cell) is cells.Cell else None
+            self._assigned[name] = self._pending.put("variable", name, value, base=base)
+
+    def _unassign(self, name: str) -> None:
+        with self._lock:
+            if name not in self._variable_names():
+                raise KeyError(name)
+            self._pending.delete("variable", name)
+            self._assigned[name] = None
+
+    def append(self, name: str, item: Any) -> None:
+        """Add one entry to the list variable ``name`` (made if need be). Costs the same at any length."""
+        with self._lock:
+            there = self._assigned.get(name, NOTHING)
+            if there is None:
+                self._assign(name, [item])
+                return
+            if there is not NOTHING and there.kind == PUT:
+                value = self._variable(name)
+                if not isinstance(value, list):
+                    raise Invalid(f"{name} is a {type(value).__name__}; it cannot be appended to.")
+                self._assign(name, [*value, item])
+                return
+            self._pending.append(name, item)
+            self._assigned[name] = self._pending.changes["variable", name]
+
+    def compare_and_set(self, name: str, expected: Any, value: Any) -> None:
+        """Set a variable only if it still has the expected value (``None``: only if it is not there), and commit.
+
+        ``Conflict`` where somebody was faster; nothing is changed then.
+        """
+        changes = ChangeSet(self._redactor)
+        change = changes.put("variable", name, value, expect=expected)
+        with self._lock:
+            if name in self._assigned:
+                raise Invalid(f"{name} was assigned and is not committed yet; commit() first.")
+        version = commit(self._store, self._head, changes, self._clock.now(), guard=self._guard)
+        if version is not None:
+            self._adopted(version, {name: change})
+
+    def _variable_names(self) -> list[str]:
+        with self._lock:
+            names = set(self._loaded())
+            for name, change in self._assigned.items():
+                names.discard(name) if change is None else names.add(name)
+            return sorted(names)
+
+    def _loaded(self) -> dict[str, Any]:
+        if self._cells is None:
+            self._cells = self._at_head(self._read_cells)
+        return self._cells
+
+    def _at_head(self, work: Any) -> Any:
+        """Read at the version this process has seen; where that is gone, at the newest."""
+        try:
+            return self._store.read(lambda view: work(view, self._head.seq))
+        except Pruned:
+            self.refresh()
+            return self._store.read(lambda view: work(view, None))
+
+    def _read_cells(self, view: View, seq: int | None) -> dict[str, Any]:
+        reader = Reader(self._store, view, self._number, self.id, seq)
+        out: dict[str, Any] = {}
+        for name, record in reader.raw("variable").items():
+            if record.stored in (LIST, DICT) or record.stored[:1] == BLOB:
+                out[name] = cells.Cell(make=lambda name=name: self._load(name))  # type: ignore[misc]
+            else:
+                out[name] = cells.from_stored(name, record.stored)
+        return out
+
+    def _load(self, name: str) -> Any:
+        def work(view: View, seq: int | None) -> Any:
+            value = Reader(self._store, view, self._number, self.id, seq).value("variable", name)
+            if value is None:
+                raise KeyError(name)
+            return value
+
+        value = self._at_head(work)
+        return freeze_holed(value.plain, value.holes, name)
+
+    def _cell(self, there: dict[str, Any], name: str) -> cells.Cell:
+        cell = there[name]
+        if type(cell) is not cells.Cell:  # a change that was committed, not looked at since
+            cell = there[name] = cells.from_change(name, cell, lambda: self._load(name))
+        return cell
+
+    # -- commits
+
+    def commit(self) -> Version | None:
+        """Make everything buffered durable. ``None`` where there is nothing to do."""
+        return self._commit(None)
+
+    def checkpoint(self, trigger: str = "manual", note: str | None = None, *, step: str | None = None) -> Version:
+        """Commit and seal: a version with an id, to come back to."""
+        if note is not None:
+            note = self._redactor.mask(note)
+        version = self._commit(Seal(trigger, step or self._current_step(), note))
+        assert version is not None
+        return version
+
+    def _commit(self, seal: Seal | None) -> Version | None:
+        with self._lock:
+            pending = self._pending
+            if seal is None and not pending.changes:
+                return None
+            if not self._driving:
+                raise Invalid(f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it.")
+            assigned, blobs, token = self._assigned, self._blobs, self._token
+            self._pending, self._assigned = ChangeSet(self._redactor), {}
+            self._blobs, self._token = [], b""
+            # What is being written stays readable while it is: other threads see it through this.
+            for name, change in assigned.items():
+                self._assigned[name] = change
+        token = token or new_token()
+        try:
+            version = commit(
+                self._store,
+                self._head,
+                pending,
+                self._clock.now(),
+                guard=self._guard,
+                seal=seal,
+                token=token,
+                blobs=blobs,
+            )
+        except BaseException:
+            self._restore(pending, blobs, token)
+            raise
+        self._adopted(version, assigned)
+        return version
+
+    def _restore(self, pending: ChangeSet, blobs: list[BlobRow], token: bytes) -> None:
+        """A commit failed: its changes wait for the next one, under what was changed since."""
+        with self._lock:
+            for address, newer in self._pending.changes.items():
+                older = pending.changes.get(address)
+                if newer.kind == APPEND and older is not None and older.kind == APPEND:
+                    older.items = older.items + newer.items
+                else:
+                    pending.changes[address] = newer
+            fresh = len(self._pending.changes) > 0
+            self._pending, self._blobs = pending, blobs + self._blobs
+            self._token = b"" if fresh else token
+            for (collection, name), change in pending.changes.items():
+                if collection == "variable":
+                    self._assigned[name] = None if change.kind == DELETE else change
+
+    def _adopted(self, version: Version | None, assigned: dict[str, Change | None]) -> None:
+        """A commit is durable: fold it into what is remembered, or forget that if others committed too."""
+        with self._lock:
+            ours = version is None or version.seq == self._folded + 1
+            if ours and self._cells is not None:
+                self._fold(assigned)
+            elif not ours:
+                self._cells = None
+                self._steps = None
+            if version is not None and version.seq > self._folded:
+                self._folded = version.seq
+            for name, change in assigned.items():
+                if self._assigned.get(name, NOTHING) is change:
+                    del self._assigned[name]
+
+    def _fold(self, assigned: dict[str, Change | None]) -> None:
+        assert self._cells is not None
+        for name, change in assigned.items():
+            if change is None:
+                self._cells.pop(name, None)
+            elif change.kind == APPEND:
+                before = self._cell(self._cells, name) if name in self._cells else None
+                self._cells[name] = cells.appended(name, before, change.items, lambda name=name: self._load(name))  # type: ignore[misc]
+            else:
+                base = self._cells.get(name)
+                self._cells[name] = change
+                if change.spread is not None and type(base) is cells.Cell:
+                    self._cell(self._cells, name)
+
+    def refresh(self) -> None:
+        """Pick up what others have committed, without committing anything."""
+        with self._lock:
+            row = self._store.read(self._row)
+            if row.seq != self._head.seq:
+                self._head.adopt(-1, row.seq, int.from_bytes(row.digest, "big"), {}, {})
+            self._folded = row.seq
+            self._cells = None
+            self._steps = None
+
+    # -- records
+
+    def put(self, collection: str, key: str, value: Any) -> None:
+        """Set any record; durable with the next commit."""
+        with self._lock:
+            if collection == "variable":
+                self._assign(key, value)
+            else:
+                self._pending.put(collection, key, value)
+
+    def note(self, text: str) -> None:
+        """Leave a note for whoever goes on."""
+        now = self._clock.now()
+        from leftoff.clock import iso
+
+        about = {"text": self._redactor.mask(text), "at": iso(now), "step": self._current_step()}
+        with self._lock:
+            self._notes += 1
+            key = f"{now:015d}-{self._notes:04d}"
+            self._pending.put("note", key, {k: v for k, v in about.items() if v is not None})
+
+    def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
+        """Record a file that the current step produced, with a copy of it as it is now."""
+        import os
+
+        step = step or self._current_step()
+        got = capture(
+            self._store,
+            self._owner.project,
+            os.fspath(path),
+            self._redactor,
+            self._clock.now(),
+            step=step,
+            name=name,
+        )
+        with self._lock:
+            stored = got.stored()
+            if stored is None or got.blob is None:
+                self._pending.put("artifact", got.key, got.about)
+            else:
+                self._pending.put_stored("artifact", got.key, stored)
+                self._blobs.append(got.blob)
+            self._outputs(step, got.about["path"])
+        return got.about
+
+    def _read(self, collection: str) -> Mapping[str, Any]:
+        def work(view: View, seq: int | None) -> Any:
+            return Reader(self._store, view, self._number, self.id, seq).values(collection)
+
+        if collection == "step":
+            return self.steps
+        if collection == "variable":
+            return self.variables
+        return Values(collection, self._at_head(work))
+
+    # -- history
+
+    def rollback(self, ref: str | int | Version) -> Version:
+        """Go back to a version: a new checkpoint equal to it, after the present was saved."""
+        target = self._version(ref)
+        self.commit()
+        version = rollback(self._store, self._head, target.seq, self._clock.now(), guard=self._guard)
+        self.refresh()
+        return version
+
+    def fork(
+        self, *, branch: str, ref: str | int | Version | None = None, run_id: str | None = None, **variables: Any
+    ) -> Run:
+        """A new run on another branch that starts from here (or from ``ref``)."""
+        self.commit()
+        return self._owner._fork(self, ref, branch, run_id, variables)
+
+    def at(self, ref: str | int | Version) -> Snapshot:
+        self.commit()
+        return super().at(ref)
+
+    def diff(self, old: Any, new: Any = None) -> Any:
+        self.commit()
+        return super().diff(old, new)
+
+    # -- its end
+
+    def beat(self) -> None:
+        """Say that this run is still driven. A thread does so by itself."""
+        lease.beat(self._store, self._number, self.id, self._epoch, self._clock.now())
+
+    def finish(self, status: str = "completed", *, summary: str | None = None) -> None:
+        """End the run (completed, failed or abandoned) and stop driving it."""
+        self._settle(status, None, summary)
+
+    def pause(self, note: str | None = None) -> None:
+        """Stop driving the run for now; it stays unfinished."""
+        self._settle("paused", Seal("session_end", note=note) if note else None, None)
+
+    def _settle(self, status: str, seal: Seal | None, summary: str | None) -> None:
+        """Set the run's status in the commit that ends our driving it."""
+        if not self._driving:
+            return
+        self._close_left_open(None)
+        with self._lock:
+            if summary is not None:
+                summary = self._redactor.mask(summary)
+            status_changes(self._pending, status, self._clock.now(), summary=summary)
+            self._commit(seal)
+            self._release()
+
+    def _release(self) -> None:
+        self._driving = False
+        if self._heart is not None:
+            self._heart.stop()
+            self._heart = None
+        self._owner._runs.discard(self)
+        self._store.write(lambda tx: lease.free(tx, self._number, self._epoch))
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._driving:
+            return
+        self._close_left_open(error)
+        try:
+            self._leave(error)
+        except StoreUnavailable:
+            if error is None:
+                raise
+            # The error that ended the work is the one to tell; the lease ends with the process.
+
+    def _leave(self, error: BaseException | None) -> None:
+        if error is None:
+            self._say_what_is_left()
+            self.finish()
+        elif isinstance(error, Exception):
+            self._settle("failed", None if self._sealed_error(error) else Seal("error", note=self._told(error)), None)
+        elif isinstance(error, KeyboardInterrupt):
+            self._settle("paused", None if self._sealed_error(error) else Seal("user_interrupt"), None)
+        else:
+            self._settle("paused", Seal("session_end"), None)
+
+    async def __aenter__(self) -> Run:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _say_what_is_left(self) -> None:
+        left = [path for path, step in self.steps.items() if step["status"] not in ("completed", "skipped")]
+        if left and self.status in UNFINISHED:
+            shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+            print(f"leftoff: run {self.id} is completed; steps left: {shown}", file=sys.stderr)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}, driven by this process>" if self._driving else super().__repr__()

@@ -1,0 +1,360 @@
+"""Steps of a driven run: do, each, step. A finished step is never run again unless told to.
+
+Entering a step commits that it is running, so that whoever comes after a crash sees what was in flight. Leaving it
+commits everything that was buffered meanwhile, and seals a checkpoint.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leftoff.clock import iso
+from leftoff.engine.commit import Seal
+from leftoff.engine.state import Reader
+from leftoff.errors import Invalid, LeftoffError, StepDone
+from leftoff.model.changes import NOTHING
+from leftoff.model.frozen import freeze, freeze_holed
+from leftoff.model.ids import check_step, parent_of, quote_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from leftoff.clock import Clock
+    from leftoff.engine.redact import Redactor
+    from leftoff.model.changes import ChangeSet
+    from leftoff.model.versions import Version
+    from leftoff.store.base import View
+
+T = TypeVar("T")
+ENDED = ("completed", "skipped")
+DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
+
+
+class Step:
+    """One step, as a context: ``with run.step("publish") as step: …; step.result = {…}``."""
+
+    def __init__(self, run: StepsMixin, path: str, title: str | None) -> None:
+        self._run = run
+        self.path = path
+        self.title = title
+        self.result: Any = NOTHING
+        self.outputs: list[str] = []
+
+    def step(self, name: str, **options: Any) -> Step:
+        """A step below this one."""
+        return self._run.step(f"{self.path}/{name}", **options)
+
+    def __enter__(self) -> Step:
+        self._run._enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._run._complete(self)
+        else:
+            self._run._fail(self, error)
+
+    async def __aenter__(self) -> Step:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<step {self.path}>"
+
+
+class StepsMixin:
+    """The part of ``Run`` that knows steps."""
+
+    if TYPE_CHECKING:
+        id: str
+        _clock: Clock
+        _redactor: Redactor
+        _lock: threading.RLock
+        _pending: ChangeSet
+        _number: int
+        _store: Any
+        _head: Any
+
+        def _commit(self, seal: Seal | None) -> Version | None: ...
+        def _at_head(self, work: Any) -> Any: ...
+
+    def _init_steps(self) -> None:
+        self._steps: dict[str, Any] | None = None  # plain dicts, as last committed by us
+        self._open = threading.local()
+        self._left_open: list[Step] = []
+        self._told_errors: list[BaseException] = []
+        self._notes = 0
+        self._folded = self._head.seq
+        self._orders: dict[str, int] = {}
+
+    # -- reading
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
+        with self._lock:
+            there = self._known()
+            return {path: freeze_holed(*there[path], f"step/{path}") for path in sorted(there, key=self._rank)}
+
+    def _rank(self, path: str) -> list[tuple[int, str]]:
+        """Where a step stands: by the order of each part of its path."""
+        out, at, there = [], -1, self._known()
+        while True:
+            at = path.find("/", at + 1)
+            part = path if at < 0 else path[:at]
+            order = there[part][0].get("order") if part in there else None
+            out.append((order if isinstance(order, int) else 1 << 40, part))
+            if at < 0:
+                return out
+
+    def _known(self) -> dict[str, Any]:
+        """Every step: path to (plain record, redacted paths)."""
+        if self._steps is None:
+
+            def work(view: View, seq: int | None) -> Any:
+                values = Reader(self._store, view, self._number, self.id, seq).values("step")
+                return {path: (value.plain, value.holes) for path, value in values.items()}
+
+            self._steps = self._at_head(work)
+        return self._steps
+
+    def _step_record(self, path: str) -> dict[str, Any] | None:
+        with self._lock:
+            found = self._known().get(path)
+            return found[0] if found else None
+
+    def done(self, path: str) -> bool:
+        """Whether a step is finished: completed or skipped."""
+        record = self._step_record(path)
+        return record is not None and record["status"] in ENDED
+
+    def result(self, path: str) -> Any:
+        """What a finished step returned."""
+        with self._lock:
+            found = self._known().get(path)
+        if found is None or "result" not in found[0]:
+            return None
+        inner = [p[1:] for p in found[1] if p and p[0] == "result"]
+        return freeze_holed(found[0]["result"], inner, f"the result of step {path}")
+
+    # -- running
+
+    def step(self, path: str, *, again: bool = False, title: str | None = None) -> Step:
+        """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
+        check_step(path)
+        if not again and self.done(path):
+            raise StepDone(f"Step {path} of run {self.id} is finished already.")
+        return Step(self, path, title)
+
+    def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
+        """Call ``fn`` as a step, once: where it is finished already, its recorded result is returned instead.
+
+        The result is recorded, so it must be JSON; it is frozen, the first time as every other.
+        """
+        if not again and self.done(path):
+            return self.result(path)  # type: ignore[no-any-return]
+        step = Step(self, check_step(path), None)
+        with step:
+            value = fn(*args, **named)
+            step.result = value
+        return freeze(value)  # type: ignore[no-any-return]
+
+    def each(
+        self, path: str, items: Iterable[T], *, key: str | Callable[[T], str] | None = None, again: bool = False
+    ) -> Iterator[T]:
+        """Loop over items, one step below ``path`` for each; those that are finished are skipped.
+
+        An exception in the loop's body fails the item, ``break`` leaves it pending. Going on to the next completes it.
+        """
+        check_step(path)
+        keyed = self._keyed(path, items, key)
+        record = self._step_record(path)
+        if record is None or record["status"] != "running":
+            self._put_step(path, status="running", started_at=iso(self._clock.now()))
+            self._commit(None)
+        for item, below in keyed:
+            if not again and self.done(below):
+                continue
+            step = Step(self, below, None)
+            self._enter(step)
+            try:
+                yield item
+            except GeneratorExit:  # break, or an exception on its way out: which of the two shows later
+                with self._lock:
+                    self._left_open.append(step)
+                raise
+            self._complete(step)
+        self._put_step(path, status="completed", completed_at=iso(self._clock.now()))
+        self._commit(Seal("step_complete", path))
+
+    def _keyed(self, path: str, items: Iterable[T], key: Any) -> Iterable[tuple[T, str]]:
+        """Each item with the path of its step; known ones are declared up front, so that progress can be seen."""
+        seen: dict[str, int] = {}
+
+        def name(item: T) -> str:
+            part = quote_part(_item_key(item, key))
+            seen[part] = seen.get(part, 0) + 1
+            return f"{path}/{part}" if seen[part] == 1 else f"{path}/{part}#{seen[part]}"
+
+        if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
+            return ((item, name(item)) for item in items)
+        pairs = [(item, check_step(name(item))) for item in items]
+        new = [below for _, below in pairs if self._step_record(below) is None]
+        if new and self._step_record(path) is None:
+            self._put_step(path, status="pending")
+        for start in range(0, len(new), DECLARED_AT_ONCE):
+            for below in new[start : start + DECLARED_AT_ONCE]:
+                self._put_step(below, status="pending")
+            self._commit(None)
+        return pairs
+
+    # -- the life of one step
+
+    def _stack(self) -> list[Step]:
+        stack: list[Step] | None = getattr(self._open, "stack", None)
+        if stack is None:
+            stack = self._open.stack = []
+        return stack
+
+    def _current_step(self) -> str | None:
+        stack = self._stack()
+        return stack[-1].path if stack else None
+
+    def _outputs(self, step: str | None, path: str) -> None:
+        for open_step in self._stack():
+            if open_step.path == step and path not in open_step.outputs:
+                open_step.outputs.append(path)
+
+    def _put_step(self, path: str, **facts: Any) -> None:
+        """Change a step's record; what is given as None is taken out."""
+        with self._lock:
+            there = self._known()
+            old = there[path][0] if path in there else {"order": self._next_order(path)}
+            value = {k: v for k, v in {**old, **facts}.items() if v is not None}
+            change = self._pending.put("step", path, value)
+            if change.secret is NOTHING:
+                there[path] = (value, [])
+            else:
+                there[path] = (change.secret, [])  # the process that has a secret keeps it
+
+    def _next_order(self, path: str) -> int:
+        """Behind the steps that stand beside it."""
+        parent = parent_of(path)
+        if parent not in self._orders:
+            orders = [
+                record[0].get("order") for other, record in self._known().items() if parent_of(other) == parent
+            ]
+            self._orders[parent] = max((n for n in orders if isinstance(n, int)), default=-1)
+        self._orders[parent] += 1
+        return self._orders[parent]
+
+    def _enter(self, step: Step) -> None:
+        self._close_left_open(None)
+        record = self._step_record(step.path) or {}
+        self._put_step(
+            step.path,
+            status="running",
+            title=step.title or record.get("title"),
+            attempt=int(record.get("attempt") or 0) + 1,
+            started_at=iso(self._clock.now()),
+            completed_at=None,
+            error=None,
+        )
+        self._commit(None)
+        self._stack().append(step)
+
+    def _leave_stack(self, step: Step) -> None:
+        stack = self._stack()
+        if step in stack:
+            stack.remove(step)
+
+    def _complete(self, step: Step) -> None:
+        facts: dict[str, Any] = {"status": "completed", "completed_at": iso(self._clock.now())}
+        if step.outputs:
+            facts["outputs"] = list(step.outputs)
+        try:
+            if step.result is not NOTHING:
+                with self._lock:
+                    self._put_step(step.path, **facts)
+                    self._put_result(step)
+            else:
+                self._put_step(step.path, **facts)
+            self._commit(Seal("step_complete", step.path))
+        except Invalid as error:
+            self._fail(step, error)
+            raise
+        self._leave_stack(step)
+
+    def _put_result(self, step: Step) -> None:
+        """A result may be None, which is not the same as no result."""
+        record = {**self._known()[step.path][0], "result": step.result}
+        change = self._pending.put("step", step.path, record)
+        plain = change.secret if change.secret is not NOTHING else record
+        self._known()[step.path] = (freeze(plain), [])
+
+    def _fail(self, step: Step, error: BaseException) -> None:
+        """An exception ended the step: Ctrl-C leaves it to be done again, anything else is its failure."""
+        self._leave_stack(step)
+        self._told_errors.append(error)
+        now = iso(self._clock.now())
+        try:
+            if isinstance(error, Exception):
+                told = {"type": type(error).__name__, "message": self._told(error)}
+                self._put_step(step.path, status="failed", completed_at=now, error=told)
+                self._commit(Seal("error", step.path, told["message"]))
+            else:
+                trigger = "user_interrupt" if isinstance(error, KeyboardInterrupt) else "session_end"
+                self._put_step(step.path, status="pending", interrupted_at=now)
+                self._commit(Seal(trigger, step.path))
+        except LeftoffError:
+            if isinstance(error, LeftoffError):
+                return  # the store is the reason: the first error says it
+            raise
+
+    def _told(self, error: BaseException) -> str:
+        return self._redactor.mask(str(error) or type(error).__name__)[:2000]
+
+    def _sealed_error(self, error: BaseException) -> bool:
+        return any(error is told for told in self._told_errors)
+
+    def _close_left_open(self, error: BaseException | None) -> None:
+        """Settle the items whose loop was left: by an exception, or by ``break``."""
+        with self._lock:
+            left, self._left_open = self._left_open, []
+        for step in left:
+            if error is None:
+                self._leave_stack(step)
+                self._put_step(step.path, status="pending", started_at=None)
+            else:
+                self._fail(step, error)
+
+
+def _item_key(item: Any, key: Any) -> str:
+    """What names an item: itself, its field, or what ``key`` says of it."""
+    if callable(key):
+        name = key(item)
+    elif isinstance(key, str):
+        name = item[key] if isinstance(item, Mapping) else getattr(item, key)
+    elif isinstance(item, str):
+        name = item
+    elif isinstance(item, (int, float)) and not isinstance(item, bool):
+        name = repr(item)
+    elif hasattr(item, "__fspath__"):
+        name = item.__fspath__()
+    else:
+        raise Invalid(
+            f"An item of type {type(item).__name__} has no name of its own.",
+            hint='Say what names it: run.each(step, items, key="id"), or key=lambda item: …',
+        )
+    if not isinstance(name, (str, int)) or name == "":
+        raise Invalid(f"{name!r} cannot name an item.", hint="key= must give text that is not empty.")
+    return str(name)

@@ -1,0 +1,248 @@
+"""A store in the hands of a Python program: run, start, resume, look, keep in order."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from leftoff.api.read import RunView
+from leftoff.api.run import Run
+from leftoff.clock import SYSTEM
+from leftoff.engine import find, project, retention, settings
+from leftoff.engine.commit import Guard, commit
+from leftoff.engine.fork import fork
+from leftoff.engine.fsck import FsckReport, fsck
+from leftoff.engine.info import RunInfo, list_info
+from leftoff.engine.resume import declare_changes, resume_changes, run_or_start
+from leftoff.engine.runs import Opening, open_run, start
+from leftoff.errors import CannotResume, NotFound
+from leftoff.host import this_process
+from leftoff.model.words import FINISHED, UNFINISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+    from leftoff.clock import Clock
+    from leftoff.host import Process
+
+
+class Store:
+    """One store: a folder (or URL). Nothing is created before the first write."""
+
+    def __init__(self, location: str, project_folder: str, clock: Clock | None = None) -> None:
+        self.project = project_folder
+        self.location = location
+        self._clock = clock or SYSTEM
+        self._store = project.open_store(location, clock)
+        self._settings = settings.load(project_folder)
+        self._redactor = self._settings.redactor()
+        self._heartbeat = float(self._settings.heartbeat.interval)
+        self._runs: set[Run] = set()
+        self._pid = os.getpid()
+        atexit.register(self._at_exit)
+
+    # -- driving
+
+    def run(
+        self,
+        workflow: str,
+        *,
+        title: str | None = None,
+        steps: Sequence[Any] = (),
+        branch: str | None = None,
+        issue: str | int | None = None,
+        variables: dict[str, Any] | None = None,
+        take_over: bool = False,
+    ) -> Run:
+        """Go on with the latest unfinished run of this workflow (and branch, title, issue), or start one."""
+        opening = self._opening(workflow, title, steps, branch, issue, None, variables)
+        now = self._clock.now()
+        head, epoch, resumed = run_or_start(
+            self._store, opening, now, self._driver(), scrubber=self._redactor, take_over=take_over
+        )
+        run = Run(self, head, epoch, resumed=resumed)
+        if resumed:
+            self._resume(run, opening)
+        return run
+
+    def start(
+        self,
+        workflow: str,
+        *,
+        title: str | None = None,
+        steps: Sequence[Any] = (),
+        branch: str | None = None,
+        issue: str | int | None = None,
+        run_id: str | None = None,
+        variables: dict[str, Any] | None = None,
+    ) -> Run:
+        """Always a new run. Used without ``with``, it is paused when the program ends."""
+        opening = self._opening(workflow, title, steps, branch, issue, run_id, variables)
+        head, epoch, _ = start(
+            self._store, opening, self._clock.now(), driver=self._driver(), scrubber=self._redactor
+        )
+        assert epoch is not None
+        return Run(self, head, epoch, resumed=False)
+
+    def resume(self, ref: str | None = None, *, branch: str | None = None, take_over: bool = False) -> Run:
+        """Go on with an unfinished run: the latest one, or what ``ref`` names. An older version is rolled back to."""
+        target = self._unfinished(ref, branch)
+        now = self._clock.now()
+        head, epoch = open_run(
+            self._store, target.row.run_id, now, driver=self._driver(), take_over=take_over
+        )
+        assert epoch is not None
+        run = Run(self, head, epoch, resumed=True)
+        if target.version is not None and target.version.seq != head.seq:
+            run.rollback(target.version)
+        self._resume(run, None)
+        return run
+
+    def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
+        if ref is None:
+            branch = branch or self._branch()
+            rows = find.list_runs(self._store, status=UNFINISHED, branch=branch, limit=1)
+            if not rows:
+                if not self._store.exists():
+                    raise NotFound(f"There is nothing to resume: there is no store at {self._store.name}.")
+                self._store.read(lambda view: find.current_run(view, branch=branch))  # says what there is instead
+            return find.Target(rows[0], None)
+        target = find.resolve(self._store, ref)
+        if target.row.status in FINISHED and target.version is None:
+            raise CannotResume(
+                f"Run {target.row.run_id} is {target.row.status}; nothing is left to do.",
+                hint=f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed.",
+            )
+        return target
+
+    def _resume(self, run: Run, opening: Opening | None) -> None:
+        """Put what was in flight back to pending, and the run to running, in one commit."""
+        changes = resume_changes(self._store, run._head, self._clock.now(), self._redactor)
+        if opening is not None:
+            declare_changes(self._store, run._head, opening, changes)
+        if changes.changes:
+            commit(self._store, run._head, changes, self._clock.now(), guard=Guard(run._epoch))
+            run.refresh()
+
+    def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
+        row = self._store.read(run._row)
+        target = find.Target(row, run._version(ref) if ref is not None else None)
+        head, epoch, _ = fork(
+            self._store,
+            target,
+            self._clock.now(),
+            self._driver(),
+            branch=branch,
+            run_id=run_id,
+            variables=variables,
+            scrubber=self._redactor,
+        )
+        return Run(self, head, epoch, resumed=True)
+
+    def _driver(self) -> tuple[Process, str]:
+        name = os.path.basename(sys.argv[0] or "python") or "python"
+        return this_process(), name
+
+    def _branch(self) -> str:
+        return os.environ.get("LEFTOFF_BRANCH") or "main"
+
+    def _opening(
+        self,
+        workflow: str,
+        title: str | None,
+        steps: Sequence[Any],
+        branch: str | None,
+        issue: str | int | None,
+        run_id: str | None,
+        variables: dict[str, Any] | None,
+    ) -> Opening:
+        facts = {
+            "git_branch": project.git_branch(self.project),
+            "issue": None if issue is None else str(issue).lstrip("#"),
+        }
+        return Opening(
+            workflow,
+            title=title,
+            branch=branch or self._branch(),
+            run_id=run_id,
+            steps=steps,
+            variables=variables,
+            facts=facts,
+        )
+
+    # -- looking
+
+    def get(self, ref: str) -> RunView:
+        """A run to look at, by any REF; nothing is written and no lease taken."""
+        row = find.resolve(self._store, ref).row
+        return RunView(self._store, row.run, row.run_id, self._clock)
+
+    def list(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        workflow: str | None = None,
+        branch: str | None = None,
+        title: str | None = None,
+        issue: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        """Runs, the one with the latest commit first."""
+        words = [status] if isinstance(status, str) else status
+        return list_info(
+            self._store,
+            self._clock.now(),
+            status=words,
+            workflow=workflow,
+            branch=branch,
+            title=title,
+            issue=issue,
+            limit=limit,
+        )
+
+    # -- keeping it in order
+
+    def fsck(self, *, repair: bool = False) -> FsckReport:
+        """Check every byte that can be checked; ``repair`` sets damage aside."""
+        return fsck(self._store, repair=repair)
+
+    def prune(self, run_id: str, drop: Iterable[str] = ()) -> int:
+        """Drop checkpoints, and whatever no kept one can see; bytes given back to the file system."""
+        return retention.prune(self._store, run_id, drop)
+
+    def remove(self, run_id: str) -> int:
+        """Forget a run."""
+        return retention.remove(self._store, run_id, self._clock.now())
+
+    def sweep(self) -> int:
+        """Drop what crashes left behind."""
+        return self._store.sweep()
+
+    def backup(self, folder: str | os.PathLike[str]) -> None:
+        """A consistent copy into a new folder, while others write."""
+        self._store.backup(os.path.abspath(os.fspath(folder)))
+
+    def close(self) -> None:
+        """Pause what is driven through this store, and release its files."""
+        for run in list(self._runs):
+            run.pause()
+        self._store.close()
+        atexit.unregister(self._at_exit)
+
+    def _at_exit(self) -> None:
+        if os.getpid() == self._pid:
+            self.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<leftoff store {self.location}>"

@@ -1,0 +1,214 @@
+"""The commit: one atomic, durable change of records that gives the run its next version.
+
+Everything that costs time happens before the transaction: values were checked, redacted and encoded when they were
+put into the change set, large ones become blobs here. Inside, a commit looks at the run's head once, fences off
+drivers that lost their lease and attempts that are not current, writes what differs, and moves the head.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.apply import Apply
+from leftoff.errors import Conflict, Invalid, NotFound, StaleEpoch
+from leftoff.model.changes import PUT
+from leftoff.model.digest import MASK, checkpoint_id
+from leftoff.model.values import blob_stored
+from leftoff.model.versions import Version
+from leftoff.model.words import TRIGGERS
+from leftoff.store.base import VALUE_MAX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.head import Head
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import BlobRow
+
+_KNOWN_TRIGGERS = frozenset(TRIGGERS)
+
+
+class Seal:
+    """What makes a commit a checkpoint."""
+
+    __slots__ = ("aliases", "note", "step", "trigger")
+
+    def __init__(
+        self, trigger: str, step: str | None = None, note: str | None = None, aliases: tuple[str, ...] = ()
+    ) -> None:
+        if trigger not in _KNOWN_TRIGGERS:
+            raise Invalid(f"There is no trigger {trigger!r}.", hint=f"Triggers: {', '.join(TRIGGERS)}.")
+        self.trigger = trigger
+        self.step = step
+        self.note = note
+        self.aliases = aliases
+
+
+class Guard:
+    """By what right a commit is made: a driver's epoch, or an attempt's token. Neither: a plain report."""
+
+    __slots__ = ("attempt", "epoch")
+
+    def __init__(self, epoch: int | None = None, attempt: str | None = None) -> None:
+        self.epoch = epoch
+        self.attempt = attempt or None
+
+    def check(self, tx: Tx, head: Head, epoch: int) -> None:
+        if self.epoch is not None and self.epoch != epoch:
+            raise StaleEpoch(f"Run {head.run_id} was taken over: it is at epoch {epoch}, this process at {self.epoch}.")
+        if self.attempt is not None:
+            attempt = tx.attempt(self.attempt)
+            if attempt is None or attempt.run != head.run:
+                raise Conflict(
+                    f"No attempt of run {head.run_id} has the token in LEFTOFF_ATTEMPT.",
+                    hint="Unset LEFTOFF_ATTEMPT if this is not a step that leftoff started.",
+                )
+            if attempt.number != attempt.current:
+                raise Conflict(
+                    f"This is attempt {attempt.number} at {attempt.step}; attempt {attempt.current} is the current one.",
+                    hint="Stop here: the step was started again.",
+                )
+
+
+NO_GUARD = Guard()
+
+
+def new_token() -> bytes:
+    """What makes a commit recognisable when it is tried again."""
+    return os.urandom(16)
+
+
+def commit(
+    store: Store,
+    head: Head,
+    changes: ChangeSet,
+    at: int,
+    *,
+    guard: Guard = NO_GUARD,
+    seal: Seal | None = None,
+    token: bytes = b"",
+    blobs: list[BlobRow] | None = None,
+) -> Version | None:
+    """Make the changes durable. The version, or ``None`` where nothing differs and nothing is sealed."""
+    rows = _save_blobs(store, changes)
+    if blobs:
+        rows += blobs
+    token = token or os.urandom(16)
+    done = store.write(lambda tx: commit_in(tx, head, changes, at, guard, seal, token, rows))
+    if done is None:
+        return None
+    version, since, apply = done
+    if apply is not None:
+        head.adopt(since, version.seq, apply.digest, apply.fresh, apply.lengths)
+    return version
+
+
+def commit_in(
+    tx: Tx,
+    head: Head,
+    changes: ChangeSet,
+    at: int,
+    guard: Guard,
+    seal: Seal | None,
+    token: bytes,
+    blobs: list[BlobRow],
+) -> tuple[Version, int, Apply | None] | None:
+    """The part inside the transaction. May run again after a rollback: it changes nothing but rows."""
+    now = tx.head(head.run)
+    if now is None:
+        raise NotFound(f"Run {head.run_id} is gone.")
+    since, digest, counts, epoch, run_id = now
+    if guard is not NO_GUARD:
+        guard.check(tx, head, epoch)
+    if since != head.seq:
+        seq = tx.applied(head.run, head.seq, token)
+        if seq is not None:
+            there = tx.version(head.run, seq)
+            assert there is not None
+            return there, since, None
+    for row in blobs:
+        tx.put_blob(row)
+    apply = Apply(tx, head, since, digest, counts)
+    apply.changes(changes)
+    if not apply.changed and seal is None:
+        return None
+    return add_version(tx, apply, run_id, token, epoch, at, seal), since, apply
+
+
+def add_version(
+    tx: Tx, apply: Apply, run_id: str, token: bytes, epoch: int, at: int, seal: Seal | None
+) -> Version:
+    seq = apply.seq
+    apply.digest &= MASK
+    digest = apply.digest.to_bytes(32, "big")
+    counts = apply.packed_counts()
+    if apply.card_changed:
+        set_card(tx, apply.run)
+    if seal is None:
+        tx.add_version(apply.run, seq, token, digest, epoch, at, counts, None)
+        return Version(run_id, seq, digest, at, epoch=epoch, counts=counts)
+    sealed = (checkpoint_id(run_id, seq, digest), seal.trigger, seal.step, seal.note)
+    tx.add_version(apply.run, seq, token, digest, epoch, at, counts, sealed)
+    for name in seal.aliases:
+        tx.add_alias(apply.run, seq, name)
+    return Version(
+        run_id,
+        seq,
+        digest,
+        at,
+        epoch=epoch,
+        counts=counts,
+        checkpoint=sealed[0],
+        trigger=seal.trigger,
+        step=seal.step,
+        note=seal.note,
+        aliases=seal.aliases,
+    )
+
+
+def set_card(tx: Tx, run: int, *, hidden: bool = False) -> None:
+    """Bring the listing's copy of the `run` records up to date."""
+    from leftoff.model.codec import payload
+
+    own: dict[str, Any] = {}
+    for record in tx.records(run, "run"):
+        own[record.key] = payload(record.stored, f"run/{record.key}")
+    issue = own.pop("issue", None)
+    columns = {
+        "workflow": _text(own.pop("workflow", None)) or "run",
+        "branch": _text(own.pop("branch", None)) or "main",
+        "status": _text(own.pop("status", None)) or "running",
+        "title": _text(own.pop("title", None)),
+        "issue": None if issue is None else str(issue),
+        "session": _text(own.pop("session_id", None)),
+    }
+    tx.set_card(run, columns, own, hidden=hidden)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _save_blobs(store: Store, changes: ChangeSet) -> list[BlobRow]:
+    """Values over 1 MiB go to blobs before the transaction that refers to them."""
+    saved: list[BlobRow] = []
+
+    def shrink(stored: bytes) -> bytes:
+        row = store.save_blob([stored])
+        saved.append(row)
+        return blob_stored(row.hash)
+
+    for change in changes.changes.values():
+        if len(change.stored) > VALUE_MAX and change.stored[:1] != b"B":
+            change.stored = shrink(change.stored)
+        if change.items:
+            change.items = [shrink(s) if len(s) > VALUE_MAX else s for s in change.items]
+        if change.kind == PUT and change.spread is not None:
+            encoded = change.spread.encoded
+            pairs = enumerate(encoded) if isinstance(encoded, list) else list(encoded.items())
+            for key, stored in pairs:
+                if stored is not None and len(stored) > VALUE_MAX:
+                    encoded[key] = shrink(stored)
+    return saved

@@ -1,0 +1,204 @@
+"""Finding runs and versions: lists, and what a REF names."""
+
+from __future__ import annotations
+
+from leftoff.engine.state import need_version
+from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
+from leftoff.model.ids import is_id_prefix, parse_ref
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leftoff.model.ids import Ref
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
+
+
+class Target:
+    """What a REF names: a run, and which version of it (``None``: its head, sealed or not)."""
+
+    __slots__ = ("row", "version")
+
+    def __init__(self, row: RunRow, version: Version | None) -> None:
+        self.row = row
+        self.version = version
+
+    @property
+    def seq(self) -> int:
+        return self.version.seq if self.version is not None else self.row.seq
+
+
+def list_runs(
+    store: Store,
+    *,
+    status: Sequence[str] | None = None,
+    workflow: str | None = None,
+    branch: str | None = None,
+    title: str | None = None,
+    issue: str | None = None,
+    session: str | None = None,
+    limit: int | None = None,
+) -> list[RunRow]:
+    """Runs, latest commit first. An empty list where there is no store."""
+    if not store.exists():
+        return []
+    where = {
+        "status": status,
+        "workflow": workflow,
+        "branch": branch,
+        "title": title,
+        "issue": issue,
+        "session": session,
+    }
+    return store.read(lambda view: view.list_runs(where, limit))
+
+
+def resolve(store: Store, text: str, current: Callable[[View], RunRow] | None = None) -> Target:
+    """The run and version that a REF names. ``current`` says which run ``@`` is."""
+    ref = parse_ref(text)
+    if not store.exists():
+        raise NotFound(f"{text} names nothing: there is no store at {store.name}.", hint="`leftoff start` makes one.")
+    return store.read(lambda view: resolve_in(view, ref, current))
+
+
+def resolve_in(view: View, ref: Ref, current: Callable[[View], RunRow] | None) -> Target:
+    if ref.at is not None or ref.back is not None:
+        row = _run_named(view, ref.base, current)
+        if row is not None:
+            return Target(row, _version_of(view, row, ref))
+    row = _exact(view, ref.text, current)
+    if row is not None:
+        return Target(row, None)
+    found = _checkpoint(view, ref.text)
+    if found is not None:
+        return found
+    row = _by_meaning(view, ref.text)
+    if row is None:
+        raise _nothing(view, ref.text)
+    return Target(row, None)
+
+
+def _exact(view: View, text: str, current: Callable[[View], RunRow] | None) -> RunRow | None:
+    row = view.find_run(text)
+    if row is None and text == "@":
+        if current is None:
+            raise NotFound("@ is the current run, and there is none here.", hint="Name the run.")
+        row = current(view)
+    return row
+
+
+def _by_meaning(view: View, text: str) -> RunRow | None:
+    """``#42``, a workflow, a title, ``latest``: the latest unfinished run if there is one, else the latest."""
+    if text.startswith("#"):
+        return _latest(view, "issue", text[1:])
+    for column in ("workflow", "title"):
+        row = _latest(view, column, text)
+        if row is not None:
+            return row
+    if text == "latest":
+        return next(iter(view.list_runs({}, 1)), None)
+    return None
+
+
+def _latest(view: View, column: str, value: str) -> RunRow | None:
+    rows = view.list_runs({column: value, "status": UNFINISHED}, 1) or view.list_runs({column: value}, 1)
+    return rows[0] if rows else None
+
+
+def _run_named(view: View, base: str, current: Callable[[View], RunRow] | None) -> RunRow | None:
+    row = _exact(view, base, current)
+    return row if row is not None else _by_meaning(view, base)
+
+
+def _checkpoint(view: View, text: str) -> Target | None:
+    """A bare checkpoint id prefix, or a protocol's own id."""
+    if is_id_prefix(text):
+        found = view.checkpoints(text)
+        if len(found) > 1:
+            raise _ambiguous(text, [version for _, version in found])
+        if found:
+            return _target(view, *found[0])
+    named = view.aliased(text)
+    return _target(view, *named) if named else None
+
+
+def _target(view: View, run: int, version: Version) -> Target:
+    row = view.run_row(run)
+    assert row is not None
+    return Target(row, version)
+
+
+def _version_of(view: View, row: RunRow, ref: Ref) -> Version:
+    if ref.back is not None:
+        sealed = view.versions(row.run, sealed=True, limit=ref.back + 1)
+        if len(sealed) <= ref.back:
+            raise NoCheckpoint(f"Run {row.run_id} has {len(sealed)} checkpoint(s); {ref.text} is further back.")
+        return sealed[ref.back]
+    assert ref.at is not None
+    if ref.at.isascii() and ref.at.isdigit() and len(ref.at) < 16:
+        version = view.version(row.run, int(ref.at))
+        if version is not None:
+            return version
+    found = view.checkpoints(ref.at, row.run) if is_id_prefix(ref.at) else []
+    if len(found) > 1:
+        raise _ambiguous(ref.text, [version for _, version in found])
+    if found:
+        return found[0][1]
+    named = view.aliased(ref.at, row.run)
+    if named is not None:
+        return named[1]
+    if ref.at.isascii() and ref.at.isdigit() and len(ref.at) < 16:
+        return need_version(view, row.run, row.run_id, int(ref.at))  # says that it was pruned, or never was
+    raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.")
+
+
+def _ambiguous(text: str, versions: list[Version]) -> Ambiguous:
+    names = [f"{v.id} ({v.run_id}, {v.trigger})" for v in versions]
+    return Ambiguous(f"{text} names several checkpoints: {', '.join(names)}.", candidates=[v.id or "" for v in versions])
+
+
+def _nothing(view: View, text: str) -> NotFound:
+    from difflib import get_close_matches
+
+    known = [row.run_id for row in view.list_runs({}, 200)]
+    near = get_close_matches(text, known, 3, 0.5)
+    hint = f"Did you mean {', '.join(near)}?" if near else ""
+    return NotFound(f"Nothing is called {text}: no run, checkpoint, issue, workflow or title.", hint=hint)
+
+
+def current_run(
+    view: View, *, branch: str, run: str | None = None, session: str | None = None, latest: bool = False
+) -> RunRow:
+    """The run that a verb means: the one named, that of the session, else the only unfinished one of the branch."""
+    if run:
+        row = view.find_run(run)
+        return row if row is not None else resolve_in(view, parse_ref(run), None).row
+    if session:
+        bound = view.list_runs({"session": session}, 1)
+        if bound:
+            return bound[0]
+    rows = view.list_runs({"branch": branch, "status": UNFINISHED}, None if not latest else 1)
+    if len(rows) == 1:
+        return rows[0]
+    if rows:
+        names = [row.run_id for row in rows]
+        raise Ambiguous(
+            f"Branch {branch} has {len(rows)} unfinished runs: {', '.join(names[:10])}.",
+            candidates=names,
+            hint="Say which one: --run RUN, or set LEFTOFF_RUN.",
+        )
+    raise _none_here(view, branch)
+
+
+def _none_here(view: View, branch: str) -> NotFound:
+    others = view.list_runs({"status": UNFINISHED}, 5)
+    if not others:
+        return NotFound(f"There is no unfinished run on branch {branch}.", hint="`leftoff start WORKFLOW` starts one.")
+    names = ", ".join(f"{row.run_id} (branch {row.branch})" for row in others)
+    return NotFound(
+        f"There is no unfinished run on branch {branch}; there is {names}.",
+        hint=f"Use --branch {others[0].branch}, or --run {others[0].run_id}.",
+    )

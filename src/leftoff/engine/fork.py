@@ -1,0 +1,125 @@
+"""Fork: the records of a version copied into a new run on another branch, unseen until complete.
+
+What was in flight stays behind: running steps become pending; attempts, leases and sessions are not copied.
+"""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.engine.apply import Apply
+from leftoff.engine.commit import Seal, add_version, new_token, set_card
+from leftoff.engine.head import Head
+from leftoff.engine.lease import take
+from leftoff.engine.runs import Opening, free_id
+from leftoff.engine.state import need_version
+from leftoff.model.changes import ChangeSet
+from leftoff.model.codec import JSON, encode, payload
+from leftoff.model.versions import NO_COUNTS
+from leftoff.store.pace import Pace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.find import Target
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
+
+_LEFT_BEHIND = ("session_id", "completed_at", "summary")
+
+
+def fork(
+    store: Store,
+    target: Target,
+    at: int,
+    driver: tuple[Process, str],
+    *,
+    branch: str,
+    run_id: str | None = None,
+    status: str = "running",
+    variables: dict[str, Any] | None = None,
+    scrubber: Scrubber | None = None,
+) -> tuple[Head, int, Version]:
+    """The new run, driven by ``driver``: its head, its epoch and its first checkpoint."""
+    source = target.row
+    opening = Opening(source.workflow, branch=branch, run_id=run_id)
+    changes = ChangeSet(scrubber)
+    for key, value in (variables or {}).items():
+        changes.put("variable", key, value)
+    records = store.read(lambda view: _copied(view, target, branch, status, at))
+    head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
+    copy = _Copy(head)
+    pace = Pace(store)
+    while records:
+        done, apply = pace.batch(lambda tx, size, records=records: copy.some(tx, records[:size]))  # type: ignore[misc]
+        copy.add(apply)
+        records = records[done:]
+    version = store.write(lambda tx: _complete(tx, copy, changes, at, f"fork of {source.run_id}@{target.seq}"))
+    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), {}, {})
+    return head, epoch, version
+
+
+def _copied(view: View, target: Target, branch: str, status: str, at: int) -> list[tuple[str, str, bytes]]:
+    """The records to copy, in order, changed where a fork differs from what it comes from."""
+    run, seq = target.row.run, target.seq
+    need_version(view, run, target.row.run_id, seq)
+    out: dict[tuple[str, str], bytes] = {}
+    for collection in view.collections(run, past=True):
+        for record in view.records_at(run, seq, collection):
+            out[collection, record.key] = record.stored
+    for key in _LEFT_BEHIND:
+        out.pop(("run", key), None)
+    own = {"branch": branch, "status": status, "created_at": iso(at), "parent": f"{target.row.run_id}@{seq}"}
+    for key, value in own.items():
+        out["run", key] = JSON + encode(value)
+    for (collection, key), stored in out.items():
+        if collection == "step":
+            out[collection, key] = _at_rest(key, stored)
+    return [(collection, key, out[collection, key]) for collection, key in sorted(out)]
+
+
+def _at_rest(key: str, stored: bytes) -> bytes:
+    value = payload(stored, f"step/{key}") if stored[:1] == JSON else None
+    if isinstance(value, dict) and value.get("status") == "running":
+        return JSON + encode({**value, "status": "pending"})
+    return stored
+
+
+def _hidden_run(tx: Tx, opening: Opening, at: int, driver: tuple[Process, str]) -> tuple[Head, int]:
+    run_id = free_id(tx, opening, at)
+    run = tx.add_run(run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=True)
+    return Head(run, run_id, 0, 0), take(tx, run, run_id, driver[0], at, who=driver[1])
+
+
+class _Copy:
+    """A copy in progress: what has been written so far adds up here, not in the run's row."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.digest = 0
+        self.counts = NO_COUNTS
+
+    def apply(self, tx: Tx) -> Apply:
+        return Apply(tx, self.head, 0, self.digest.to_bytes(32, "big"), self.counts)
+
+    def add(self, apply: Apply) -> None:
+        self.digest = apply.digest % (1 << 256)
+        self.counts = apply.packed_counts()
+
+    def some(self, tx: Tx, records: list[tuple[str, str, bytes]]) -> tuple[int, Apply]:
+        """Copy a batch: how many, and what it adds up to."""
+        apply = self.apply(tx)
+        for record in records:
+            apply.put_record(*record)
+        return len(records), apply
+
+
+def _complete(tx: Tx, copy: _Copy, changes: ChangeSet, at: int, note: str) -> Version:
+    apply = copy.apply(tx)
+    apply.changes(changes)
+    set_card(tx, copy.head.run)
+    now = tx.head(copy.head.run)
+    assert now is not None
+    return add_version(tx, apply, copy.head.run_id, new_token(), now[3], at, Seal("manual", note=note))

@@ -1,0 +1,44 @@
+"""fsck as an operation: the store's own check, with a report that people and programs can read."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.store.base import Store
+
+
+class FsckReport:
+    """What was checked, what is wrong, what was set aside."""
+
+    __slots__ = ("checked", "problems", "quarantined", "repaired")
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self.checked: dict[str, int] = found["checked"]
+        self.problems: list[dict[str, Any]] = found["problems"]
+        self.quarantined: list[str] = found["quarantined"]
+        self.repaired: list[dict[str, Any]] = found.get("repaired", [])
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "checked": self.checked,
+            "problems": self.problems,
+            "quarantined": self.quarantined,
+            "repaired": self.repaired,
+        }
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        return "<fsck: clean>" if self.ok else f"<fsck: {len(self.problems)} problem(s): {self.problems[:3]}>"
+
+
+def fsck(store: Store, *, repair: bool = False) -> FsckReport:
+    return FsckReport(store.check(repair=repair))

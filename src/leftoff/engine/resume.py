@@ -1,0 +1,73 @@
+"""Going on with a run: which one, and what becomes of what was in flight."""
+
+from __future__ import annotations
+
+from leftoff.engine.head import Head
+from leftoff.engine.lease import take
+from leftoff.engine.runs import Opening, opening_changes, start_in, status_changes
+from leftoff.engine.state import Reader
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.store.base import Store, Tx, View
+
+
+def run_or_start(
+    store: Store,
+    opening: Opening,
+    at: int,
+    driver: tuple[Process, str],
+    *,
+    scrubber: Scrubber | None,
+    take_over: bool = False,
+) -> tuple[Head, int, bool]:
+    """The latest unfinished run that fits, or a new one, and its lease: one transaction, so never two by accident."""
+    changes = opening_changes(opening, at, scrubber)
+
+    def work(tx: Tx) -> tuple[Head, int, bool]:
+        where = {"workflow": opening.workflow, "branch": opening.branch, "status": UNFINISHED}
+        where.update(title=opening.title, issue=opening.facts.get("issue"))
+        there = tx.list_runs(where, 1)
+        if there:
+            row = there[0]
+            head = Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+            epoch = take(tx, row.run, row.run_id, driver[0], at, who=driver[1], take_over=take_over)
+            return head, epoch, True
+        head, new_epoch, _ = start_in(tx, opening, changes, at, driver)
+        assert new_epoch is not None
+        return head, new_epoch, False
+
+    return store.write(work)
+
+
+def resume_changes(store: Store, head: Head, at: int, scrubber: Scrubber | None) -> ChangeSet:
+    """The run is running again; steps that were in flight or failed are to be done."""
+    changes = ChangeSet(scrubber)
+
+    def look(view: View) -> None:
+        reader = Reader(store, view, head.run, head.run_id)
+        status = reader.value("run", "status")
+        if status is None or status.plain != "running":
+            status_changes(changes, "running", at)
+        for path, value in reader.values("step").items():
+            if value.plain["status"] in ("running", "failed") and not value.holes:
+                changes.put("step", path, {**value.plain, "status": "pending"})
+
+    store.read(look)
+    return changes
+
+
+def declare_changes(store: Store, head: Head, opening: Opening, changes: ChangeSet) -> None:
+    """Steps that the program declares now and the run does not have yet."""
+
+    def look(view: View) -> set[str]:
+        return set(Reader(store, view, head.run, head.run_id).raw("step"))
+
+    there = store.read(look)
+    for order, (name, known) in enumerate(opening.steps):
+        if name not in there:
+            changes.put("step", name, {"status": "pending", "order": order, **known})

@@ -1,0 +1,50 @@
+"""Dropping checkpoints and runs. Which ones is for the caller to say; what follows from it is decided here."""
+
+from __future__ import annotations
+
+from leftoff.engine.lease import describe, state
+from leftoff.engine.runs import find
+from leftoff.errors import Ambiguous, LeaseHeld, NoCheckpoint
+from leftoff.host import ALIVE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
+
+
+def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
+    """Drop these checkpoints (ids or prefixes), and whatever no kept one can see; bytes given back."""
+    wanted = list(drop)
+
+    def look(view: View) -> tuple[int, list[int]]:
+        row = find(view, run_id)
+        return row.run, [_seq(view, row, prefix) for prefix in wanted]
+
+    run, seqs = store.read(look)
+    return store.prune(run, seqs)
+
+
+def _seq(view: View, row: RunRow, prefix: str) -> int:
+    found = view.checkpoints(prefix, row.run)
+    if not found:
+        raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {prefix}.")
+    if len(found) > 1:
+        names = [version.id or "" for _, version in found]
+        raise Ambiguous(f"{prefix} names several checkpoints: {', '.join(names)}.", candidates=names)
+    return found[0][1].seq
+
+
+def remove(store: Store, run_id: str, now: int) -> int:
+    """Forget a run and everything that only it has; bytes given back. Not while somebody drives it."""
+
+    def look(view: View) -> int:
+        row = find(view, run_id)
+        lease = view.lease(row.run)
+        if lease is not None and state(lease, now) == ALIVE:
+            raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
+        return row.run
+
+    return store.remove(store.read(look))

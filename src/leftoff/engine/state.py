@@ -1,0 +1,144 @@
+"""Reading a run's state: now, or at any kept version."""
+
+from __future__ import annotations
+
+from leftoff.errors import NoCheckpoint, Pruned
+from leftoff.model.codec import BLOB, DICT, LIST, holes, payload
+from leftoff.model.upgrades import check as check_schema
+from leftoff.model.upgrades import current as current_schema
+from leftoff.model.upgrades import upgrade
+from leftoff.model.values import after, blob_about, blob_of, gather, item_prefix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import Record
+
+_SPREAD = (LIST, DICT)
+
+
+class Value:
+    """A record's value as it was read: plain JSON, the mark in every redacted place, and those places."""
+
+    __slots__ = ("holes", "plain", "seq")
+
+    def __init__(self, plain: Any, holes: list[list[Any]], seq: int) -> None:
+        self.plain = plain
+        self.holes = holes
+        self.seq = seq
+
+
+def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
+    """The version, or a clear word on why it cannot be read."""
+    version = view.version(run, seq)
+    if version is not None:
+        return version
+    bounds = view.bounds(run)
+    if bounds is not None and 0 < seq < bounds[1]:
+        raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned.")
+    raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {bounds[1] if bounds else 0}.")
+
+
+class Reader:
+    """The records of one run at one version (``seq`` None: the newest), read inside one snapshot."""
+
+    def __init__(self, store: Store, view: View, run: int, run_id: str, seq: int | None = None) -> None:
+        self._store = store
+        self._view = view
+        self._run = run
+        self._run_id = run_id
+        if seq is not None:
+            need_version(view, run, run_id, seq)
+            head = view.head(run)
+            if head is not None and head[0] == seq:
+                seq = None
+        self._seq = seq
+        self._schema: int | None = None
+
+    def raw(self, collection: str) -> dict[str, Record]:
+        """Stored records by key, in key order."""
+        if self._seq is None:
+            return {record.key: record for record in self._view.records(self._run, collection)}
+        found = {r.key: r for r in self._view.records_at(self._run, self._seq, collection)}
+        return {key: found[key] for key in sorted(found)}
+
+    def collections(self) -> list[str]:
+        return self._view.collections(self._run, past=self._seq is not None)
+
+    def values(self, collection: str) -> dict[str, Value]:
+        """The values of a collection by key, in key order; variables are put together from their items."""
+        records = self.raw(collection)
+        if collection == "variable" and any(r.stored in _SPREAD for r in records.values()):
+            return self._variables(records)
+        return {key: self._value(record) for key, record in records.items()}
+
+    def value(self, collection: str, key: str) -> Value | None:
+        """One value of the newest version, without reading the others."""
+        record = self._view.record(self._run, collection, key) if self._seq is None else self.raw(collection).get(key)
+        if record is None:
+            return None
+        if record.stored in _SPREAD and collection == "variable":
+            prefix = item_prefix(key)
+            if self._seq is None:
+                items: Iterable[Record] = self._view.records(self._run, "item", prefix, after(prefix))
+            else:
+                items = (r for r in self.raw("item").values() if r.key.startswith(prefix))
+            return self._gathered(record, items)
+        return self._value(record)
+
+    def plain(self, collection: str) -> dict[str, Any]:
+        return {key: value.plain for key, value in self.values(collection).items()}
+
+    def _variables(self, records: dict[str, Record]) -> dict[str, Value]:
+        items: dict[str, list[Record]] = {}
+        for record in self.raw("item").values():
+            items.setdefault(record.key.partition("/")[0], []).append(record)
+        out = {}
+        for key, record in records.items():
+            if record.stored in _SPREAD:
+                out[key] = self._gathered(record, items.get(item_prefix(key)[:-1], []))
+            else:
+                out[key] = self._value(record)
+        return out
+
+    def _gathered(self, head: Record, items: Iterable[Record]) -> Value:
+        newest = head.seq
+        pairs = []
+        for item in items:
+            newest = max(newest, item.seq)
+            pairs.append((item.key, self._bytes(item)))
+        plain, paths = gather(head.key, head.stored, pairs)
+        return Value(self._upgraded("variable", head.key, plain), paths, newest)
+
+    def _bytes(self, record: Record) -> bytes:
+        """Stored bytes; those that are a blob themselves are read from it."""
+        if record.stored[:1] == BLOB and len(record.stored) == 33:
+            return b"".join(self._store.load_blob(record.stored[1:]))
+        return record.stored
+
+    def _value(self, record: Record) -> Value:
+        where = f"{record.collection}/{record.key} of run {self._run_id}"
+        stored = self._bytes(record)
+        if blob_of(stored) is not None:
+            return Value(self._upgraded(record.collection, record.key, blob_about(stored, where)), [], record.seq)
+        plain = self._upgraded(record.collection, record.key, payload(stored, where))
+        return Value(plain, holes(stored), record.seq)
+
+    def _upgraded(self, collection: str, key: str, plain: Any) -> Any:
+        """As the current schema has it, if this run was written with an older one."""
+        if self._schema is None:
+            self._schema = self._read_schema()
+        return plain if self._schema == current_schema() else upgrade(self._schema, collection, key, plain)
+
+    def _read_schema(self) -> int:
+        record = self._view.record(self._run, "run", "schema") if self._seq is None else self.raw("run").get("schema")
+        return check_schema(payload(record.stored, "run/schema") if record is not None else 1, self._run_id)
+
+
+def read(store: Store, run: int, run_id: str, collection: str, seq: int | None = None) -> dict[str, Value]:
+    """One collection of a run in a snapshot of its own."""
+    return store.read(lambda view: Reader(store, view, run, run_id, seq).values(collection))

@@ -1,0 +1,168 @@
+"""Every error that leaves leftoff, as one tree.
+
+::
+
+    LeftoffError
+    ├── Usage              2   the call itself is wrong
+    │   └── Ambiguous      2   a REF that names several things
+    ├── NotFound           3   no such run, step, record or file
+    │   └── NoCheckpoint   3   no such checkpoint or version
+    │       └── Pruned     3   it was there, and retention removed it
+    ├── BadData            4
+    │   ├── Corrupt        4   bytes are not what was written
+    │   ├── Invalid        4   a value, name or document that cannot be kept
+    │   └── Unsupported    4   written by a newer leftoff, or in a way this one cannot handle
+    ├── Conflict           5   someone else was first
+    │   ├── LeaseHeld      5   another live process drives the run
+    │   ├── StaleEpoch     5   this process was the driver, and is no longer
+    │   └── StepDone       5   the step is finished already
+    ├── CannotResume       6   the world changed; carries its findings
+    ├── NeedsPerson        7   a question that only a person may answer
+    │   └── Redacted       7   a secret that was never stored, to be given again
+    ├── StoreUnavailable   8   out of reach, read-only, locked, disk full, I/O error
+    └── Frozen             2   a value read from a run was changed in place (also a TypeError)
+
+Each class fixes ``code`` (a stable word), ``exit_code`` (of the command), ``retry`` (whether the same call may
+succeed later) and a default ``hint``. Errors of SQLite and the operating system are translated in one place,
+``leftoff.store.failures``.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class LeftoffError(Exception):
+    """What is wrong (the message) and what to do about it (the hint)."""
+
+    code = "error"
+    exit_code = 1
+    retry = False
+    default_hint = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint or self.default_hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class Usage(LeftoffError):
+    code = "usage"
+    exit_code = 2
+
+
+class Ambiguous(Usage):
+    code = "ambiguous"
+    default_hint = "Give more of the id, or one of the candidates."
+
+    def __init__(self, message: str, *, candidates: Sequence[str] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.candidates = list(candidates)
+
+
+class NotFound(LeftoffError, LookupError):
+    code = "not_found"
+    exit_code = 3
+    default_hint = "`leftoff ls --all` lists every run."
+
+
+class NoCheckpoint(NotFound):
+    code = "no_checkpoint"
+    default_hint = "`leftoff log RUN` lists the checkpoints of a run."
+
+
+class Pruned(NoCheckpoint):
+    code = "pruned"
+    default_hint = "Retention removed it; choose a checkpoint that `leftoff log RUN` still lists."
+
+
+class BadData(LeftoffError):
+    code = "bad_data"
+    exit_code = 4
+
+
+class Corrupt(BadData):
+    code = "corrupt"
+    default_hint = "Run `leftoff fsck` for the extent of the damage; `leftoff fsck --repair` sets it aside."
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.where = where
+
+
+class Invalid(BadData, ValueError):
+    code = "invalid"
+
+    def __init__(self, message: str, *, path: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class Unsupported(BadData):
+    code = "unsupported"
+    default_hint = "Upgrade leftoff (`pip install --upgrade leftoff`)."
+
+
+class Conflict(LeftoffError):
+    code = "conflict"
+    exit_code = 5
+
+
+class LeaseHeld(Conflict):
+    code = "lease_held"
+    retry = True
+    default_hint = "Wait for it, or stop it there; a driver that died is taken over by itself."
+
+
+class StaleEpoch(Conflict):
+    code = "stale_epoch"
+    default_hint = "Another process took the run over. Stop here; what was committed before is kept."
+
+
+class StepDone(Conflict):
+    code = "step_done"
+    default_hint = "Ask `run.done(step)` first, or use `run.do(step, fn)`; `again=True` runs it again on purpose."
+
+
+class CannotResume(LeftoffError):
+    code = "cannot_resume"
+    exit_code = 6
+
+    def __init__(self, message: str, *, findings: Sequence[object] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.findings = list(findings)
+
+
+class NeedsPerson(LeftoffError):
+    code = "needs_person"
+    exit_code = 7
+
+
+class Redacted(NeedsPerson):
+    code = "redacted"
+
+    def __init__(self, name: str, *, hint: str = "") -> None:
+        hint = hint or (
+            f"Secrets are not stored. Give it again: run.variables[{name!r}] = …, or read it from the "
+            "environment. If it is no secret, allow it in leftoff.toml: [redaction] allow."
+        )
+        super().__init__(f"{name} was redacted when it was saved.", hint=hint)
+        self.name = name
+
+
+class StoreUnavailable(LeftoffError):
+    code = "store_unavailable"
+    exit_code = 8
+    retry = True
+    default_hint = "Nothing was changed. Check the disk (`df -h`) and the folder's permissions, then try again."
+
+
+class Frozen(LeftoffError, TypeError):
+    code = "frozen"
+    exit_code = 2
+    default_hint = 'Make a copy, change it and assign it: x = list(run.variables["x"]); …; run.variables["x"] = x'

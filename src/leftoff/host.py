@@ -1,0 +1,106 @@
+"""Which process is this, and does another one still live?
+
+A process is known by its scope (machine, boot, pid namespace), its pid and its raw start time, so that neither a
+reused pid nor a reboot nor a container is mistaken for it. A process whose scope cannot be seen from here is
+``unknown``, which is not the same as gone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
+
+_scope: str | None = None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _sysctl(name: str) -> str:
+    import subprocess
+
+    try:
+        return subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def scope() -> str:
+    """``machine/boot/namespace`` of this process."""
+    global _scope
+    if _scope is None:
+        name = os.uname().nodename
+        if sys.platform == "darwin":
+            machine, boot, space = _sysctl("kern.uuid"), _sysctl("kern.bootsessionuuid"), "0"
+        else:
+            machine = _text("/etc/machine-id") or _text("/var/lib/dbus/machine-id")
+            boot = _text("/proc/sys/kernel/random/boot_id")
+            try:
+                space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+            except OSError:
+                space = ""
+        _scope = f"{machine}@{name}/{boot}/{space}"
+    return _scope
+
+
+def started(pid: int) -> str:
+    """The raw start time of a live process, or an empty string where there is none (a zombie counts as none)."""
+    if sys.platform == "darwin":
+        import subprocess
+
+        try:
+            out = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True)
+        except OSError:
+            return ""
+        state, _, when = out.stdout.strip().partition(" ")
+        return "" if state.startswith("Z") else when.strip()
+    # The name in parentheses may hold anything, spaces and parentheses too: fields count from the last one.
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
+
+
+class Process:
+    """The identity of one process, comparable across processes and machines."""
+
+    __slots__ = ("pid", "scope", "started")
+
+    def __init__(self, scope: str, pid: int, started: str) -> None:
+        self.scope = scope
+        self.pid = pid
+        self.started = started
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Process):
+            return NotImplemented
+        return (self.scope, self.pid, self.started) == (other.scope, other.pid, other.started)
+
+    def __hash__(self) -> int:
+        return hash((self.scope, self.pid, self.started))
+
+    def __repr__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+    @property
+    def host(self) -> str:
+        return self.scope.partition("/")[0].rpartition("@")[2] or "this machine"
+
+    def state(self) -> str:
+        """``alive``, ``gone`` or ``unknown``."""
+        if self.scope == scope():
+            return ALIVE if self.started and started(self.pid) == self.started else GONE
+        machine, boot, _ = (self.scope + "//").split("/")[:3]
+        here_machine, here_boot, _ = (scope() + "//").split("/")[:3]
+        if machine == here_machine and boot and here_boot and boot != here_boot:
+            return GONE
+        return UNKNOWN
+
+
+def this_process() -> Process:
+    return Process(scope(), os.getpid(), started(os.getpid()))

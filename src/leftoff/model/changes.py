@@ -1,0 +1,248 @@
+"""A change set: what a caller wants changed, before anyone has looked at what is there.
+
+Values are checked, redacted and encoded when they are put in: a bad value fails at the line that sets it, and what
+the caller does to the object afterwards changes nothing. A later change to the same record replaces an earlier one.
+"""
+
+from __future__ import annotations
+
+from leftoff.errors import Invalid
+from leftoff.model.codec import DICT, JSON, LIST, REDACTED, encode, text
+from leftoff.model.frozen import FrozenDict, FrozenList
+from leftoff.model.ids import check_key, check_step
+from leftoff.model.values import SPREAD_OVER, entry_key, index_key, item_prefix, store_json
+from leftoff.model.words import COLLECTIONS, STEP_STATUS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Protocol
+
+    class Scrubber(Protocol):
+        def suspicious(self, key: str, text: str) -> bool: ...
+        def scrub(self, key: str, value: Any) -> tuple[Any, list[list[str | int]]]: ...
+
+
+DELETE, PUT, APPEND = "delete", "put", "append"
+
+_KNOWN = frozenset(COLLECTIONS)
+LAST = 99_999_999  # the order of a step that has none
+_FEW = 8  # up to so many entries, a container is first encoded whole
+
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Any = _Nothing()  # no expectation at all; None is the expectation that there is no record
+
+
+class Change:
+    """One record (or one variable, however many records that takes) and what it shall become."""
+
+    __slots__ = ("collection", "expect", "items", "key", "kind", "secret", "spread", "step", "stored", "value")
+
+    def __init__(self, kind: str, collection: str, key: str, expect: Any = NOTHING) -> None:
+        self.kind = kind
+        self.collection = collection
+        self.key = key
+        self.expect = expect
+        self.stored = b""  # the record's bytes; of a spread variable, its head
+        self.spread: Spread | None = None
+        self.items: list[bytes] = []  # stored bytes of appended entries
+        self.step: tuple[str, int] | None = None  # status and order of a step
+        self.value: Any = NOTHING  # an immutable value that need not be decoded again
+        self.secret: Any = NOTHING  # what was redacted, for the process that set it
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.collection}/{self.key}>"
+
+
+class Spread:
+    """The entries of a large list or dict. ``None`` among the encoded: the same object as in ``base``."""
+
+    __slots__ = ("base", "encoded", "prefix", "values")
+
+    def __init__(self, name: str, values: Any, encoded: Any, base: Any) -> None:
+        self.prefix = item_prefix(name)
+        self.values = values
+        self.encoded = encoded
+        self.base = base
+
+    def entries(self) -> Iterator[tuple[str, bytes | None, Any]]:
+        """Item key, stored bytes (``None``: as in the base) and value, for each entry."""
+        if isinstance(self.encoded, list):
+            for index, stored in enumerate(self.encoded):
+                yield index_key(self.prefix, index), stored, self.values[index]
+        else:
+            for key, stored in self.encoded.items():
+                yield entry_key(self.prefix, key), stored, self.values[key]
+
+
+class ChangeSet:
+    """Changes by (collection, key), in order."""
+
+    __slots__ = ("_scrubber", "changes")
+
+    def __init__(self, scrubber: Scrubber | None = None) -> None:
+        self.changes: dict[tuple[str, str], Change] = {}
+        self._scrubber = scrubber
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def put(self, collection: str, key: str, value: Any, *, expect: Any = NOTHING, base: Any = None) -> Change:
+        """Set a record.
+
+        ``expect``: only if it has this value now (``None``: only if it is not there). ``base``: the value read from
+        the run, whose entries are recognised by identity where they come back unchanged.
+        """
+        if collection not in _KNOWN or collection == "step" or not key.isascii():
+            check_address(collection, key)
+        change = Change(PUT, collection, key, expect)
+        kind = type(value)
+        if collection == "variable" and isinstance(value, (list, dict)) and len(value) > _FEW:
+            self._container(change, value, base)
+        else:
+            name = key if collection == "variable" else f"{collection}/{key}"
+            out = text(value, name)
+            scrubber = self._scrubber
+            if scrubber is not None and scrubber.suspicious(key, out):
+                self._scrub(change, value, name)
+            else:
+                try:
+                    change.stored = JSON + out.encode()
+                except UnicodeEncodeError:
+                    encode(value, name)  # says which entry it is
+                    raise
+            if collection == "variable":
+                if len(change.stored) > SPREAD_OVER and isinstance(value, (list, dict)):
+                    self._container(change, value, base)
+                elif kind is str or kind is int or kind is float or kind is bool or value is None:
+                    change.value = value
+            elif collection == "step":
+                change.step = step_facts(key, value)
+        if change.stored[:1] == REDACTED:
+            change.value = NOTHING
+        self.changes[collection, key] = change
+        return change
+
+    def put_stored(self, collection: str, key: str, stored: bytes) -> None:
+        """Set a record to bytes that are encoded already (those that refer to a blob)."""
+        check_address(collection, key)
+        change = Change(PUT, collection, key)
+        change.stored = stored
+        self.changes[collection, key] = change
+
+    def delete(self, collection: str, key: str, *, expect: Any = NOTHING) -> None:
+        check_address(collection, key)
+        self.changes[collection, key] = Change(DELETE, collection, key, expect)
+
+    def append(self, name: str, item: Any) -> None:
+        """Add one entry to a list variable; its index is taken inside the transaction."""
+        check_address("variable", name)
+        stored = self._stored_entry(name, item, f"{name}[…]")
+        there = self.changes.get(("variable", name))
+        if there is None:
+            there = self.changes["variable", name] = Change(APPEND, "variable", name)
+        if there.kind != APPEND:
+            raise Invalid(
+                f"{name} was assigned in this same commit; append to what you assign, or commit() first.",
+            )
+        there.items.append(stored)
+
+    def _stored_entry(self, name: str, item: Any, label: str) -> bytes:
+        out = text(item, label)
+        if self._scrubber is not None and self._scrubber.suspicious(name, out):
+            item, paths = self._scrubber.scrub(name, item)
+            return store_json(item, paths, label)
+        return JSON + encode(item, label)
+
+    def _scrub(self, change: Change, value: Any, name: str) -> None:
+        assert self._scrubber is not None
+        clean, paths = self._scrubber.scrub(change.key, value)
+        change.stored = store_json(clean, paths, name)
+        if paths:
+            change.secret = value
+
+    def _container(self, change: Change, value: Any, base: Any) -> None:
+        """Encode entry by entry; spread what is over the limit, else store it whole."""
+        name = change.key
+        paths: list[list[Any]] = []
+        if type(base) is not (FrozenList if isinstance(value, list) else FrozenDict):
+            base = None
+        encoded = _encode_entries(value, name, base)
+        if self._scrubber is not None and self._suspicious(change.key, encoded):
+            clean, paths = self._scrubber.scrub(change.key, value)
+            if paths:
+                change.secret = value
+            value, base = clean, None
+            encoded = _encode_entries(value, name, None)
+        if _size(value, encoded, name) <= SPREAD_OVER:
+            change.stored = store_json(value, paths, name)
+            return
+        for path in paths:
+            rest = [p[1:] for p in paths if p[0] == path[0]]
+            encoded[path[0]] = store_json(value[path[0]], rest, f"{name}.{path[0]}")
+        values = list(value) if isinstance(value, list) else dict(value)
+        change.stored = LIST if isinstance(value, list) else DICT
+        change.spread = Spread(name, values, encoded, base)
+
+    def _suspicious(self, key: str, encoded: Any) -> bool:
+        assert self._scrubber is not None
+        if isinstance(encoded, list):
+            known = b"\n".join(e for e in encoded if e is not None)
+        else:
+            known = b"\n".join(b'"%s":%s' % (k.encode(), e) for k, e in encoded.items() if e is not None)
+        return self._scrubber.suspicious(key, known.decode())
+
+
+def _encode_entries(value: Any, name: str, base: Any) -> Any:
+    """Stored bytes of every entry, or ``None`` where it is the very object that ``base`` has in that place."""
+    if isinstance(value, list):
+        same = 0 if base is None else len(base)
+        return [
+            None if i < same and v is base[i] else JSON + encode(v, f"{name}[{i}]") for i, v in enumerate(value)
+        ]
+    out: dict[str, bytes | None] = {}
+    for key, item in value.items():
+        if type(key) is not str:
+            encode({key: None}, name)
+        unchanged = base is not None and key in base and item is base[key]
+        out[key] = None if unchanged else JSON + encode(item, f"{name}.{key}")
+    return out
+
+
+def _size(value: Any, encoded: Any, name: str) -> int:
+    """The canonical size, or any number over the limit as soon as that is certain."""
+    total = 1
+    pairs = enumerate(encoded) if isinstance(encoded, list) else encoded.items()
+    for key, stored in pairs:
+        total += len(stored) if stored is not None else len(encode(value[key], name)) + 1
+        if isinstance(key, str):
+            total += len(text(key, name).encode()) + 1
+        if total > SPREAD_OVER + 1:
+            break
+    return total
+
+
+def check_address(collection: str, key: str) -> None:
+    if collection not in _KNOWN:
+        raise Invalid(f"There is no collection {collection!r}.", hint=f"Collections: {', '.join(COLLECTIONS)}.")
+    if collection == "step":
+        check_step(key)
+    else:
+        check_key(key, collection)
+
+
+def step_facts(key: str, value: Any) -> tuple[str, int]:
+    """Status and order, which the store keeps beside a step for counting and listing."""
+    status = value.get("status") if isinstance(value, dict) else None
+    if status not in STEP_STATUS:
+        raise Invalid(
+            f"Step {key} has the status {status!r}, which is none.", hint=f"Statuses: {', '.join(STEP_STATUS)}."
+        )
+    order = value.get("order")
+    return status, order if isinstance(order, int) and 0 <= order < LAST else LAST
+

@@ -1,0 +1,226 @@
+"""The one canonical encoding, for ever: what is hashed is what is stored.
+
+Compact JSON in UTF-8, keys sorted, floats as Python's shortest ``repr``, ints of any size. Everything that would
+not come back as it went in is refused with the path of the offender: NaN and infinities, lone surrogates, keys
+that are not text, and the types that JSON encoders accept silently (tuples, sets, bytes, dates, enums, …).
+
+Stored bytes are one tag byte and a payload:
+
+``J`` canonical JSON · ``L``, ``D`` the head of a list or dict whose entries are ``item`` records ·
+``R`` JSON ``{"paths": […], "value": …}``, the entries at ``paths`` redacted · ``B`` the 32 bytes of a blob's
+sha256, then JSON about it, or nothing where the blob holds the stored bytes of the value itself.
+
+The C parts of the standard library's ``json`` are used directly: importing ``json`` itself costs as much as
+starting Python does.
+"""
+
+from __future__ import annotations
+
+from leftoff.errors import Corrupt, Invalid
+from leftoff.model.frozen import FrozenDict, FrozenList
+
+try:
+    from _hashlib import openssl_sha256 as sha256
+except ImportError:  # a Python built without OpenSSL
+    from hashlib import sha256
+
+try:
+    from _json import encode_basestring as _quote
+    from _json import make_encoder as _make_encoder
+    from _json import make_scanner as _make_scanner
+except ImportError:  # an interpreter without the C accelerators
+    from json.encoder import encode_basestring as _quote
+    from json.scanner import make_scanner as _make_scanner
+
+    _make_encoder = None
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+MAX_DEPTH = 200
+JSON, LIST, DICT, REDACTED, BLOB = b"J", b"L", b"D", b"R", b"B"
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_OK_DICT = frozenset((dict, FrozenDict))
+_OK_LIST = frozenset((list, FrozenList))
+
+
+def _unknown(value: object) -> NoReturn:
+    raise TypeError(type(value).__name__)
+
+
+def _constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+class _Context:
+    """What the C scanner wants to know."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = staticmethod(_constant)
+    memo: dict[str, str] = {}  # noqa: RUF012
+
+
+_scan = _make_scanner(_Context())
+if _make_encoder is not None:
+    _iterencode = _make_encoder(None, _unknown, _quote, None, ":", ",", True, False, False)
+else:
+    from json import JSONEncoder
+
+    def _iterencode(value: object, level: int) -> list[str]:
+        return [
+            JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":")).encode(value)
+        ]
+
+
+def _is_json(value: object, depth: int) -> bool:
+    """Whether a list or dict holds only exact JSON types; what it refuses, the slow walk looks at again."""
+    kind = type(value)
+    if depth == 0:
+        return False
+    if kind in _OK_DICT:
+        for key, item in value.items():  # type: ignore[attr-defined]
+            if type(key) is not str or (type(item) not in _PLAIN and not _is_json(item, depth - 1)):
+                return False
+        return True
+    if kind in _OK_LIST:
+        for item in value:  # type: ignore[attr-defined]
+            if type(item) not in _PLAIN and not _is_json(item, depth - 1):
+                return False
+        return True
+    return False
+
+
+def text(value: object, name: str = "value") -> str:
+    """Canonical JSON as text; ``name`` starts the path in an error."""
+    kind = type(value)
+    if kind not in _PLAIN and not _is_json(value, MAX_DEPTH):
+        value = _normal(value, name, MAX_DEPTH)
+    try:
+        return _quote(value) if kind is str else "".join(_iterencode(value, 0))  # type: ignore[arg-type]
+    except (ValueError, TypeError, RecursionError):
+        _normal(value, name, MAX_DEPTH)  # says which entry it is
+        raise
+
+
+def encode(value: object, name: str = "value") -> bytes:
+    """Canonical JSON, refused with the offender's path where it would not come back as it is."""
+    out = text(value, name)
+    try:
+        return out.encode()
+    except UnicodeEncodeError:
+        _normal(value, name, MAX_DEPTH)
+        raise
+
+
+def decode(data: bytes | str) -> Any:
+    """The value of JSON text; ``ValueError`` where it is none."""
+    source = data.decode() if isinstance(data, bytes) else data
+    try:
+        value, end = _scan(source, _skip(source, 0))
+    except (StopIteration, RecursionError) as error:
+        raise ValueError("not JSON") from error
+    if _skip(source, end) != len(source):
+        raise ValueError(f"extra text after the JSON value, at character {end}")
+    return value
+
+
+def _skip(source: str, index: int) -> int:
+    while index < len(source) and source[index] in " \t\r\n":
+        index += 1
+    return index
+
+
+def _normal(value: Any, path: str, depth: int) -> Any:
+    """The value with subclasses of JSON's types made plain; refused, naming the path, where that loses anything."""
+    if depth == 0:
+        raise Invalid(f"{path} is nested more than {MAX_DEPTH} levels deep, or contains itself.", path=path)
+    kind = type(value)
+    if kind is bool or value is None:
+        return value
+    if type(kind).__name__ in ("EnumType", "EnumMeta"):
+        raise _not_json(value, path, "Store its .value or .name.")
+    if isinstance(value, str):
+        return _normal_text(value, path)
+    if isinstance(value, int):
+        return _normal_int(value, path)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise Invalid(f"{path} is {value!r}, which is not JSON.", path=path, hint="Use None, or a string.")
+        return float(value)
+    if isinstance(value, dict):
+        return {_normal_key(k, path): _normal(v, f"{path}.{k}", depth - 1) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_normal(v, f"{path}[{i}]", depth - 1) for i, v in enumerate(value)]
+    raise _not_json(value, path, _ADVICE.get(kind.__name__, "Convert it to JSON's types first."))
+
+
+_ADVICE = {
+    "tuple": "Use a list: list(value).",
+    "set": "Use a list: sorted(value).",
+    "frozenset": "Use a list: sorted(value).",
+    "bytes": "Decode it, or save a file and use run.artifact(path).",
+    "bytearray": "Decode it, or save a file and use run.artifact(path).",
+    "datetime": "Use value.isoformat().",
+    "date": "Use value.isoformat().",
+    "time": "Use value.isoformat().",
+    "Decimal": "Use str(value).",
+    "PosixPath": "Use str(path).",
+    "UUID": "Use str(value).",
+}
+
+
+def _not_json(value: object, path: str, hint: str) -> Invalid:
+    return Invalid(f"{path} is a {type(value).__name__}, which is not JSON.", path=path, hint=hint)
+
+
+def _normal_text(value: str, path: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(
+            f"{path} has a lone surrogate at character {error.start}, which is not Unicode text.",
+            path=path,
+            hint="It usually comes from bytes that were not UTF-8; decode them with errors='replace'.",
+        ) from None
+    return str.__str__(value)
+
+
+def _normal_int(value: int, path: str) -> int:
+    try:
+        int.__repr__(value)
+    except ValueError:
+        raise Invalid(f"{path} is an int of too many digits to be written.", path=path) from None
+    return int(value)
+
+
+def _normal_key(key: object, path: str) -> str:
+    if not isinstance(key, str) or type(type(key)).__name__ in ("EnumType", "EnumMeta"):
+        raise Invalid(
+            f"{path} has the key {key!r}, a {type(key).__name__}; keys of JSON objects are text.",
+            path=path,
+            hint="Use str(key).",
+        )
+    return _normal_text(key, f"{path} (its key)")
+
+
+def payload(stored: bytes, where: str) -> Any:
+    """The JSON value inside stored bytes of tag ``J`` or ``R`` (for ``R`` with its marks in place)."""
+    try:
+        if stored[:1] == JSON:
+            return decode(stored[1:])
+        if stored[:1] == REDACTED:
+            return decode(stored[1:])["value"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"{where} does not decode: {error}", where=where) from error
+    raise Corrupt(f"{where} has the unknown tag {stored[:1]!r}", where=where)
+
+
+def holes(stored: bytes) -> list[list[Any]]:
+    """The paths that were redacted in a stored value."""
+    return list(decode(stored[1:])["paths"]) if stored[:1] == REDACTED else []

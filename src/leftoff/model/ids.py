@@ -1,0 +1,104 @@
+"""Names: run ids, record keys, step paths, and the grammar of a REF."""
+
+from __future__ import annotations
+
+from leftoff.errors import Invalid, Usage
+
+MAX_KEY = 4096
+MAX_RUN_ID = 200
+
+_ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+_HEX = frozenset("0123456789abcdef")
+
+
+def check_run_id(run_id: str) -> str:
+    bad = sorted({c for c in run_id if c not in _ID_CHARS})
+    if not run_id or bad or len(run_id) > MAX_RUN_ID or run_id[0] in ".-":
+        what = f"it has {', '.join(map(repr, bad))}" if bad else "it is empty, too long, or starts with . or -"
+        raise Invalid(
+            f"{run_id!r} cannot be a run id: {what}.",
+            hint="A run id is letters, digits and . _ - (at most 200), starting with a letter, digit or _.",
+        )
+    return run_id
+
+
+def slug(text: str) -> str:
+    """A name made fit for an id: every run of other characters becomes one ``-``."""
+    out = "".join(c if c in _ID_CHARS else " " for c in text)
+    return "-".join(out.split()).lstrip(".-")[:120] or "run"
+
+
+def check_key(key: str, what: str = "key") -> str:
+    """A record's key: text without NUL, not empty, of bounded length."""
+    if type(key) is str and key and len(key) <= MAX_KEY and "\0" not in key and key.isascii():
+        return key
+    if not isinstance(key, str):
+        raise Invalid(f"A {what} must be text, not {type(key).__name__}.")
+    if not key or "\0" in key or len(key) > MAX_KEY:
+        why = "empty" if not key else "too long" if len(key) > MAX_KEY else "text with a NUL in it"
+        raise Invalid(f"A {what} cannot be {why}: {key[:60]!r}.")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"A {what} cannot have a lone surrogate in it: {key[:60]!r}.") from None
+    return str.__str__(key)
+
+
+def check_step(path: str) -> str:
+    """A slash path without empty parts."""
+    check_key(path, "step")
+    if path.startswith("/") or path.endswith("/") or "//" in path:
+        raise Invalid(
+            f"{path!r} is not a step path: it has an empty part.",
+            hint="Parts are joined by single slashes, like implementation/task-001.",
+        )
+    return path
+
+
+def quote_part(text: str) -> str:
+    """One part of a step path: ``/`` and ``%`` percent-encoded (and NUL, which no key may hold)."""
+    return text.replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
+
+
+def unquote_part(text: str) -> str:
+    return text.replace("%00", "\0").replace("%2F", "/").replace("%25", "%")
+
+
+def parent_of(path: str) -> str:
+    """The step that contains this one, or an empty string."""
+    return path.rpartition("/")[0]
+
+
+class Ref:
+    """A REF taken apart: what is before the version, and which version is meant.
+
+    ``RUN`` · ``RUN@SEQ`` · ``RUN@ID-PREFIX`` · ``RUN~N``; ``@`` alone is the current run.
+    """
+
+    __slots__ = ("at", "back", "base", "text")
+
+    def __init__(self, text: str, base: str, at: str | None, back: int | None) -> None:
+        self.text = text
+        self.base = base
+        self.at = at
+        self.back = back
+
+
+def parse_ref(text: str) -> Ref:
+    """Only the grammar; what it names is for the engine to find."""
+    if not text or "\0" in text:
+        raise Usage("An empty REF names nothing.", hint="Give a run id, a checkpoint id, or `latest`.")
+    if text.startswith("#"):
+        return Ref(text, text, None, None)
+    base, mark, back = text.rpartition("~")
+    if mark and back.isascii() and back.isdigit():
+        return Ref(text, base or "@", None, int(back))
+    base, mark, at = text.rpartition("@")
+    if mark and at:
+        return Ref(text, base or "@", at, None)
+    return Ref(text, text, None, None)
+
+
+def is_id_prefix(text: str) -> bool:
+    """Whether this may be the start of a checkpoint id."""
+    return 4 <= len(text) <= 64 and all(c in _HEX for c in text)

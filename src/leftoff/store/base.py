@@ -1,0 +1,281 @@
+"""What every store owes, whoever implements it. ``leftoff.testing.contract`` checks these obligations.
+
+A store keeps runs; a run is a versioned map of records. The engine decides what a commit means; a store makes it
+one atomic, durable change. Three classes: ``Store`` (transactions, blobs, upkeep), ``View`` (what can be read inside
+one) and ``Tx`` (what can also be written).
+
+Obligations:
+
+1. ``write(fn)`` runs ``fn`` in one transaction. When it returns, everything ``fn`` wrote survives power loss. When
+   it raises, nothing of it is there, and the next call can succeed. Several calls may share a transaction, but one
+   that fails never takes another with it.
+2. ``fn`` sees the newest committed state, and no other writer changes it before ``fn`` is durable.
+3. ``read(fn)`` gives ``fn`` one consistent snapshot; it never blocks a writer, nor a writer it.
+4. Bytes that are read are checked against their recorded hash: ``Corrupt``, never a wrong value.
+5. Inside ``fn`` nothing waits: no I/O but the store's own, no locks, under 50 ms.
+6. Writers are served fairly, across threads and processes.
+7. A schema that is newer than this code, also one that became so while we had the store open, is refused before
+   anything is written.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    from leftoff.host import Process
+    from leftoff.model.versions import Version
+    from leftoff.store.rows import Attempt, BlobRow, Lease, Record, RunRow
+
+    T = TypeVar("T")
+
+INLINE = 1024  # stored bytes up to this size are in the record's own row
+VALUE_MAX = 1 << 20  # larger ones are blobs
+
+
+class View:
+    """What can be read inside a transaction. Runs are named by their number in this store (``RunRow.run``)."""
+
+    def find_run(self, run_id: str) -> RunRow | None:
+        """The run of that id, unless it is hidden."""
+        raise NotImplementedError
+
+    def run_row(self, run: int) -> RunRow | None:
+        raise NotImplementedError
+
+    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
+        """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, alias."""
+        raise NotImplementedError
+
+    def leaf(self, run: int, status: str) -> str | None:
+        """The first leaf step of that status in declared order, without looking at the others."""
+        raise NotImplementedError
+
+    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
+        """seq, digest, counts, epoch and run id: what a commit must know first."""
+        raise NotImplementedError
+
+    def row(self, run: int, collection: str, key: str) -> tuple[bytes, str | None, str | None, int | None] | None:
+        """hash, status, ord, leaf of a live record; its bytes are not read."""
+        raise NotImplementedError
+
+    def record(self, run: int, collection: str, key: str) -> Record | None:
+        """One live record."""
+        raise NotImplementedError
+
+    def records(self, run: int, collection: str, low: str = "", high: str | None = None) -> Iterator[Record]:
+        """The live records of a collection with ``low <= key < high``, in key order."""
+        raise NotImplementedError
+
+    def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:
+        """The records of a collection that version ``seq`` saw, in no particular order."""
+        raise NotImplementedError
+
+    def collections(self, run: int, *, past: bool = False) -> list[str]:
+        """The collections that have records (with ``past``: or had)."""
+        raise NotImplementedError
+
+    def hashes(self, run: int, collection: str, low: str, high: str) -> dict[str, bytes]:
+        """Hashes of the live records in a range of keys."""
+        raise NotImplementedError
+
+    def last_key(self, run: int, collection: str, low: str, high: str) -> str | None:
+        raise NotImplementedError
+
+    def has_below(self, run: int, step: str) -> bool:
+        """Whether any step is below this one."""
+        raise NotImplementedError
+
+    def last_order(self, run: int, parent: str) -> str | None:
+        """The greatest ``ord`` of the steps below ``parent`` (an empty string: of all)."""
+        raise NotImplementedError
+
+    def version(self, run: int, seq: int) -> Version | None:
+        raise NotImplementedError
+
+    def versions(
+        self, run: int, *, sealed: bool, before: int | None = None, limit: int | None = None
+    ) -> list[Version]:
+        """Newest first."""
+        raise NotImplementedError
+
+    def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
+        """Run number and version of the checkpoints whose id starts so."""
+        raise NotImplementedError
+
+    def aliased(self, name: str, run: int | None = None) -> tuple[int, Version] | None:
+        """The newest checkpoint that carries this other name."""
+        raise NotImplementedError
+
+    def bounds(self, run: int) -> tuple[int, int] | None:
+        """The oldest and the newest version that can be read."""
+        raise NotImplementedError
+
+    def applied(self, run: int, since: int, token: bytes) -> int | None:
+        """The seq of a commit with this token after ``since``: a retry must not apply it again."""
+        raise NotImplementedError
+
+    def lease(self, run: int) -> Lease | None:
+        raise NotImplementedError
+
+    def leases(self) -> list[tuple[str, Lease]]:
+        """Every held lease, with its run's id."""
+        raise NotImplementedError
+
+    def attempt(self, token: str) -> Attempt | None:
+        raise NotImplementedError
+
+    def attempts(self, run: int) -> list[Attempt]:
+        raise NotImplementedError
+
+    def blob(self, hash: bytes) -> BlobRow | None:
+        raise NotImplementedError
+
+
+class Tx(View):
+    """What can also be written. Nothing is seen by others before the transaction is durable."""
+
+    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
+        """A run without versions; its number. The id must be free."""
+        raise NotImplementedError
+
+    def set_card(self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False) -> None:
+        """The listing's copy of the run's own records."""
+        raise NotImplementedError
+
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        *,
+        existed: bool,
+        step: tuple[str, str, int] | None = None,
+    ) -> None:
+        """Make this the live record; what was there (``existed``) stays readable at older versions.
+
+        ``step``: status, ord and leaf of a step. A blob that ``stored`` refers to must be known and present.
+        """
+        raise NotImplementedError
+
+    def drop(self, run: int, seq: int, collection: str, key: str) -> None:
+        """End a live record; it stays readable at older versions."""
+        raise NotImplementedError
+
+    def set_leaf(self, run: int, step: str, leaf: bool) -> None:
+        raise NotImplementedError
+
+    def add_version(
+        self,
+        run: int,
+        seq: int,
+        token: bytes,
+        digest: bytes,
+        epoch: int,
+        at: int,
+        counts: str,
+        seal: tuple[str, str, str | None, str | None] | None,
+    ) -> None:
+        """Move the head to ``seq``. ``seal``: checkpoint id, trigger, step, note."""
+        raise NotImplementedError
+
+    def add_alias(self, run: int, seq: int, name: str) -> None:
+        raise NotImplementedError
+
+    def put_lease(
+        self,
+        run: int,
+        epoch: int,
+        kind: str | None,
+        process: Process | None,
+        session: str | None,
+        who: str | None,
+        since: int | None,
+    ) -> None:
+        """Take or free a lease. The epoch is kept when it is freed."""
+        raise NotImplementedError
+
+    def beat(self, run: int, epoch: int, at: int) -> bool:
+        """Whether the lease is still held under this epoch; if so, it is alive at ``at``."""
+        raise NotImplementedError
+
+    def add_attempt(
+        self,
+        token: str,
+        run: int,
+        step: str,
+        at: int,
+        *,
+        process: Process | None = None,
+        session: str | None = None,
+        log: str | None = None,
+    ) -> int:
+        """The next try at a step; it is the current one from now on. Its number."""
+        raise NotImplementedError
+
+    def set_attempt_process(self, token: str, process: Process) -> None:
+        raise NotImplementedError
+
+    def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
+        raise NotImplementedError
+
+    def put_blob(self, row: BlobRow) -> None:
+        """A blob whose file is durable (or is in this store's trash, from where it comes back)."""
+        raise NotImplementedError
+
+
+class Store:
+    """Transactions, blobs and upkeep."""
+
+    #: where it is, for people
+    name: str
+
+    def exists(self) -> bool:
+        """Whether there is anything to read. Reading never creates a store; the first write does."""
+        raise NotImplementedError
+
+    def write(self, fn: Callable[[Tx], T]) -> T:
+        raise NotImplementedError
+
+    def read(self, fn: Callable[[View], T]) -> T:
+        raise NotImplementedError
+
+    def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
+        """Write a blob durably, once. Refer to it with ``Tx.put_blob`` in the commit that uses it."""
+        raise NotImplementedError
+
+    def load_blob(self, hash: bytes) -> Iterator[bytes]:
+        """The content of a blob in pieces, checked; ``Corrupt`` before the last piece where it is not what was saved."""
+        raise NotImplementedError
+
+    def prune(self, run: int, drop: Iterable[int]) -> int:
+        """Forget these checkpoints and every unsealed version below the head, then all that nothing kept can see.
+
+        In batches, each under 50 ms; bytes given back. Cut short, it leaves nothing wrong, only less done.
+        """
+        raise NotImplementedError
+
+    def remove(self, run: int) -> int:
+        """Forget a whole run; bytes given back."""
+        raise NotImplementedError
+
+    def sweep(self) -> int:
+        """Drop what a crash left behind: values, blobs, temporary files, hidden runs, the trash past its grace."""
+        raise NotImplementedError
+
+    def backup(self, folder: str) -> None:
+        """A consistent copy into an empty folder while others write."""
+        raise NotImplementedError
+
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        """fsck of bytes and rows: ``checked`` (counts), ``problems`` and ``quarantined``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release everything; the store may be used again afterwards."""
+        raise NotImplementedError

@@ -1,0 +1,106 @@
+"""Where an embedded store lives: its folder, its file system, its permissions."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leftoff.errors import StoreUnavailable
+
+# SQLite's WAL needs shared memory between all who open it; none of these gives that across machines.
+NETWORK = frozenset(
+    "nfs nfs4 cifs smb smb2 smb3 smbfs 9p afs afpfs ncpfs ncp coda ceph lustre gpfs glusterfs fuse.glusterfs "
+    "fuse.sshfs fuse.s3fs fuse.gcsfuse fuse.rclone davfs fuse.davfs2 webdav beegfs orangefs".split()
+)
+GITIGNORE = "*\n"
+SAFE_MOUNT = "Put the store on a local disk (LEFTOFF_STORE=/local/path), or share one through PostgreSQL."
+
+
+def _unescape(text: str) -> str:
+    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+
+
+def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
+    """The type of the file system that holds ``path``, or an empty string where that cannot be told."""
+    if sys.platform == "darwin":
+        return _darwin(path)
+    device = os.stat(path).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return ""
+    best, kind = -1, ""
+    real = os.path.realpath(path)
+    for fields in lines:
+        if "-" not in fields:
+            continue
+        point, fs = _unescape(fields[4]), fields[fields.index("-") + 1]
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        # The device number settles it; btrfs and overlays show another one, so the longest mount point decides then.
+        score = len(point) + (10_000 if fields[2] == wanted else 0)
+        if inside and score >= best:
+            best, kind = score, fs
+    return kind
+
+
+def _darwin(path: str) -> str:
+    import subprocess
+
+    out = subprocess.run(["/usr/bin/stat", "-f", "%T", path], capture_output=True, text=True)
+    where = subprocess.run(["df", path], capture_output=True, text=True).stdout.splitlines()[-1:]
+    lines = subprocess.run(["mount"], capture_output=True, text=True).stdout.splitlines()
+    device = where[0].split()[0] if where else out.stdout
+    return next((line.partition("(")[2].partition(",")[0] for line in lines if line.startswith(device)), "")
+
+
+def refuse_network(folder: str, kind: str | None = None) -> None:
+    """Raise where the folder is on a file system that several machines may share."""
+    kind = file_system(folder) if kind is None else kind
+    if kind in NETWORK:
+        error = StoreUnavailable(
+            f"{folder} is on a network file system ({kind}), where SQLite's write-ahead log loses data.",
+            hint=SAFE_MOUNT,
+        )
+        error.retry = False
+        raise error
+
+
+def make_folder(folder: str) -> None:
+    """Create the store's folder, private to its owner and ignored by git, with its parents durable."""
+    missing = []
+    path = os.path.abspath(folder)
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for path in reversed(missing):
+        try:
+            os.mkdir(path, 0o700 if path == missing[0] else 0o777)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        sync_folder(os.path.dirname(path))
+    ignore = os.path.join(folder, ".gitignore")
+    if not os.path.exists(ignore):
+        with open(ignore, "w", encoding="ascii") as file:
+            file.write(GITIGNORE)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync(fd: int) -> None:
+    """fsync that reaches the platter: on macOS that is F_FULLFSYNC."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(fd)

@@ -1,0 +1,89 @@
+"""Schema versions of the store file.
+
+``user_version`` is the schema's number: one integer in the file's header, looked at inside every write transaction.
+``meta`` says which older leftoffs may still read (``min_reader``) and write (``min_writer``). A schema equals the sum
+of its migrations. None runs while someone else drives a run: their code would not know the new one.
+"""
+
+from __future__ import annotations
+
+import os
+
+import apsw
+
+from leftoff.errors import Conflict, Corrupt, Unsupported
+from leftoff.host import GONE, this_process
+from leftoff.store.queries import Q, read
+from leftoff.store.rows import Lease
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MIGRATIONS: list[str] = ["migrations/0001.sql"]
+SCHEMA = len(MIGRATIONS)
+#: by schema number: the oldest schema whose code may read, and write, a store of that schema
+COMPATIBLE = {1: (1, 1)}
+
+
+def version(db: apsw.Connection) -> int:
+    row = db.execute("PRAGMA user_version").fetchone()
+    return int(row[0])
+
+
+def is_empty(db: apsw.Connection) -> bool:
+    return db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+
+
+def check(db: apsw.Connection, where: str, *, writing: bool, schema: int | None = None) -> int:
+    """The schema of the store, if this code may use it; the refusal names both numbers."""
+    schema = version(db) if schema is None else schema
+    if schema == 0:
+        if not is_empty(db):
+            raise Corrupt(f"{where} is a database, but not one of leftoff's.", where=where, hint="Move it away.")
+        return 0
+    if schema > SCHEMA:
+        facts = dict(db.execute(Q.meta).fetchall())
+        needed = int(facts.get("min_writer" if writing else "min_reader", schema))
+        if needed > SCHEMA:
+            raise Unsupported(
+                f"{where} has schema {schema}, made by leftoff {facts.get('written_by', 'of a later version')}; "
+                f"this leftoff knows schema {SCHEMA}.",
+            )
+    return schema
+
+
+def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
+    """Bring the schema up to date, inside the caller's write transaction."""
+    schema = check(db, where, writing=True)
+    if schema >= SCHEMA:
+        return
+    if schema > 0:
+        _refuse_while_driven(db, where)
+    for number in range(schema, SCHEMA):
+        for _ in db.execute(read(MIGRATIONS[number])):
+            pass
+    reader, writer = COMPATIBLE[SCHEMA]
+    known = {**facts} if schema == 0 else {"written_by": facts["written_by"]}
+    known.update(schema=str(SCHEMA), min_reader=str(reader), min_writer=str(writer))
+    for name, value in known.items():
+        db.execute(Q.put_meta, (name, value))
+    db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def _refuse_while_driven(db: apsw.Connection, where: str) -> None:
+    me = this_process()
+    for columns in db.execute(Q.leases):
+        run_id, lease = columns[0], Lease(columns[1:])
+        process: Any = lease.process
+        if process is not None and process != me and process.state() != GONE:
+            raise Conflict(
+                f"{where} needs a newer schema, but run {run_id} is driven by {process}.",
+                hint="Let it end, or stop it; then try again.",
+            )
+
+
+def sql_files() -> list[str]:
+    """Every migration file there is, to compare with the list above."""
+    folder = os.path.join(os.path.dirname(__file__), "sql", "migrations")
+    return sorted(f"migrations/{name}" for name in os.listdir(folder) if name.endswith(".sql"))

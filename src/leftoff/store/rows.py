@@ -1,0 +1,164 @@
+"""What a store hands out: plain rows with names."""
+
+from __future__ import annotations
+
+from leftoff.errors import Corrupt
+from leftoff.host import Process
+from leftoff.model.codec import decode
+from leftoff.model.versions import Version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class RunRow:
+    """A run as a listing shows it."""
+
+    __slots__ = (
+        "branch",
+        "card",
+        "checkpoint",
+        "counts",
+        "created_at",
+        "digest",
+        "hidden",
+        "issue",
+        "n",
+        "run",
+        "run_id",
+        "seq",
+        "session",
+        "status",
+        "title",
+        "updated_at",
+        "workflow",
+    )
+
+    def __init__(self, columns: tuple[Any, ...]) -> None:
+        (
+            self.run,
+            self.run_id,
+            self.n,
+            self.seq,
+            self.digest,
+            self.counts,
+            self.updated_at,
+            self.created_at,
+            self.workflow,
+            self.branch,
+            self.status,
+            self.title,
+            self.issue,
+            self.session,
+            card,
+            self.hidden,
+            self.checkpoint,
+        ) = columns
+        self.card: dict[str, Any] = decode(card) if card != "{}" else {}
+
+    def __repr__(self) -> str:
+        return f"<run {self.run_id} {self.status} @{self.seq}>"
+
+
+class Record:
+    """One record at one version, its bytes checked against their hash."""
+
+    __slots__ = ("collection", "hash", "key", "seq", "stored")
+
+    def __init__(self, collection: str, key: str, seq: int, hash: bytes, stored: bytes) -> None:
+        self.collection = collection
+        self.key = key
+        self.seq = seq
+        self.hash = hash
+        self.stored = stored
+
+
+class Lease:
+    """Who drives a run, since when, under which epoch."""
+
+    __slots__ = ("beat", "epoch", "kind", "process", "session", "since", "who")
+
+    def __init__(self, columns: tuple[Any, ...]) -> None:
+        self.epoch, self.kind, scope, pid, started, self.session, self.who, self.since, self.beat = columns
+        self.process = Process(scope, pid, started or "") if scope and pid else None
+
+    @property
+    def held(self) -> bool:
+        return self.kind is not None
+
+
+class Attempt:
+    """One try at a step, and the number of the current one."""
+
+    __slots__ = (
+        "current",
+        "ended_at",
+        "exit_code",
+        "log",
+        "number",
+        "process",
+        "run",
+        "session",
+        "started_at",
+        "step",
+        "token",
+    )
+
+    def __init__(self, columns: tuple[Any, ...]) -> None:
+        (
+            self.run,
+            self.step,
+            self.number,
+            scope,
+            pid,
+            started,
+            self.session,
+            self.log,
+            self.started_at,
+            self.ended_at,
+            self.exit_code,
+            self.current,
+            self.token,
+        ) = columns
+        self.process = Process(scope, pid, started or "") if scope and pid else None
+
+
+class BlobRow:
+    """A file in the store's blob folder."""
+
+    __slots__ = ("encoding", "hash", "size", "stored")
+
+    def __init__(self, hash: bytes, size: int, stored: int, encoding: str) -> None:
+        self.hash = hash
+        self.size = size
+        self.stored = stored
+        self.encoding = encoding
+
+
+def version_from(columns: tuple[Any, ...]) -> Version:
+    run_id, seq, digest, at, n, epoch, counts, checkpoint, trigger, step, note, _run, aliases = columns
+    return Version(
+        run_id,
+        seq,
+        digest,
+        at,
+        n=n,
+        epoch=epoch,
+        counts=counts,
+        checkpoint=checkpoint,
+        trigger=trigger,
+        step=step,
+        note=note,
+        aliases=tuple(aliases.split("\n")) if aliases else (),
+    )
+
+
+def missing_bytes(run: object, collection: str, key: str) -> Corrupt:
+    where = f"{collection}/{key} of run {run}"
+    return Corrupt(f"The bytes of {where} are gone.", where=where)
+
+
+def wrong_bytes(run: object, collection: str, key: str) -> Corrupt:
+    where = f"{collection}/{key} of run {run}"
+    return Corrupt(f"The bytes of {where} do not have the hash that was recorded.", where=where)

@@ -1,0 +1,294 @@
+-- Every query of the SQLite store, each with a name and the reason it exists.
+
+-- name: head
+-- Where a run stands, and the epoch that fences it. The first thing every commit reads.
+SELECT r.seq, r.digest, r.counts, coalesce(l.epoch, 0), r.run_id FROM run r LEFT JOIN lease l ON l.run = r.run WHERE r.run = ?
+
+-- name: next_n
+-- The store-wide number of the next commit.
+SELECT coalesce(max(n), 0) + 1 FROM run
+
+-- name: move_head
+-- A commit moves the head of its run.
+UPDATE run SET n = (SELECT max(n) + 1 FROM run), seq = ?, digest = ?, counts = ?, updated_at = ? WHERE run = ?
+
+-- name: add_version
+-- One row per commit; the number is the one that move_head has just given.
+INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
+VALUES (?1, ?2, (SELECT n FROM run WHERE run = ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+
+-- name: row
+-- What is live under one key, without its bytes.
+SELECT hash, status, ord, leaf FROM record WHERE run = ? AND collection = ? AND key = ?
+
+-- name: supersede
+-- Keep what is about to be replaced, readable at the versions that saw it.
+INSERT INTO past (run, collection, key, until, seq, hash, data, blob)
+SELECT run, collection, key, ?, seq, hash, data, blob FROM record WHERE run = ? AND collection = ? AND key = ?
+
+-- name: put_record
+-- Make this the live record of its key.
+REPLACE INTO record (run, collection, key, seq, hash, data, blob, status, ord, leaf) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: drop_record
+-- The key has no live record any more.
+DELETE FROM record WHERE run = ? AND collection = ? AND key = ?
+
+-- name: set_leaf
+-- A step got its first step below it, or lost its last.
+UPDATE record SET leaf = ? WHERE run = ? AND collection = 'step' AND key = ?
+
+-- name: has_below
+-- Whether any step is below this one.
+SELECT 1 FROM record WHERE run = ? AND collection = 'step' AND key > ? AND key < ? LIMIT 1
+
+-- name: last_key
+-- The last live key in a range: where the next entry of a list goes.
+SELECT key FROM record WHERE run = ? AND collection = ? AND key >= ? AND key < ? ORDER BY key DESC LIMIT 1
+
+-- name: hashes
+-- The live keys of a range with their hashes, to write only what differs.
+SELECT key, hash FROM record WHERE run = ? AND collection = ? AND key >= ? AND key < ?
+
+-- name: record
+-- One live record with its bytes.
+SELECT seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = record.hash)) FROM record
+WHERE run = ? AND collection = ? AND key = ?
+
+-- name: live
+-- The live records of one collection, in key order.
+SELECT collection, key, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = record.hash)) FROM record
+WHERE run = ? AND collection = ? ORDER BY key
+
+-- name: live_range
+-- The live records of one collection between two keys, in key order.
+SELECT collection, key, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = record.hash)) FROM record
+WHERE run = ? AND collection = ? AND key >= ? AND key < ? ORDER BY key
+
+-- name: live_at
+-- The live records of one collection that a version saw already.
+SELECT collection, key, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = record.hash)) FROM record
+WHERE run = ? AND collection = ? AND seq <= ?
+
+-- name: collections
+-- The collections that have live records, by hopping from one to the next.
+WITH RECURSIVE c(name) AS (
+    SELECT min(collection) FROM record WHERE run = ?1
+    UNION ALL
+    SELECT (SELECT min(collection) FROM record WHERE run = ?1 AND collection > c.name) FROM c WHERE c.name IS NOT NULL
+) SELECT name FROM c WHERE name IS NOT NULL
+
+-- name: past_collections
+-- The collections that have superseded records.
+WITH RECURSIVE c(name) AS (
+    SELECT min(collection) FROM past WHERE run = ?1
+    UNION ALL
+    SELECT (SELECT min(collection) FROM past WHERE run = ?1 AND collection > c.name) FROM c WHERE c.name IS NOT NULL
+) SELECT name FROM c WHERE name IS NOT NULL
+
+-- name: past_next_key
+-- The oldest superseded record of the next key: reading an old version hops from key to key, not over the history.
+SELECT key, until, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = past.hash)) FROM past
+WHERE run = ? AND collection = ? AND key > ? ORDER BY key, until LIMIT 1
+
+-- name: past_at
+-- The superseded record of one key that was live after a version, if any was.
+SELECT until, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = past.hash)) FROM past
+WHERE run = ? AND collection = ? AND key = ? AND until > ? ORDER BY until LIMIT 1
+
+-- name: put_value
+-- Larger bytes, once each.
+INSERT OR IGNORE INTO value (hash, data) VALUES (?, ?)
+
+-- name: add_run
+-- A new run, before its first commit.
+INSERT INTO run (run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status, hidden)
+VALUES (?, (SELECT coalesce(max(n), 0) + 1 FROM run), 0, zeroblob(32), ?, ?, ?, ?, ?, ?, ?)
+
+-- name: set_card
+-- The listing's copy of the `run` records.
+UPDATE run SET workflow = ?, branch = ?, status = ?, title = ?, issue = ?, session = ?, card = ?, hidden = ? WHERE run = ?
+
+-- name: run_columns
+-- What a listing shows of a run (a fragment that other queries complete).
+SELECT r.run, r.run_id, r.n, r.seq, r.digest, r.counts, r.updated_at, r.created_at, r.workflow, r.branch, r.status,
+       r.title, r.issue, r.session, r.card, r.hidden,
+       (SELECT v.checkpoint FROM version v WHERE v.run = r.run AND v.seq = r.seq)
+FROM run r
+
+-- name: current_leaf
+-- The first leaf step of a status, in declared order.
+SELECT key FROM record INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT 1
+
+-- name: last_order
+-- The greatest order among the leaf and inner steps of a run: where an undeclared step goes.
+SELECT max(ord) FROM record WHERE run = ? AND collection = 'step' AND key > ? AND key < ?
+
+-- name: version_columns
+-- A version as it is read back (a fragment that other queries complete).
+SELECT r.run_id, v.seq, v.digest, v.at, v.n, v.epoch, v.counts, v.checkpoint, v.trigger, v.step, v.note, v.run,
+       (SELECT group_concat(a.name, char(10)) FROM alias a WHERE a.run = v.run AND a.seq = v.seq)
+FROM version v JOIN run r ON r.run = v.run
+
+-- name: token_since
+-- Whether a commit that is tried again was applied already.
+SELECT seq FROM version WHERE run = ? AND seq > ? AND token = ?
+
+-- name: bounds
+-- The oldest and the newest version that can be read.
+SELECT min(seq), max(seq) FROM version WHERE run = ?
+
+-- name: add_alias
+-- Another name for a checkpoint.
+INSERT OR IGNORE INTO alias (name, run, seq) VALUES (?, ?, ?)
+
+-- name: lease
+-- Who drives a run.
+SELECT epoch, kind, scope, pid, started, session, who, since, beat FROM lease WHERE run = ?
+
+-- name: leases
+-- Every lease that somebody holds.
+SELECT r.run_id, l.epoch, l.kind, l.scope, l.pid, l.started, l.session, l.who, l.since, l.beat
+FROM lease l JOIN run r ON r.run = l.run WHERE l.kind IS NOT NULL
+
+-- name: put_lease
+-- Take, change or free a lease; the row stays, so the epoch only grows.
+REPLACE INTO lease (run, epoch, kind, scope, pid, started, session, who, since, beat) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: beat
+-- Still here.
+UPDATE lease SET beat = ? WHERE run = ? AND epoch = ? AND kind IS NOT NULL RETURNING epoch
+
+-- name: add_attempt
+-- The next try at a step.
+INSERT INTO attempt (token, run, step, number, scope, pid, started, session, log, started_at)
+VALUES (?1, ?2, ?3, (SELECT coalesce(max(number), 0) + 1 FROM attempt WHERE run = ?2 AND step = ?3), ?4, ?5, ?6, ?7, ?8, ?9)
+RETURNING number
+
+-- name: attempt
+-- What a token stands for, and which try at its step is the current one.
+SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.session, a.log, a.started_at, a.ended_at, a.exit_code,
+       (SELECT max(b.number) FROM attempt b WHERE b.run = a.run AND b.step = a.step), a.token
+FROM attempt a WHERE a.token = ?
+
+-- name: attempts
+-- Every try at the steps of a run.
+SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.session, a.log, a.started_at, a.ended_at, a.exit_code,
+       (SELECT max(b.number) FROM attempt b WHERE b.run = a.run AND b.step = a.step), a.token
+FROM attempt a WHERE a.run = ? ORDER BY a.step, a.number
+
+-- name: set_attempt_process
+-- The process that an attempt turned out to be.
+UPDATE attempt SET scope = ?, pid = ?, started = ? WHERE token = ?
+
+-- name: end_attempt
+-- How a try ended.
+UPDATE attempt SET ended_at = ?, exit_code = ? WHERE token = ?
+
+-- name: blob
+-- Whether a blob is known.
+SELECT size, stored, encoding FROM blob WHERE hash = ?
+
+-- name: put_blob
+-- A blob whose file is durable.
+INSERT OR IGNORE INTO blob (hash, size, stored, encoding) VALUES (?, ?, ?, ?)
+
+-- name: blobs
+-- Every blob.
+SELECT hash, size, stored, encoding FROM blob ORDER BY hash
+
+-- name: drop_blob_if_unused
+-- Forget a blob that no record, live or superseded, refers to.
+DELETE FROM blob WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM record INDEXED BY record_blob WHERE blob = ?1)
+AND NOT EXISTS (SELECT 1 FROM past INDEXED BY past_blob WHERE blob = ?1) RETURNING hash
+
+-- name: drop_value_if_unused
+-- Forget bytes that no record, live or superseded, has.
+DELETE FROM value WHERE hash = ?1
+AND NOT EXISTS (SELECT 1 FROM record INDEXED BY record_value WHERE hash = ?1 AND data IS NULL)
+AND NOT EXISTS (SELECT 1 FROM past INDEXED BY past_value WHERE hash = ?1 AND data IS NULL)
+
+-- name: forget_versions
+-- Versions of a span that are not sealed can no longer be read once their records go. At most a batch.
+DELETE FROM version WHERE run = ?1 AND seq IN (
+    SELECT seq FROM version WHERE run = ?1 AND seq > ?2 AND seq < ?3 AND checkpoint IS NULL ORDER BY seq LIMIT ?4
+) RETURNING seq
+
+-- name: forget_version
+-- One version that was asked for by name.
+DELETE FROM version WHERE run = ? AND seq = ?
+
+-- name: forget_aliases
+-- The other names of a version that is gone.
+DELETE FROM alias WHERE run = ? AND seq = ?
+
+-- name: past_batch
+-- Superseded records of a run, in order, a batch at a time, and whether any kept version still sees them.
+SELECT p.collection, p.key, p.until, p.hash, p.data IS NULL, p.blob,
+       EXISTS (SELECT 1 FROM version v WHERE v.run = p.run AND v.seq >= p.seq AND v.seq < p.until)
+FROM past p WHERE p.run = ?1 AND (p.collection, p.key, p.until) > (?2, ?3, ?4)
+ORDER BY p.collection, p.key, p.until LIMIT ?5
+
+-- name: drop_past
+-- A superseded record that no kept version sees.
+DELETE FROM past WHERE run = ? AND collection = ? AND key = ? AND until = ?
+
+-- name: record_batch
+-- Live records of a run, a batch at a time, without their bytes.
+SELECT collection, key, hash, data IS NULL, blob FROM record WHERE run = ? LIMIT ?
+
+-- name: drop_versions
+-- Versions of a run that is being removed, a batch at a time.
+DELETE FROM version WHERE run = ?1 AND seq IN (SELECT seq FROM version WHERE run = ?1 LIMIT ?2) RETURNING seq
+
+-- name: drop_run_rows
+-- The rest of a run that is being removed.
+DELETE FROM run WHERE run = ?
+
+-- name: drop_lease
+-- Nobody drives a run that is gone.
+DELETE FROM lease WHERE run = ?
+
+-- name: drop_attempts
+-- Nor are there tries at its steps.
+DELETE FROM attempt WHERE run = ?
+
+-- name: drop_all_aliases
+-- Nor names of its checkpoints.
+DELETE FROM alias WHERE run = ?
+
+-- name: hide_run
+-- A run that is being removed is not seen any more.
+UPDATE run SET hidden = 1, run_id = ? WHERE run = ?
+
+-- name: stray_values
+-- Values that nothing refers to, left by a prune that was cut short.
+SELECT hash FROM value v WHERE NOT EXISTS (SELECT 1 FROM record INDEXED BY record_value WHERE hash = v.hash AND data IS NULL)
+AND NOT EXISTS (SELECT 1 FROM past INDEXED BY past_value WHERE hash = v.hash AND data IS NULL) LIMIT ?
+
+-- name: stray_blobs
+-- Blobs that nothing refers to.
+SELECT hash FROM blob b WHERE NOT EXISTS (SELECT 1 FROM record INDEXED BY record_blob WHERE blob = b.hash)
+AND NOT EXISTS (SELECT 1 FROM past INDEXED BY past_blob WHERE blob = b.hash) LIMIT ?
+
+-- name: all_records
+-- Every record, live and superseded, with its bytes: fsck reads them all.
+SELECT r.run_id, p.collection, p.key, p.seq, p.until, p.hash,
+       coalesce(p.data, (SELECT v.data FROM value v WHERE v.hash = p.hash)), p.blob, p.status, p.leaf
+FROM run r JOIN (
+    SELECT run, collection, key, seq, NULL AS until, hash, data, blob, status, leaf FROM record WHERE run = ?1
+    UNION ALL
+    SELECT run, collection, key, seq, until, hash, data, blob, NULL, NULL FROM past WHERE run = ?1
+) p ON p.run = r.run
+
+-- name: all_values
+-- Every value, to be hashed again.
+SELECT hash, data FROM value
+
+-- name: meta
+-- What the store says of itself.
+SELECT name, value FROM meta
+
+-- name: put_meta
+-- One fact about the store.
+REPLACE INTO meta (name, value) VALUES (?, ?)

@@ -1,0 +1,137 @@
+"""Writing rows to SQLite."""
+
+from __future__ import annotations
+
+from leftoff.errors import Corrupt
+from leftoff.model.codec import text
+from leftoff.model.versions import NO_COUNTS
+from leftoff.store.base import INLINE, Tx
+from leftoff.store.queries import Q
+from leftoff.store.sqlite_view import SqliteView
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import apsw
+
+    from leftoff.host import Process
+    from leftoff.store.blobs import Blobs
+    from leftoff.store.rows import BlobRow
+
+_BLOB_TAG = ord("B")
+_SUPERSEDE, _PUT, _DROP = Q.supersede, Q.put_record, Q.drop_record
+_MOVE, _VERSION = Q.move_head, Q.add_version
+_NOT_A_STEP = (None, None, None)
+
+
+class SqliteTx(SqliteView, Tx):
+    """A write transaction that the store opened on this connection."""
+
+    def __init__(self, db: apsw.Connection, blobs: Blobs) -> None:
+        super().__init__(db)
+        self._blobs = blobs
+
+    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
+        self.execute(Q.add_run, (run_id, NO_COUNTS, at, at, workflow, branch, status, int(hidden)))
+        return self.db.last_insert_rowid()
+
+    def set_card(self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False) -> None:
+        shown = [columns.get(name) for name in ("workflow", "branch", "status", "title", "issue", "session")]
+        self.execute(Q.set_card, (*shown, text(card), int(hidden), run))
+
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        *,
+        existed: bool,
+        step: tuple[str, str, int] | None = None,
+    ) -> None:
+        execute = self.execute
+        if existed:
+            execute(_SUPERSEDE, (seq, run, collection, key))
+        blob = None
+        if stored[0] == _BLOB_TAG:
+            blob = stored[1:33]
+            self._need(blob)
+        data: bytes | None = stored
+        if len(stored) > INLINE:
+            execute(Q.put_value, (hash, stored))
+            data = None
+        execute(_PUT, (run, collection, key, seq, hash, data, blob, *(step or _NOT_A_STEP)))
+
+    def _need(self, blob: bytes) -> None:
+        """Looked at again inside the transaction: a prune may have been faster."""
+        if self.blob(blob) is None or not self._blobs.present(blob):
+            raise Corrupt(f"The blob {blob.hex()} that a record refers to is not in the store.", where=blob.hex())
+
+    def drop(self, run: int, seq: int, collection: str, key: str) -> None:
+        self.execute(_SUPERSEDE, (seq, run, collection, key))
+        self.execute(_DROP, (run, collection, key))
+
+    def set_leaf(self, run: int, step: str, leaf: bool) -> None:
+        self.execute(Q.set_leaf, (int(leaf), run, step))
+
+    def add_version(
+        self,
+        run: int,
+        seq: int,
+        token: bytes,
+        digest: bytes,
+        epoch: int,
+        at: int,
+        counts: str,
+        seal: tuple[str, str, str | None, str | None] | None,
+    ) -> None:
+        self.execute(_MOVE, (seq, digest, counts, at, run))
+        self.execute(
+            _VERSION, (run, seq, token, digest, epoch, at, counts, *(seal or (None, None, None, None)))
+        )
+
+    def add_alias(self, run: int, seq: int, name: str) -> None:
+        self.execute(Q.add_alias, (name, run, seq))
+
+    def put_lease(
+        self,
+        run: int,
+        epoch: int,
+        kind: str | None,
+        process: Process | None,
+        session: str | None,
+        who: str | None,
+        since: int | None,
+    ) -> None:
+        place = (process.scope, process.pid, process.started) if process else (None, None, None)
+        self.execute(Q.put_lease, (run, epoch, kind, *place, session, who, since, since))
+
+    def beat(self, run: int, epoch: int, at: int) -> bool:
+        return self.execute(Q.beat, (at, run, epoch)).fetchone() is not None
+
+    def add_attempt(
+        self,
+        token: str,
+        run: int,
+        step: str,
+        at: int,
+        *,
+        process: Process | None = None,
+        session: str | None = None,
+        log: str | None = None,
+    ) -> int:
+        place = (process.scope, process.pid, process.started) if process else (None, None, None)
+        row = self.execute(Q.add_attempt, (token, run, step, *place, session, log, at)).fetchall()
+        return int(row[0][0])
+
+    def set_attempt_process(self, token: str, process: Process) -> None:
+        self.execute(Q.set_attempt_process, (process.scope, process.pid, process.started, token))
+
+    def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
+        self.execute(Q.end_attempt, (at, exit_code, token))
+
+    def put_blob(self, row: BlobRow) -> None:
+        self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))

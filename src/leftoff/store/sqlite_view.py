@@ -1,0 +1,191 @@
+"""Reading rows from SQLite."""
+
+from __future__ import annotations
+
+from leftoff.model.codec import sha256
+from leftoff.store.base import View
+from leftoff.store.queries import Q
+from leftoff.store.rows import (
+    Attempt,
+    BlobRow,
+    Lease,
+    Record,
+    RunRow,
+    missing_bytes,
+    version_from,
+    wrong_bytes,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    import apsw
+
+    from leftoff.model.versions import Version
+
+_FIRST, _LAST = "", "\U0010ffff"
+_BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
+
+
+def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored: bytes | None) -> Record:
+    if stored is None:
+        raise missing_bytes(run, collection, key)
+    if sha256(stored).digest() != hash:
+        raise wrong_bytes(run, collection, key)
+    return Record(collection, key, seq, hash, stored)
+
+
+class SqliteView(View):
+    """Queries on one connection, inside the transaction that the store opened on it."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.db = db
+        self.execute = db.execute
+
+    def find_run(self, run_id: str) -> RunRow | None:
+        columns = self.execute(f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden = 0", (run_id,)).fetchone()
+        return RunRow(columns) if columns else None
+
+    def run_row(self, run: int) -> RunRow | None:
+        columns = self.execute(f"{Q.run_columns} WHERE r.run = ?", (run,)).fetchone()
+        return RunRow(columns) if columns else None
+
+    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
+        tests, values = ["r.hidden = 0"], []
+        for column in ("workflow", "branch", "title", "issue", "session"):
+            if where.get(column) is not None:
+                tests.append(f"r.{column} = ?")
+                values.append(where[column])
+        if where.get("status") is not None:
+            words = list(where["status"])
+            tests.append(f"r.status IN ({', '.join('?' * len(words))})")
+            values += words
+        if where.get("prefix") is not None:
+            tests.append("substr(r.run_id, 1, ?) = ?")
+            values += [len(where["prefix"]), where["prefix"]]
+        sql = f"{Q.run_columns} WHERE {' AND '.join(tests)} ORDER BY r.n DESC LIMIT ?"
+        return [RunRow(c) for c in self.execute(sql, (*values, -1 if limit is None else limit))]
+
+    def leaf(self, run: int, status: str) -> str | None:
+        row = self.execute(Q.current_leaf, (run, status)).fetchone()
+        return row[0] if row else None
+
+    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
+        return self.execute(Q.head, (run,)).fetchone()
+
+    def row(self, run: int, collection: str, key: str) -> tuple[bytes, str | None, str | None, int | None] | None:
+        return self.execute(Q.row, (run, collection, key)).fetchone()
+
+    def record(self, run: int, collection: str, key: str) -> Record | None:
+        row = self.execute(Q.record, (run, collection, key)).fetchone()
+        return _checked(run, collection, key, *row) if row else None
+
+    def records(self, run: int, collection: str, low: str = "", high: str | None = None) -> Iterator[Record]:
+        if not low and high is None:
+            rows = self.execute(Q.live, (run, collection))
+        else:
+            rows = self.execute(Q.live_range, (run, collection, low, _LAST if high is None else high))
+        for columns in rows:
+            yield _checked(run, *columns)
+
+    def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:
+        for columns in self.execute(Q.live_at, (run, collection, seq)):
+            yield _checked(run, *columns)
+        key = _FIRST
+        while row := self.execute(Q.past_next_key, (run, collection, key)).fetchone():
+            key, until, since, hash, stored = row
+            if until <= seq:
+                row = self.execute(Q.past_at, (run, collection, key, seq)).fetchone()
+                if row is None:
+                    continue
+                until, since, hash, stored = row
+            if since <= seq:
+                yield _checked(run, collection, key, since, hash, stored)
+
+    def collections(self, run: int, *, past: bool = False) -> list[str]:
+        names = {row[0] for row in self.execute(Q.collections, (run,))}
+        if past:
+            names.update(row[0] for row in self.execute(Q.past_collections, (run,)))
+        return sorted(names)
+
+    def hashes(self, run: int, collection: str, low: str, high: str) -> dict[str, bytes]:
+        return dict(self.execute(Q.hashes, (run, collection, low, high)).fetchall())
+
+    def last_key(self, run: int, collection: str, low: str, high: str) -> str | None:
+        row = self.execute(Q.last_key, (run, collection, low, high)).fetchone()
+        return row[0] if row else None
+
+    def has_below(self, run: int, step: str) -> bool:
+        return self.execute(Q.has_below, (run, step + _BELOW, step + _NOT_BELOW)).fetchone() is not None
+
+    def last_order(self, run: int, parent: str) -> str | None:
+        low, high = (parent + _BELOW, parent + _NOT_BELOW) if parent else (_FIRST, _LAST)
+        row = self.execute(Q.last_order, (run, low, high)).fetchone()
+        return row[0] if row else None
+
+    def version(self, run: int, seq: int) -> Version | None:
+        row = self.execute(f"{Q.version_columns} WHERE v.run = ? AND v.seq = ?", (run, seq)).fetchone()
+        return version_from(row) if row else None
+
+    def versions(
+        self, run: int, *, sealed: bool, before: int | None = None, limit: int | None = None
+    ) -> list[Version]:
+        sql = f"{Q.version_columns} WHERE v.run = ?"
+        values: list[Any] = [run]
+        if sealed:
+            sql += " AND v.checkpoint IS NOT NULL"
+        if before is not None:
+            sql += " AND v.seq < ?"
+            values.append(before)
+        values.append(-1 if limit is None else limit)
+        return [version_from(c) for c in self.execute(f"{sql} ORDER BY v.seq DESC LIMIT ?", values)]
+
+    def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
+        sql = (
+            f"{Q.version_columns} WHERE v.checkpoint >= ? AND v.checkpoint < ? AND r.hidden = 0"
+            + (" AND v.run = ?" if run is not None else "")
+            + " ORDER BY v.n DESC LIMIT ?"
+        )
+        values = [prefix, prefix + "g", *([run] if run is not None else []), limit]
+        return [(c[11], version_from(c)) for c in self.execute(sql, values)]
+
+    def aliased(self, name: str, run: int | None = None) -> tuple[int, Version] | None:
+        sql = (
+            f"{Q.version_columns} JOIN alias x ON x.run = v.run AND x.seq = v.seq WHERE x.name = ? AND r.hidden = 0"
+            + (" AND v.run = ?" if run is not None else "")
+            + " ORDER BY v.n DESC LIMIT 1"
+        )
+        columns = self.execute(sql, [name, *([run] if run is not None else [])]).fetchone()
+        return (columns[11], version_from(columns)) if columns else None
+
+    def bounds(self, run: int) -> tuple[int, int] | None:
+        row = self.execute(Q.bounds, (run,)).fetchone()
+        return row if row and row[0] is not None else None
+
+    def applied(self, run: int, since: int, token: bytes) -> int | None:
+        row = self.execute(Q.token_since, (run, since, token)).fetchone()
+        return row[0] if row else None
+
+    def lease(self, run: int) -> Lease | None:
+        columns = self.execute(Q.lease, (run,)).fetchone()
+        return Lease(columns) if columns else None
+
+    def leases(self) -> list[tuple[str, Lease]]:
+        return [(c[0], Lease(c[1:])) for c in self.execute(Q.leases)]
+
+    def attempt(self, token: str) -> Attempt | None:
+        columns = self.execute(Q.attempt, (token,)).fetchone()
+        return Attempt(columns) if columns else None
+
+    def attempts(self, run: int) -> list[Attempt]:
+        return [Attempt(columns) for columns in self.execute(Q.attempts, (run,))]
+
+    def blob(self, hash: bytes) -> BlobRow | None:
+        row = self.execute(Q.blob, (hash,)).fetchone()
+        return BlobRow(hash, *row) if row else None
+
+    def facts(self) -> dict[str, str]:
+        return dict(self.execute(Q.meta).fetchall())
+

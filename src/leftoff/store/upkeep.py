@@ -1,0 +1,199 @@
+"""Long jobs in short batches: pruning, removing, sweeping. Nobody waits for them longer than a moment.
+
+Versions go before the records that only they see, so a reader finds a version whole or not at all. Cut short at any
+point, a job leaves nothing wrong: the next one, or ``sweep``, goes on.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.host import GONE
+from leftoff.store.pace import Pace
+from leftoff.store.queries import Q
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leftoff.store.sqlite import SqliteStore
+    from leftoff.store.sqlite_tx import SqliteTx
+
+REMOVED = " removed "  # part of no valid run id
+
+
+class Orphans:
+    """Bytes that lost a reference, looked at again before they go."""
+
+    def __init__(self) -> None:
+        self.values: set[bytes] = set()
+        self.blobs: set[bytes] = set()
+
+    def note(self, hash: bytes, outside: int, blob: bytes | None) -> None:
+        if outside:
+            self.values.add(hash)
+        if blob is not None:
+            self.blobs.add(blob)
+
+
+def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
+    """See ``Store.prune``."""
+    pace, orphans = Pace(store), Orphans()
+    wanted = sorted(drop)
+    head = store.write(lambda tx: _forget_named(tx, run, wanted))
+    if head is None:
+        return 0
+    while pace.batch(lambda tx, size: len(tx.execute(Q.forget_versions, (run, 0, head, size)).fetchall())):  # type: ignore[attr-defined]
+        pass
+    place: tuple[str, str, int] | None = ("", "", -1)
+    while place is not None:
+        here = place
+        place = pace.batch(lambda tx, size, here=here: _prune_past(tx, run, head, here, size, orphans))  # type: ignore[misc]
+    freed = _drop_orphans(store, pace, orphans)
+    return freed + vacuum(store, pace)
+
+
+def _forget_named(tx: Any, run: int, seqs: list[int]) -> int | None:
+    head = tx.head(run)
+    if head is None:
+        return None
+    for seq in seqs:
+        if seq < head[0]:
+            tx.execute(Q.forget_version, (run, seq))
+            tx.execute(Q.forget_aliases, (run, seq))
+    return int(head[0])
+
+
+def _prune_past(
+    tx: SqliteTx, run: int, head: int, place: tuple[str, str, int], size: int, orphans: Orphans
+) -> tuple[str, str, int] | None:
+    """Drop what no kept version sees from the next rows; where to go on."""
+    rows = tx.execute(Q.past_batch, (run, *place, size)).fetchall()
+    for collection, key, until, hash, outside, blob, seen in rows:
+        # What ended after the head we started from is still seen by that head.
+        if not seen and until <= head:
+            tx.execute(Q.drop_past, (run, collection, key, until))
+            orphans.note(hash, outside, blob)
+    return (rows[-1][0], rows[-1][1], rows[-1][2]) if len(rows) == size else None
+
+
+def _drop_orphans(store: SqliteStore, pace: Pace, orphans: Orphans) -> int:
+    freed = 0
+
+    def work(tx: SqliteTx, size: int) -> int:
+        got = 0
+        for _ in range(min(size, len(orphans.values))):
+            tx.execute(Q.drop_value_if_unused, (orphans.values.pop(),))
+        for _ in range(min(size, len(orphans.blobs))):
+            hash = orphans.blobs.pop()
+            row = tx.blob(hash)
+            if row is not None and tx.execute(Q.drop_blob_if_unused, (hash,)).fetchall():
+                store.blobs.discard(hash)
+                got += row.stored
+        return got
+
+    while orphans.values or orphans.blobs:
+        freed += pace.batch(work)
+    return freed
+
+
+def vacuum(store: SqliteStore, pace: Pace) -> int:
+    """Give free pages back to the file system; bytes."""
+    freed = 0
+
+    def work(tx: SqliteTx, size: int) -> int:
+        before = int(tx.execute("PRAGMA freelist_count").fetchone()[0])
+        if before:
+            tx.execute(f"PRAGMA incremental_vacuum({size})").fetchall()
+        return before - int(tx.execute("PRAGMA freelist_count").fetchone()[0])
+
+    page = store.read(lambda view: view.execute("PRAGMA page_size").fetchone()[0])  # type: ignore[attr-defined]
+    while pages := pace.batch(work):
+        freed += pages * int(page)
+    store.truncate()
+    return freed
+
+
+def remove(store: SqliteStore, run: int) -> int:
+    """See ``Store.remove``. Out of sight at once, gone in batches."""
+
+    def hide(tx: Any) -> None:
+        row = tx.run_row(run)
+        if row is not None and REMOVED not in row.run_id:
+            tx.execute(Q.hide_run, (f"{row.run_id}{REMOVED}{run}", run))
+
+    store.write(hide)
+    pace, orphans = Pace(store), Orphans()
+    while pace.batch(lambda tx, size: _remove_records(tx, run, size, orphans)):
+        pass
+    while pace.batch(lambda tx, size: len(tx.execute(Q.drop_versions, (run, size)).fetchall())):
+        pass
+
+    def rest(tx: Any) -> None:
+        for query in (Q.drop_all_aliases, Q.drop_lease, Q.drop_attempts, Q.drop_run_rows):
+            tx.execute(query, (run,))
+
+    store.write(rest)
+    freed = _drop_orphans(store, pace, orphans)
+    return freed + vacuum(store, pace)
+
+
+def _remove_records(tx: SqliteTx, run: int, size: int, orphans: Orphans) -> int:
+    rows = tx.execute(Q.past_batch, (run, "", "", -1, size)).fetchall()
+    for collection, key, until, hash, outside, blob, _seen in rows:
+        tx.execute(Q.drop_past, (run, collection, key, until))
+        orphans.note(hash, outside, blob)
+    live = tx.execute(Q.record_batch, (run, size)).fetchall()
+    for collection, key, hash, outside, blob in live:
+        tx.execute(Q.drop_record, (run, collection, key))
+        orphans.note(hash, outside, blob)
+    return len(rows) + len(live)
+
+
+def sweep(store: SqliteStore) -> int:
+    """See ``Store.sweep``."""
+    freed = 0
+    for run in store.read(_abandoned):
+        freed += remove(store, run)
+    pace, orphans = Pace(store), Orphans()
+
+    def strays(view: Any) -> None:
+        orphans.values.update(row[0] for row in view.execute(Q.stray_values, (-1,)))
+        orphans.blobs.update(row[0] for row in view.execute(Q.stray_blobs, (-1,)))
+
+    store.read(strays)
+    freed += _drop_orphans(store, pace, orphans)
+    freed += _sweep_files(store)
+    return freed + vacuum(store, pace)
+
+
+def _abandoned(view: Any) -> list[int]:
+    """Hidden runs that nobody is completing any more."""
+    out = []
+    for run, run_id in view.execute("SELECT run, run_id FROM run WHERE hidden = 1").fetchall():
+        lease = view.lease(run)
+        alive = lease is not None and lease.process is not None and lease.process.state() != GONE
+        if REMOVED in run_id or not alive:
+            out.append(run)
+    return out
+
+
+def _sweep_files(store: SqliteStore) -> int:
+    """Unknown blob files go to the trash; the trash is emptied past its grace."""
+
+    def unknown(tx: Any) -> None:
+        for hash in list(store.blobs.names()):
+            path = store.blobs.path(hash)
+            old = os.path.exists(path) and os.stat(path).st_mtime < store.clock.now() / 1000 - store.blobs.grace
+            if old and tx.blob(hash) is None:
+                store.blobs.discard(hash)
+
+    def known(tx: Any) -> None:  # a crash between the move to the trash and its commit
+        for hash in store.blobs.trashed():
+            if tx.blob(hash) is not None:
+                store.blobs.present(hash)
+
+    store.write(unknown)
+    store.write(known)
+    return store.blobs.empty(store.clock.now() / 1000)

@@ -1,0 +1,66 @@
+"""What every test may rely on: a project folder of its own, and a clean store at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# A disk that syncs slowly is no reason to fail.
+settings.register_profile("leftoff", deadline=None, print_blob=True)
+settings.load_profile("leftoff")
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may be driven by leftoff; the tests must not see it."""
+    for name in [name for name in os.environ if name.startswith("LEFTOFF_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def stores_end_clean(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every store that a test leaves under its tmp_path passes fsck, unless it is marked `damages_store`."""
+    folder: Path | None = None
+    if "tmp_path" in request.fixturenames:
+        folder = request.getfixturevalue("tmp_path")
+    yield
+    if folder is None or request.node.get_closest_marker("damages_store"):
+        return
+    import leftoff
+
+    for path in stores_under(folder):
+        store = leftoff.open(path)
+        try:
+            report = store.fsck()
+        finally:
+            store.close()
+        assert report.ok, f"{path} is damaged: {report.problems}"
+
+
+def stores_under(folder: Path) -> list[Path]:
+    """The `.leftoff` folders below a folder that hold a database."""
+    found = []
+    for parent, folders, _ in os.walk(folder):
+        if ".leftoff" in folders:
+            folders.remove(".leftoff")
+            path = Path(parent, ".leftoff")
+            if (path / "store.db").exists():
+                found.append(path)
+    return found
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is also the current one: the project that leftoff's verbs find."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def store_path(tmp_path: Path) -> Path:
+    """Where a store may be made; it does not exist yet."""
+    return tmp_path / ".leftoff"

@@ -1,0 +1,93 @@
+"""Every example runs as its first line says, alone, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import leftoff
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_example(name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run an example in the current folder."""
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def succeeded(result: subprocess.CompletedProcess[str]) -> str:
+    """What it printed, given that it ended well and had nothing to complain about."""
+    assert (0, "") == (result.returncode, result.stderr)
+    return result.stdout
+
+
+def test_every_example_is_tested() -> None:
+    """An example without a test here is an error."""
+    tested = set(re.findall(r'run_example\("(\w+\.py)"', Path(__file__).read_text()))
+    assert {path.name for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_convert_pdfs(project: Path) -> None:
+    """Undisturbed, it does each thing once and completes its run."""
+    lines = succeeded(run_example("convert_pdfs.py")).splitlines()
+    conversions = [f"converting inbox/{name}.pdf" for name in "abcd"]
+    assert ["collecting", *conversions, "publishing", "4 files converted, see site/index.md"] == lines
+    assert "# the a trail\n# the b trail\n# the c trail\n# the d trail\n" == Path("site/index.md").read_text()
+    with leftoff.open(".leftoff") as store:
+        assert ["completed"] == [run.status for run in store.list()]
+
+
+def test_convert_pdfs_killed_half_way(project: Path) -> None:
+    """Killed in the third of four files, it goes on with the third, in the same run."""
+    killed = run_example("convert_pdfs.py", KILL_AT="inbox/c.pdf")
+    assert -signal.SIGKILL == killed.returncode
+    assert ["collecting", *(f"converting inbox/{name}.pdf" for name in "abc")] == killed.stdout.splitlines()
+
+    lines = succeeded(run_example("convert_pdfs.py")).splitlines()
+    again = ["converting inbox/c.pdf", "converting inbox/d.pdf"]
+    assert [*again, "publishing", "4 files converted, see site/index.md"] == lines
+    assert ["a.md", "b.md", "c.md", "d.md"] == sorted(page.name for page in Path("pages").iterdir())
+    with leftoff.open(".leftoff") as store:
+        assert ["completed"] == [run.status for run in store.list()]
+
+
+def test_killed_and_resumed(project: Path) -> None:
+    """The demo tells the truth, leaves nothing behind, and takes well under 20 seconds."""
+    told = succeeded(run_example("killed_and_resumed.py"))
+    parts = told.split("\n\n")
+    assert ["fetch: running", "clean: running", "analyse: running", "kill -9"] == stripped(parts[0])
+    before = ["fetch completed", "clean completed", "analyse running", "draft pending", "publish pending"]
+    assert before == stripped(parts[1])
+    assert ["fetch", "clean"] == re.findall(r"(\w+): already done", parts[2])
+    assert ["analyse", "draft", "publish"] == re.findall(r"(\w+): running", parts[2])
+    assert ["fetch 1", "clean 1", "analyse 2", "draft 1", "publish 1"] == stripped(parts[3])
+    sealed = re.findall(r"step_complete +(\w+)", parts[4])
+    assert ["publish", "draft", "analyse", "clean", "fetch"] == sealed
+    assert "pages: 40 became 50" in stripped(parts[4])
+    assert [] == list(project.iterdir())
+
+
+def stripped(part: str) -> list[str]:
+    """The lines below a part's heading, with single spaces."""
+    return [" ".join(line.split()) for line in part.splitlines()[1:]]
+
+
+def test_time_travel(project: Path) -> None:
+    """History, reading back, diff, rollback and fork say what happened."""
+    told = succeeded(run_example("time_travel.py"))
+    triggers = re.findall(r"^  [0-9a-f]{12}  (\w+)", told, re.MULTILINE)
+    assert ["step_complete", "manual", "step_complete", "step_complete"] == triggers[:4]
+    assert "now        NATURE TRAIL!!!, 40 words\nback then  Nature trail, 1800 words\n" in told
+    assert "  title: 'Nature trail' became 'NATURE TRAIL!!!'\n  words: 1800 became 40\n" in told
+    assert "rolled back to Nature trail, polished: no\n" in told
+    assert told.endswith("on try-b   A quiet trail\non main    Nature trail\n")

@@ -1,0 +1,64 @@
+"""The pages are tested: what they show runs, and what they link to exists.
+
+In README.md and docs/, a `python` block runs as part of one session per page, from top to bottom, in an empty
+project; a `console` block runs each line that starts with `$ ` there, and the lines below it are what must be
+printed (`...` stands for any text). Blocks of any other kind, such as `sh` or `text`, are only shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def page_name(page: Path) -> str:
+    """How a page is called in a test's id."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(text: str) -> Iterator[tuple[str, int, str]]:
+    """The language, first line number and text of each fenced block."""
+    for match in FENCE.finditer(text):
+        yield match[1], text.count("\n", 0, match.start(2)), match[2]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_blocks_run(page: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever pastes a page's blocks gets what the page says."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    session: dict[str, object] = {"__name__": "__main__"}
+    for language, line, text in blocks(page.read_text()):
+        if language == "python":
+            exec(compile("\n" * line + text, str(page), "exec", dont_inherit=True), session)
+        elif language == "console":
+            run_console(text)
+
+
+def run_console(text: str) -> None:
+    """Run each `$` line of a block, and compare with what is written below it."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+        assert 0 == result.returncode, f"{command}\n{result.stdout}{result.stderr}"
+        if expected.strip():
+            pattern = re.escape(expected.rstrip()).replace(re.escape("..."), ".*")
+            assert re.fullmatch(pattern, result.stdout.rstrip(), re.DOTALL), f"{command}\n{result.stdout}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of a page names a file of this project."""
+    targets = [target.partition("#")[0] for target in LINK.findall(FENCE.sub("", page.read_text()))]
+    relative = [target for target in targets if target and "://" not in target]
+    assert [] == [target for target in relative if not (page.parent / target).exists()]

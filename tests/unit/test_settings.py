@@ -1,0 +1,263 @@
+"""leftoff.toml: right words are taken, wrong ones are named with their place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leftoff.engine import settings
+from leftoff.engine.settings import load, parse
+from leftoff.errors import Invalid
+
+EVERYTHING = """
+store = "postgresql://db/leftoff"
+
+[redaction]
+enabled = true
+allow = ["next_password_hint", "db.password"]
+names = ["badge number"]
+patterns = ['EMP-\\d{6}']
+
+[heartbeat]
+interval = "10s"
+quiet = "5m"
+stalled = 900
+
+[capture]
+max_file = "2 MiB"
+max_total = "500 KB"
+
+[retention]
+auto = true
+
+[mirror]
+dialect = "bmad"
+
+[verify.levels]
+"age.stale" = "warn"
+
+[status]
+file = "STATUS.md"
+
+[agents.claude]
+command = "claude"
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    (folder / "leftoff.toml").write_text(text)
+    return str(folder)
+
+
+def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
+    """A project without leftoff.toml has the documented defaults, and redacts."""
+    found = load(str(tmp_path))
+    assert found.store is None
+    assert (30, 600, 1800) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
+    assert (1024**2, 256 * 1024**2) == (found.capture.max_file, found.capture.max_total)
+    assert {} == found.section("retention")
+    assert ({"redacted": True}, [[]]) == found.redactor().scrub("password", "x")
+
+
+def test_empty_file_gives_the_defaults(tmp_path: Path) -> None:
+    """An empty file changes nothing."""
+    assert repr(load("/nowhere/at/all")) == repr(load(write(tmp_path, "")))
+
+
+def test_everything_can_be_set(tmp_path: Path) -> None:
+    """Every known setting is read, with amounts in seconds and bytes, and sections of later layers as written."""
+    found = load(write(tmp_path, EVERYTHING))
+    assert "postgresql://db/leftoff" == found.store
+    assert (10, 300, 900) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
+    assert (2 * 1024**2, 500_000) == (found.capture.max_file, found.capture.max_total)
+    assert {"auto": True} == found.section("retention")
+    assert {"dialect": "bmad"} == found.section("mirror")
+    assert {"levels": {"age.stale": "warn"}} == found.section("verify")
+    assert {"file": "STATUS.md"} == found.section("status")
+    assert {"claude": {"command": "claude"}} == found.section("agents")
+    with pytest.raises(KeyError):
+        found.section("heartbeat")
+
+
+def test_redaction_is_passed_on(tmp_path: Path) -> None:
+    """What is allowed and added reaches the redactor, which is made once."""
+    found = load(write(tmp_path, EVERYTHING))
+    redactor = found.redactor()
+    assert redactor is found.redactor()
+    assert [["b"], ["badge_number"]] == redactor.scrub(
+        "db", {"b": "EMP-123456", "badge_number": "x", "password": "y"}
+    )[1]
+    off = load(write(tmp_path, "[redaction]\nenabled = false"))
+    assert "x" == off.redactor().scrub("password", "x")[0]
+
+
+def test_read_once_per_version_of_the_file(tmp_path: Path) -> None:
+    """The same settings come back until the file changes, is replaced, or goes."""
+    project = write(tmp_path, 'store = "a"')
+    first = load(project)
+    assert first is load(project)
+    write(tmp_path, 'store = "bb"')
+    assert "bb" == load(project).store
+    before = os.stat(tmp_path / "leftoff.toml")
+    (tmp_path / "new").write_text('store = "cc"')
+    os.utime(tmp_path / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(tmp_path / "new", tmp_path / "leftoff.toml")
+    assert "cc" == load(project).store
+    os.remove(tmp_path / "leftoff.toml")
+    assert load(project).store is None
+
+
+def test_settings_do_not_change() -> None:
+    """Settings are shared, so assigning to them raises."""
+    found = parse("")
+    with pytest.raises(AttributeError, match=r"leftoff\.toml"):
+        found.store = "x"
+    with pytest.raises(AttributeError):
+        found.heartbeat.interval = 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('stor = "x"', 'leftoff.toml:1: there is no section or setting "stor"', 'Did you mean "store"?'),
+        ("\n\n[redacton]\nenabled = true", 'leftoff.toml:3: there is no section or setting "redacton"', '"redaction"?'),
+        ("[heartbeat]\n\nintervall = 3", 'leftoff.toml:3: [heartbeat] has no key "intervall"', '"interval"?'),
+        ("[ heartbeat ] # beats\nQuiet = 3", 'leftoff.toml:2: [heartbeat] has no key "Quiet"', '"quiet"?'),
+        ("heartbeat.stale = 3", 'leftoff.toml:1: [heartbeat] has no key "stale"', '"stalled"?'),
+        ("\nheartbeat = { pulse = 3 }", 'leftoff.toml:2: [heartbeat] has no key "pulse"', "Known: interval, quiet"),
+        ("[capture]\nmax_fil = 3", 'leftoff.toml:2: [capture] has no key "max_fil"', '"max_file"?'),
+        ('[capture]\n"max_sum" = 3', 'leftoff.toml:2: [capture] has no key "max_sum"', "Known: max_file, max_total."),
+        ("[zebra]", 'leftoff.toml:1: there is no section or setting "zebra"', "Known: agents, capture, heartbeat"),
+    ],
+)  # fmt: skip
+def test_unknown_words(text: str, message: str, hint: str) -> None:
+    """A section or key that does not exist is named with its line and the nearest right word."""
+    with pytest.raises(Invalid) as caught:
+        parse(text)
+    assert caught.value.message.startswith(message)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("store = 3", "leftoff.toml:1: store must be text, not 3.", ".leftoff"),
+        ('store = ""', "leftoff.toml:1: store must be text", ""),
+        ('[redaction]\nenabled = "yes"', "leftoff.toml:2: redaction.enabled must be true or false, not 'yes'.", "true"),
+        ('[redaction]\nallow = "a"', "leftoff.toml:2: redaction.allow must be a list of texts", '["a", "b"]'),
+        ("[redaction]\nnames = [1]", "leftoff.toml:2: redaction.names must be a list of texts", ""),
+        ('[redaction]\nnames = [" "]', "leftoff.toml:2: redaction.names must be a list of texts", ""),
+        ("[redaction]\npatterns = ['a', '([']", "leftoff.toml:2: '([' is not a regular expression", "single quotes"),
+        ("[redaction]\npatterns = ['a*']", "leftoff.toml:2: 'a*' matches every text.", "+ instead of *"),
+        ("retention = 3", "leftoff.toml:1: retention is a section, not a value.", "[retention]"),
+        ("[[capture]]\nmax_file = 3", "leftoff.toml:1: capture is a section, not a value.", "[capture]"),
+        ('[heartbeat]\nquiet = "5 years"', "leftoff.toml:2: heartbeat.quiet must be an amount, not '5 years'.", '"7d"'),
+        ("[heartbeat]\nquiet = true", "leftoff.toml:2: heartbeat.quiet must be an amount, not True.", ""),
+        ("[heartbeat]\nquiet = -1", "leftoff.toml:2: heartbeat.quiet must be an amount, not -1.", ""),
+        ("[heartbeat]\nquiet = 0", "leftoff.toml:2: heartbeat.quiet must be an amount, not 0.", ""),
+        ("[heartbeat]\nquiet = nan", "leftoff.toml:2: heartbeat.quiet must be an amount, not nan.", ""),
+        ('[capture]\nmax_file = "MiB"', "leftoff.toml:2: capture.max_file must be an amount", '"1 MiB"'),
+        ('[capture]\nmax_file = "1 mile"', "leftoff.toml:2: capture.max_file must be an amount", ""),
+        ("[heartbeat]\nquiet = 20", "leftoff.toml:2: heartbeat.interval (30 s) must be less than heartbeat.quiet", ""),
+        ("[heartbeat]\nquiet = '1h'", "leftoff.toml:2: heartbeat.quiet (3600 s) must be less than heartbeat.stall", ""),
+    ],
+)  # fmt: skip
+def test_wrong_values(text: str, message: str, hint: str) -> None:
+    """A value of the wrong kind is named with its line, its setting and an example of a right one."""
+    with pytest.raises(Invalid) as caught:
+        parse(text)
+    assert caught.value.message.startswith(message)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("store = leftoff", "leftoff.toml:1:9: "),
+        ("a = 1\n\n[heartbeat\n", "leftoff.toml:3:11: "),
+        ('a = "x', "leftoff.toml:1:"),
+        ("a = 1\na = 2", "leftoff.toml:2:"),
+        ('a = """\nx\ny', "leftoff.toml:3:2: "),
+    ],
+)
+def test_bad_toml(text: str, place: str) -> None:
+    """What is not TOML is named with line and column."""
+    with pytest.raises(Invalid, match="this is not TOML") as caught:
+        parse(text)
+    assert caught.value.message.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("1", 1),
+        ("0.5", 0.5),
+        ('"30"', 30),
+        ('"30s"', 30),
+        ('"10m"', 600),
+        ('"1.5 h"', 5400),
+        ('"7d"', 604800),
+    ],
+)
+def test_durations(written: str, seconds: float) -> None:
+    """A duration is a number of seconds, or a number with its unit."""
+    text = f"[heartbeat]\ninterval = 0.1\nquiet = 0.2\nstalled = {written}"
+    assert seconds == parse(text).heartbeat.stalled
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("0", 0), ('"1 B"', 1), ('"500 KB"', 500_000), ('"1 MiB"', 1 << 20), ('"1.5mib"', 3 << 19), ('"2GiB"', 2 << 30)],
+)  # fmt: skip
+def test_sizes(written: str, size: int) -> None:
+    """A size is a number of bytes, or a number with its unit, decimal or binary."""
+    found = parse(f"[capture]\nmax_file = {written}").capture.max_file
+    assert size == found
+    assert int is type(found)
+
+
+def test_file_that_is_not_text(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 are named with their line; a mark of the byte order is none of our business."""
+    (tmp_path / "leftoff.toml").write_bytes(b'a = 1\nstore = "\xff"')
+    with pytest.raises(Invalid, match=r"leftoff\.toml:2: this is not UTF-8"):
+        load(str(tmp_path))
+    (tmp_path / "leftoff.toml").write_bytes(b'\xef\xbb\xbfstore = "x"\r\n')
+    assert "x" == load(str(tmp_path)).store
+
+
+def test_file_that_is_none(tmp_path: Path) -> None:
+    """A folder in the file's place is an error, not a default."""
+    (tmp_path / "leftoff.toml").mkdir()
+    with pytest.raises(Invalid, match=r"leftoff\.toml cannot be read"):
+        load(str(tmp_path))
+
+
+def test_error_names_the_file_in_full(tmp_path: Path) -> None:
+    """Whoever runs a verb from elsewhere is told which file is meant."""
+    with pytest.raises(Invalid, match=str(tmp_path / "leftoff.toml") + ":1: "):
+        load(write(tmp_path, "x = 1"))
+
+
+def test_no_file_costs_no_import(tmp_path: Path) -> None:
+    """Without leftoff.toml nothing but the module itself is imported."""
+    code = (
+        "import os, sys\n"
+        "import leftoff.engine\n"
+        "before = set(sys.modules)\n"
+        "from leftoff.engine.settings import load\n"
+        "load(sys.argv[1])\n"
+        "print(sorted(set(sys.modules) - before - {'__future__'}))\n"
+    )
+    source = settings.__file__.removesuffix("leftoff/engine/settings.py")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": source},
+    )
+    assert ("['leftoff.engine.settings']", "") == (done.stdout.strip(), done.stderr)
