@@ -100,7 +100,8 @@ class Program:
         for message in self.messages():
             if found(message):
                 return message
-        raise AssertionError(f"{otherwise}: {self.heard.fatal or self.last_words()}")
+        said = [*self.heard.failures[-1:], *self.heard.fatal]
+        raise AssertionError(f"{otherwise}: {said or self.last_words()}")
 
     def acknowledge(self, more: int) -> None:
         """Wait for so many more acknowledgements."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 import apsw
 
 import leftoff
-from leftoff.errors import LeftoffError, NotFound
+from leftoff.errors import LeftoffError, NoCheckpoint, NotFound
 from tests.crash import model
 from tests.crash.channel import Channel
 from tests.crash.settings import Settings
@@ -39,6 +39,8 @@ class Worker:
         self.run = self.surely(0, self._open)
         self.n = int(self.run.variables.get("a", 0))
         self._sealed: list[str] = []
+        if model.kind(self.n, settings.plan) == "do":  # begun by a process that died, and perhaps not ended
+            self.surely(self.n, lambda: self._durable("do", self.n))
         channel.say(run=run_id, found=self.n)
 
     def work(self, count: int | None) -> None:
@@ -67,8 +69,6 @@ class Worker:
         for _ in range(self.settings.tries):
             try:
                 return action()
-            except NotFound:
-                raise
             except LeftoffError as error:
                 self._failed(n, error)
         self.channel.say(stuck=n, run=self.run_id)
@@ -116,5 +116,10 @@ class Worker:
         """Drop the oldest checkpoint made here, saying so first: it may be gone before we can."""
         if self._sealed:
             self.channel.say(dropping=self._sealed[0])
-            self.store.prune(self.run_id, drop=self._sealed[:1])
+            try:
+                self.store.prune(self.run_id, drop=self._sealed[:1])
+            except NoCheckpoint:  # prune works in batches: a try that failed later may have dropped it
+                self.channel.say(
+                    run=self.run_id, failed=self.n + 1, error="NoCheckpoint", text="already gone"
+                )
             del self._sealed[0]

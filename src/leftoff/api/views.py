@@ -34,6 +34,13 @@ class Variables(MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         self._run._unassign(name)
 
+    def update(self, *others: Any, **named: Any) -> None:  # type: ignore[override]
+        """Like ``dict.update``."""
+        for other in others:
+            named = {**dict(other), **named}
+        for name, value in named.items():
+            self._run._assign(name, value)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._run._variable_names())
 

@@ -11,7 +11,7 @@ import os
 
 from leftoff.engine.apply import Apply
 from leftoff.errors import Conflict, Invalid, NotFound, StaleEpoch
-from leftoff.model.changes import PUT
+from leftoff.model.changes import APPEND
 from leftoff.model.digest import MASK, checkpoint_id
 from leftoff.model.values import blob_stored
 from leftoff.model.versions import Version
@@ -203,9 +203,9 @@ def _save_blobs(store: Store, changes: ChangeSet) -> list[BlobRow]:
     for change in changes.changes.values():
         if len(change.stored) > VALUE_MAX and change.stored[:1] != b"B":
             change.stored = shrink(change.stored)
-        if change.items:
+        if change.kind == APPEND:
             change.items = [shrink(s) if len(s) > VALUE_MAX else s for s in change.items]
-        if change.kind == PUT and change.spread is not None:
+        if change.spread is not None:
             encoded = change.spread.encoded
             pairs = enumerate(encoded) if isinstance(encoded, list) else list(encoded.items())
             for key, stored in pairs:

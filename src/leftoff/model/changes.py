@@ -27,6 +27,8 @@ DELETE, PUT, APPEND = "delete", "put", "append"
 
 _KNOWN = frozenset(COLLECTIONS)
 LAST = 99_999_999  # the order of a step that has none
+_JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
+_LONG = 1000
 _FEW = 8  # up to so many entries, a container is first encoded whole
 
 
@@ -39,21 +41,23 @@ NOTHING: Any = _Nothing()  # no expectation at all; None is the expectation that
 
 
 class Change:
-    """One record (or one variable, however many records that takes) and what it shall become."""
+    """One record (or one variable, however many records that takes) and what it shall become.
 
-    __slots__ = ("collection", "expect", "items", "key", "kind", "secret", "spread", "step", "stored", "value")
+    Most are plain: what they do not set is a default of the class, which makes them cheap.
+    """
 
-    def __init__(self, kind: str, collection: str, key: str, expect: Any = NOTHING) -> None:
+    expect: Any = NOTHING
+    spread: Spread | None = None
+    items: list[bytes]  # stored bytes of appended entries
+    step: tuple[str, int] | None = None  # status and order of a step
+    value: Any = NOTHING  # an immutable value that need not be decoded again
+    secret: Any = NOTHING  # what was redacted, for the process that set it
+
+    def __init__(self, kind: str, collection: str, key: str, stored: bytes = b"") -> None:
         self.kind = kind
         self.collection = collection
         self.key = key
-        self.expect = expect
-        self.stored = b""  # the record's bytes; of a spread variable, its head
-        self.spread: Spread | None = None
-        self.items: list[bytes] = []  # stored bytes of appended entries
-        self.step: tuple[str, int] | None = None  # status and order of a step
-        self.value: Any = NOTHING  # an immutable value that need not be decoded again
-        self.secret: Any = NOTHING  # what was redacted, for the process that set it
+        self.stored = stored  # the record's bytes; of a spread variable, its head
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.collection}/{self.key}>"
@@ -98,73 +102,85 @@ class ChangeSet:
         ``expect``: only if it has this value now (``None``: only if it is not there). ``base``: the value read from
         the run, whose entries are recognised by identity where they come back unchanged.
         """
-        if collection not in _KNOWN or collection == "step" or not key.isascii():
-            check_address(collection, key)
-        change = Change(PUT, collection, key, expect)
-        kind = type(value)
-        if collection == "variable" and isinstance(value, (list, dict)) and len(value) > _FEW:
-            self._container(change, value, base)
+        if collection == "variable":
+            change = self._variable(key, value, base)
         else:
-            name = key if collection == "variable" else f"{collection}/{key}"
-            out = text(value, name)
-            scrubber = self._scrubber
-            if scrubber is not None and scrubber.suspicious(key, out):
-                self._scrub(change, value, name)
-            else:
-                try:
-                    change.stored = JSON + out.encode()
-                except UnicodeEncodeError:
-                    encode(value, name)  # says which entry it is
-                    raise
-            if collection == "variable":
-                if len(change.stored) > SPREAD_OVER and isinstance(value, (list, dict)):
-                    self._container(change, value, base)
-                elif kind is str or kind is int or kind is float or kind is bool or value is None:
-                    change.value = value
-            elif collection == "step":
-                change.step = step_facts(key, value)
-        if change.stored[:1] == REDACTED:
-            change.value = NOTHING
+            change = self._record(collection, key, value)
+        if expect is not NOTHING:
+            change.expect = expect
         self.changes[collection, key] = change
         return change
+
+    def _variable(self, key: str, value: Any, base: Any) -> Change:
+        if not key or not key.isascii() or "\0" in key or len(key) > _LONG:
+            check_key(key, "variable")
+        kind = type(value)
+        if kind is str or kind is int or kind is bool or value is None or kind is float:
+            change = Change(PUT, "variable", key, self._stored(key, value, key))
+            change.value = value if change.stored[0] == _JSON_TAG else NOTHING
+            if change.value is NOTHING:
+                change.secret = value
+            return change
+        change = Change(PUT, "variable", key)
+        if isinstance(value, (list, dict)) and len(value) > _FEW:
+            self._container(change, value, base)
+            return change
+        self._whole(change, value, key)
+        if len(change.stored) > SPREAD_OVER and isinstance(value, (list, dict)):
+            self._container(change, value, base)
+        return change
+
+    def _record(self, collection: str, key: str, value: Any) -> Change:
+        check_address(collection, key)
+        change = Change(PUT, collection, key)
+        self._whole(change, value, f"{collection}/{key}")
+        if collection == "step":
+            change.step = step_facts(key, value)
+        return change
+
+    def _whole(self, change: Change, value: Any, name: str) -> None:
+        """As one record."""
+        change.stored = self._stored(change.key, value, name)
+        if change.stored[0] == _REDACTED_TAG:
+            change.secret = value
+
+    def _stored(self, key: str, value: Any, name: str) -> bytes:
+        """Checked, redacted and encoded. Only text can be a secret."""
+        out = text(value, name)
+        kind = type(value)
+        scrubber = self._scrubber
+        if scrubber is not None and kind is not int and kind is not float and scrubber.suspicious(key, out):
+            clean, paths = scrubber.scrub(key, value)
+            return store_json(clean, paths, name)
+        try:
+            return b"J" + out.encode()
+        except UnicodeEncodeError:
+            encode(value, name)  # says which entry it is
+            raise
 
     def put_stored(self, collection: str, key: str, stored: bytes) -> None:
         """Set a record to bytes that are encoded already (those that refer to a blob)."""
         check_address(collection, key)
-        change = Change(PUT, collection, key)
-        change.stored = stored
-        self.changes[collection, key] = change
+        self.changes[collection, key] = Change(PUT, collection, key, stored)
 
     def delete(self, collection: str, key: str, *, expect: Any = NOTHING) -> None:
         check_address(collection, key)
-        self.changes[collection, key] = Change(DELETE, collection, key, expect)
+        change = self.changes[collection, key] = Change(DELETE, collection, key)
+        change.expect = expect
 
     def append(self, name: str, item: Any) -> None:
         """Add one entry to a list variable; its index is taken inside the transaction."""
         check_address("variable", name)
-        stored = self._stored_entry(name, item, f"{name}[…]")
+        stored = self._stored(name, item, f"{name}[…]")
         there = self.changes.get(("variable", name))
         if there is None:
             there = self.changes["variable", name] = Change(APPEND, "variable", name)
+            there.items = []
         if there.kind != APPEND:
             raise Invalid(
                 f"{name} was assigned in this same commit; append to what you assign, or commit() first.",
             )
         there.items.append(stored)
-
-    def _stored_entry(self, name: str, item: Any, label: str) -> bytes:
-        out = text(item, label)
-        if self._scrubber is not None and self._scrubber.suspicious(name, out):
-            item, paths = self._scrubber.scrub(name, item)
-            return store_json(item, paths, label)
-        return JSON + encode(item, label)
-
-    def _scrub(self, change: Change, value: Any, name: str) -> None:
-        assert self._scrubber is not None
-        clean, paths = self._scrubber.scrub(change.key, value)
-        change.stored = store_json(clean, paths, name)
-        if paths:
-            change.secret = value
 
     def _container(self, change: Change, value: Any, base: Any) -> None:
         """Encode entry by entry; spread what is over the limit, else store it whole."""

@@ -99,10 +99,12 @@ def _is_json(value: object, depth: int) -> bool:
 def text(value: object, name: str = "value") -> str:
     """Canonical JSON as text; ``name`` starts the path in an error."""
     kind = type(value)
+    if kind is str:
+        return _quote(value)  # type: ignore[arg-type]
     if kind not in _PLAIN and not _is_json(value, MAX_DEPTH):
         value = _normal(value, name, MAX_DEPTH)
     try:
-        return _quote(value) if kind is str else "".join(_iterencode(value, 0))  # type: ignore[arg-type]
+        return "".join(_iterencode(value, 0))  # type: ignore[arg-type]
     except (ValueError, TypeError, RecursionError):
         _normal(value, name, MAX_DEPTH)  # says which entry it is
         raise

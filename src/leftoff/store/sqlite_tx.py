@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _BLOB_TAG = ord("B")
 _SUPERSEDE, _PUT, _DROP = Q.supersede, Q.put_record, Q.drop_record
-_MOVE, _VERSION = Q.move_head, Q.add_version
+_NEXT, _MOVE, _VERSION = Q.next_n, Q.move_head, Q.add_version
 _NOT_A_STEP = (None, None, None)
+_NOT_SEALED = (None, None, None, None)
 
 
 class SqliteTx(SqliteView, Tx):
@@ -88,10 +89,10 @@ class SqliteTx(SqliteView, Tx):
         counts: str,
         seal: tuple[str, str, str | None, str | None] | None,
     ) -> None:
-        self.execute(_MOVE, (seq, digest, counts, at, run))
-        self.execute(
-            _VERSION, (run, seq, token, digest, epoch, at, counts, *(seal or (None, None, None, None)))
-        )
+        execute = self.execute
+        execute(_NEXT)
+        execute(_MOVE, (seq, digest, counts, at, run))
+        execute(_VERSION, (run, seq, token, digest, epoch, at, counts, *(seal or _NOT_SEALED)))
 
     def add_alias(self, run: int, seq: int, name: str) -> None:
         self.execute(Q.add_alias, (name, run, seq))

@@ -171,7 +171,7 @@ def sweep(store: SqliteStore) -> int:
 def _abandoned(view: Any) -> list[int]:
     """Hidden runs that nobody is completing any more."""
     out = []
-    for run, run_id in view.execute("SELECT run, run_id FROM run WHERE hidden = 1").fetchall():
+    for run, run_id in view.execute("SELECT run, run_id FROM run WHERE hidden = 1 AND run > 0").fetchall():
         lease = view.lease(run)
         alive = lease is not None and lease.process is not None and lease.process.state() != GONE
         if REMOVED in run_id or not alive:

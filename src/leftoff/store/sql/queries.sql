@@ -2,20 +2,20 @@
 
 -- name: head
 -- Where a run stands, and the epoch that fences it. The first thing every commit reads.
-SELECT r.seq, r.digest, r.counts, coalesce(l.epoch, 0), r.run_id FROM run r LEFT JOIN lease l ON l.run = r.run WHERE r.run = ?
+SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = ?1), 0), run_id FROM run WHERE run = ?1
 
 -- name: next_n
--- The store-wide number of the next commit.
-SELECT coalesce(max(n), 0) + 1 FROM run
+-- The store-wide number of the next commit: row 0 of the listing is the store itself, so it shares a page with it.
+UPDATE run SET n = n + 1 WHERE run = 0
 
 -- name: move_head
 -- A commit moves the head of its run.
-UPDATE run SET n = (SELECT max(n) + 1 FROM run), seq = ?, digest = ?, counts = ?, updated_at = ? WHERE run = ?
+UPDATE run SET n = (SELECT n FROM run WHERE run = 0), seq = ?, digest = ?, counts = ?, updated_at = ? WHERE run = ?
 
 -- name: add_version
--- One row per commit; the number is the one that move_head has just given.
+-- One row per commit.
 INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
-VALUES (?1, ?2, (SELECT n FROM run WHERE run = ?1), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+VALUES (?, ?, (SELECT n FROM run WHERE run = 0), ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: row
 -- What is live under one key, without its bytes.
@@ -103,7 +103,7 @@ INSERT OR IGNORE INTO value (hash, data) VALUES (?, ?)
 -- name: add_run
 -- A new run, before its first commit.
 INSERT INTO run (run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status, hidden)
-VALUES (?, (SELECT coalesce(max(n), 0) + 1 FROM run), 0, zeroblob(32), ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, (SELECT n FROM run WHERE run = 0), 0, zeroblob(32), ?, ?, ?, ?, ?, ?, ?)
 
 -- name: set_card
 -- The listing's copy of the `run` records.

@@ -24,7 +24,9 @@ CREATE TABLE run (
     card       TEXT NOT NULL DEFAULT '{}', -- the other `run` records, as JSON
     hidden     INTEGER NOT NULL DEFAULT 0  -- a fork or import that is not complete yet
 ) STRICT;
-CREATE INDEX run_order ON run (n);
+-- The store itself: its `n` is the number of the newest commit.
+INSERT INTO run (run, run_id, n, seq, digest, counts, updated_at, created_at, workflow, branch, status, hidden)
+VALUES (0, '', 0, 0, x'', '', 0, 0, '', '', '', 1);
 
 -- One row per commit. A checkpoint is a version with an id.
 CREATE TABLE version (

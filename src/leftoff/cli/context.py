@@ -1,0 +1,142 @@
+"""What a verb works with: the project, its store, the branch, the current run. Everything is found when it is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leftoff.cli.dispatch import out, printable
+from leftoff.clock import SYSTEM
+from leftoff.engine import project
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.options import Args
+    from leftoff.engine.commit import Guard, Seal
+    from leftoff.engine.find import Target
+    from leftoff.engine.head import Head
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.settings import Settings
+    from leftoff.model.changes import ChangeSet
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
+
+
+class Context:
+    """One call of the command."""
+
+    def __init__(self, args: Args) -> None:
+        self.args = args
+        self.clock = SYSTEM
+        self._project: str | None = None
+        self._settings: Settings | None = None
+        self._store: Store | None = None
+
+    # -- where
+
+    @property
+    def project(self) -> str:
+        if self._project is None:
+            self._project = project.find_project(given=self.args.project)
+        return self._project
+
+    @property
+    def settings(self) -> Settings:
+        if self._settings is None:
+            from leftoff.engine.settings import load
+
+            self._settings = load(self.project)
+        return self._settings
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            location = project.store_location(self.project, self.args.store, self.settings.store)
+            self._store = project.open_store(location)
+        return self._store
+
+    @property
+    def redactor(self) -> Redactor:
+        return self.settings.redactor()
+
+    @property
+    def branch(self) -> str:
+        return getattr(self.args, "branch", None) or os.environ.get("LEFTOFF_BRANCH") or "main"
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    # -- which run
+
+    def current_in(self, view: View, *, latest: bool = False) -> RunRow:
+        """The run that a verb means when none is named: --run, LEFTOFF_RUN, the session's, the branch's only one."""
+        from leftoff.engine.find import current_run
+
+        named = getattr(self.args, "run", None) or os.environ.get("LEFTOFF_RUN")
+        session = os.environ.get("LEFTOFF_SESSION")
+        return current_run(view, branch=self.branch, run=named, session=session, latest=latest)
+
+    def current(self, *, latest: bool = False) -> RunRow:
+        from leftoff.errors import NotFound
+
+        if not self.store.exists():
+            raise NotFound(
+                f"There is no run here: {self.store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
+            )
+        return self.store.read(lambda view: self.current_in(view, latest=latest))
+
+    def target(self, ref: str) -> Target:
+        """What a REF names; ``@`` is the current run."""
+        from leftoff.engine.find import resolve
+
+        return resolve(self.store, ref, self.current_in)
+
+    # -- commits
+
+    def changes(self) -> ChangeSet:
+        from leftoff.model.changes import ChangeSet
+
+        return ChangeSet(self.redactor)
+
+    def guard(self) -> Guard:
+        """Reports of a step that leftoff started carry its attempt's token."""
+        from leftoff.engine.commit import NO_GUARD, Guard
+
+        token = os.environ.get("LEFTOFF_ATTEMPT")
+        return Guard(attempt=token) if token else NO_GUARD
+
+    def commit(self, row: RunRow, changes: ChangeSet, seal: Seal | None = None, **more: Any) -> tuple[int, Version | None]:
+        """Commit to a run that somebody else may drive; its seq afterwards, and the version if there is a new one."""
+        from leftoff.engine.commit import commit
+
+        version = commit(self.store, self.head(row), changes, self.now, guard=self.guard(), seal=seal, **more)
+        return (version.seq if version is not None else row.seq), version
+
+    def head(self, row: RunRow) -> Head:
+        from leftoff.engine.head import Head
+
+        return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+
+    # -- saying
+
+    def out(self, text: str) -> None:
+        """A result, on stdout."""
+        out(text)
+
+    def say(self, text: str) -> None:
+        """Talk, on stderr."""
+        sys.stderr.write(printable(text) + "\n")
+
+    def emit(self, document: Any) -> None:
+        """One JSON document on stdout."""
+        from leftoff.model.codec import text
+
+        out(text(document))

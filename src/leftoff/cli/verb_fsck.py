@@ -1,0 +1,44 @@
+"""``leftoff fsck``: is everything that was written still what was written?"""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Opt, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.fsck import FsckReport
+
+SPEC = Spec(
+    "fsck",
+    "Check every page, record, version and blob of the store.",
+    options=(Opt("--repair", None, "set damage aside in .leftoff/quarantine and keep what is whole"),),
+    examples="""  leftoff fsck            check the project's store
+  leftoff fsck --json     the same, for a program
+  leftoff fsck --repair   set damaged data aside""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.fsck import fsck
+
+    report = fsck(ctx.store, repair=args.repair)
+    if args.json:
+        ctx.emit(report.to_json())
+    else:
+        ctx.out(page(report, ctx.store.name))
+    return 0 if report.ok else 4
+
+
+def page(report: FsckReport, location: str) -> str:
+    looked = ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in report.checked.items() if number)
+    lines = [f"{location}: checked {looked or 'nothing: there is no store here yet'}."]
+    lines += [f"  repaired: {p['where']}: {p['message']}" for p in report.repaired]
+    lines += [f"  set aside: {path}" for path in report.quarantined]
+    lines += [f"  {p['code']}: {p['where']}: {p['message']}" for p in report.problems]
+    if report.ok:
+        lines.append("Clean.")
+    else:
+        lines.append(f"{len(report.problems)} problem(s). `leftoff fsck --repair` keeps what is whole.")
+    return "\n".join(lines)
