@@ -126,7 +126,9 @@ class StaleEpoch(Conflict):
 
 class StepDone(Conflict):
     code = "step_done"
-    default_hint = "Ask `run.done(step)` first, or use `run.do(step, fn)`; `again=True` runs it again on purpose."
+    default_hint = (
+        "Ask `run.done(step)` first, or use `run.do(step, fn)`; `again=True` runs it again on purpose."
+    )
 
 
 class CannotResume(LeftoffError):
@@ -159,10 +161,14 @@ class StoreUnavailable(LeftoffError):
     code = "store_unavailable"
     exit_code = 8
     retry = True
-    default_hint = "Nothing was changed. Check the disk (`df -h`) and the folder's permissions, then try again."
+    default_hint = (
+        "Nothing was changed. Check the disk (`df -h`) and the folder's permissions, then try again."
+    )
 
 
 class Frozen(LeftoffError, TypeError):
     code = "frozen"
     exit_code = 2
-    default_hint = 'Make a copy, change it and assign it: x = list(run.variables["x"]); …; run.variables["x"] = x'
+    default_hint = (
+        'Make a copy, change it and assign it: x = list(run.variables["x"]); …; run.variables["x"] = x'
+    )

@@ -27,7 +27,9 @@ def _sysctl(name: str) -> str:
     import subprocess
 
     try:
-        return subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5).stdout.strip()
+        return subprocess.run(
+            ["sysctl", "-n", name], capture_output=True, text=True, timeout=5
+        ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
@@ -56,7 +58,9 @@ def started(pid: int) -> str:
         import subprocess
 
         try:
-            out = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True)
+            out = subprocess.run(
+                ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True
+            )
         except OSError:
             return ""
         state, _, when = out.stdout.strip().partition(" ")

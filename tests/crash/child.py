@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -67,6 +69,7 @@ def main(argv: list[str]) -> int:
     channel = Channel(int(argv[0]))
     settings = Settings.parse(argv[1])
     allow_tracing()
+    faulthandler.register(signal.SIGUSR1)  # a program that hangs is asked where
     if settings.warm:
         session(settings.rehearsal(), Channel(None))
     channel.say(ready=os.getpid())

@@ -19,7 +19,7 @@ from typing import Any
 from tests.crash.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 30.0
 
 
 @dataclass
@@ -147,7 +147,7 @@ class Program:
     def last_words(self) -> str:
         """The end of its stderr."""
         self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")[-3000:]
+        return self._errors.read().decode(errors="replace")[-6000:]
 
     def _receive(self) -> bytes:
         try:
@@ -157,6 +157,8 @@ class Program:
         except TimeoutError:
             if self._ours.gettimeout() != PATIENCE:
                 raise
+            self._process.send_signal(signal.SIGUSR1)
+            time.sleep(0.5)
             self._process.kill()
             raise AssertionError(f"the program hangs; its stderr: {self.last_words()}") from None
 

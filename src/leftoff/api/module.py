@@ -53,7 +53,13 @@ def run(
 ) -> Run:
     """Go on with the latest unfinished run of this workflow, or start one."""
     return project_store().run(
-        workflow, title=title, steps=steps, branch=branch, issue=issue, variables=variables, take_over=take_over
+        workflow,
+        title=title,
+        steps=steps,
+        branch=branch,
+        issue=issue,
+        variables=variables,
+        take_over=take_over,
     )
 
 

@@ -84,11 +84,12 @@ class Run(StepsMixin, RunView):
 
     def _assign(self, name: str, value: Any) -> None:
         with self._lock:
-            base = None
-            if isinstance(value, (list, dict)) and self._cells is not None:
-                cell = self._cells.get(name)
+            base = known = None
+            if isinstance(value, (list, dict)):
+                cell = self._cells.get(name) if self._cells is not None else None
                 base = cell.known() if type(cell) is cells.Cell else None
-            self._assigned[name] = self._pending.put("variable", name, value, base=base)
+                known = self._head.items.get(name)
+            self._assigned[name] = self._pending.put("variable", name, value, base=base, known=known)
 
     def _unassign(self, name: str) -> None:
         with self._lock:
@@ -195,11 +196,9 @@ class Run(StepsMixin, RunView):
             if not self._driving:
                 raise Invalid(f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it.")
             assigned, blobs, token = self._assigned, self._blobs, self._token
-            self._pending, self._assigned = ChangeSet(self._redactor), {}
+            # What is being written stays readable while it is: other threads see it through the copy.
+            self._pending, self._assigned = ChangeSet(self._redactor), assigned.copy()
             self._blobs, self._token = [], b""
-            # What is being written stays readable while it is: other threads see it through this.
-            for name, change in assigned.items():
-                self._assigned[name] = change
         token = token or new_token()
         try:
             version = commit(
@@ -268,7 +267,7 @@ class Run(StepsMixin, RunView):
         with self._lock:
             row = self._store.read(self._row)
             if row.seq != self._head.seq:
-                self._head.adopt(-1, row.seq, int.from_bytes(row.digest, "big"), {}, {})
+                self._head.adopt(-1, row.seq, int.from_bytes(row.digest, "big"), None)
             self._folded = row.seq
             self._cells = None
             self._steps = None

@@ -103,7 +103,9 @@ class StepsMixin:
         """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
         with self._lock:
             there = self._known()
-            return {path: freeze_holed(*there[path], f"step/{path}") for path in sorted(there, key=self._rank)}
+            return {
+                path: freeze_holed(*there[path], f"step/{path}") for path in sorted(there, key=self._rank)
+            }
 
     def _rank(self, path: str) -> list[tuple[int, str]]:
         """Where a step stands: by the order of each part of its path."""
@@ -169,7 +171,12 @@ class StepsMixin:
         return freeze(value)  # type: ignore[no-any-return]
 
     def each(
-        self, path: str, items: Iterable[T], *, key: str | Callable[[T], str] | None = None, again: bool = False
+        self,
+        path: str,
+        items: Iterable[T],
+        *,
+        key: str | Callable[[T], str] | None = None,
+        again: bool = False,
     ) -> Iterator[T]:
         """Loop over items, one step below ``path`` for each; those that are finished are skipped.
 
@@ -251,7 +258,9 @@ class StepsMixin:
         parent = parent_of(path)
         if parent not in self._orders:
             orders = [
-                record[0].get("order") for other, record in self._known().items() if parent_of(other) == parent
+                record[0].get("order")
+                for other, record in self._known().items()
+                if parent_of(other) == parent
             ]
             self._orders[parent] = max((n for n in orders if isinstance(n, int)), default=-1)
         self._orders[parent] += 1

@@ -11,11 +11,11 @@ from leftoff.api.read import RunView
 from leftoff.api.run import Run
 from leftoff.clock import SYSTEM
 from leftoff.engine import find, project, retention, settings
-from leftoff.engine.commit import Guard, commit
+from leftoff.engine.commit import Guard
 from leftoff.engine.fork import fork
 from leftoff.engine.fsck import FsckReport, fsck
 from leftoff.engine.info import RunInfo, list_info
-from leftoff.engine.resume import declare_changes, resume_changes, run_or_start
+from leftoff.engine.resume import go_on, run_or_start
 from leftoff.engine.runs import Opening, open_run, start
 from leftoff.errors import CannotResume, NotFound
 from leftoff.host import this_process
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from leftoff.clock import Clock
     from leftoff.host import Process
+    from leftoff.model.versions import Version
 
 
 class Store:
@@ -65,7 +66,7 @@ class Store:
         )
         run = Run(self, head, epoch, resumed=resumed)
         if resumed:
-            self._resume(run, opening)
+            self._go_on(run, None, opening)
         return run
 
     def start(
@@ -96,9 +97,7 @@ class Store:
         )
         assert epoch is not None
         run = Run(self, head, epoch, resumed=True)
-        if target.version is not None and target.version.seq != head.seq:
-            run.rollback(target.version)
-        self._resume(run, None)
+        self._go_on(run, target.version, None)
         return run
 
     def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
@@ -108,7 +107,9 @@ class Store:
             if not rows:
                 if not self._store.exists():
                     raise NotFound(f"There is nothing to resume: there is no store at {self._store.name}.")
-                self._store.read(lambda view: find.current_run(view, branch=branch))  # says what there is instead
+                self._store.read(
+                    lambda view: find.current_run(view, branch=branch)
+                )  # says what there is instead
             return find.Target(rows[0], None)
         target = find.resolve(self._store, ref)
         if target.row.status in FINISHED and target.version is None:
@@ -118,14 +119,17 @@ class Store:
             )
         return target
 
-    def _resume(self, run: Run, opening: Opening | None) -> None:
-        """Put what was in flight back to pending, and the run to running, in one commit."""
-        changes = resume_changes(self._store, run._head, self._clock.now(), self._redactor)
-        if opening is not None:
-            declare_changes(self._store, run._head, opening, changes)
-        if changes.changes:
-            commit(self._store, run._head, changes, self._clock.now(), guard=Guard(run._epoch))
+    def _go_on(self, run: Run, back_to: Version | None, opening: Opening | None) -> None:
+        """Make a run ready to be driven; where that fails, nobody drives it."""
+        try:
+            if back_to is not None and back_to.seq != run._head.seq:
+                run.rollback(back_to)
+            now, guard = self._clock.now(), Guard(run._epoch)
+            go_on(self._store, run._head, now, guard=guard, scrubber=self._redactor, opening=opening)
             run.refresh()
+        except BaseException:
+            run._release()
+            raise
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
         row = self._store.read(run._row)

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.options import Args
+    from leftoff.cli.screen import Screen
     from leftoff.engine.commit import Guard, Seal
     from leftoff.engine.find import Target
     from leftoff.engine.head import Head
+    from leftoff.engine.info import RunInfo
     from leftoff.engine.redact import Redactor
+    from leftoff.engine.report import Make, Reported
     from leftoff.engine.settings import Settings
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
@@ -89,7 +92,8 @@ class Context:
 
         if not self.store.exists():
             raise NotFound(
-                f"There is no run here: {self.store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
+                f"There is no run here: {self.store.name} does not exist.",
+                hint="`leftoff start WORKFLOW` starts one.",
             )
         return self.store.read(lambda view: self.current_in(view, latest=latest))
 
@@ -98,6 +102,36 @@ class Context:
         from leftoff.engine.find import resolve
 
         return resolve(self.store, ref, self.current_in)
+
+    # -- looking
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """After how many milliseconds without a sign of life a run is quiet, and stalled."""
+        beat = self.settings.heartbeat
+        return int(beat.quiet * 1000), int(beat.stalled * 1000)
+
+    def infos(self, **where: Any) -> list[RunInfo]:
+        """Runs as listings show them; an empty list where there is no store."""
+        from leftoff.engine.info import list_info
+
+        return list_info(self.store, self.now, self.limits, **where)
+
+    def info(self, row: RunRow) -> RunInfo:
+        """A run as it is now."""
+        from leftoff.engine.info import run_info
+        from leftoff.errors import NotFound
+
+        found = run_info(self.store, row.run, self.now, self.limits)
+        if found is None:
+            raise NotFound(f"Run {row.run_id} is gone.")
+        return found
+
+    def screen(self) -> Screen:
+        """Stdout, as a page sees it."""
+        from leftoff.cli.screen import stdout
+
+        return stdout(self.now)
 
     # -- commits
 
@@ -113,7 +147,29 @@ class Context:
         token = os.environ.get("LEFTOFF_ATTEMPT")
         return Guard(attempt=token) if token else NO_GUARD
 
-    def commit(self, row: RunRow, changes: ChangeSet, seal: Seal | None = None, **more: Any) -> tuple[int, Version | None]:
+    def report(self, make: Make | None = None, *, at: int | None = None, **more: Any) -> Reported:
+        """Report on the current run, in one transaction."""
+        from leftoff.engine.report import report
+
+        return report(
+            self.store,
+            self.current_in,
+            make or (lambda tx, row, changes: None),
+            self.now if at is None else at,
+            guard=self.guard(),
+            scrubber=self.redactor,
+            **more,
+        )
+
+    def told(self, done: Reported, **more: Any) -> int:
+        """The end of a report: with --json, which version of which run it made."""
+        if self.args.json:
+            self.emit({"run_id": done.row.run_id, "seq": done.seq, **more})
+        return 0
+
+    def commit(
+        self, row: RunRow, changes: ChangeSet, seal: Seal | None = None, **more: Any
+    ) -> tuple[int, Version | None]:
         """Commit to a run that somebody else may drive; its seq afterwards, and the version if there is a new one."""
         from leftoff.engine.commit import commit
 

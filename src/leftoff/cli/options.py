@@ -81,6 +81,13 @@ class Spec:
         return f"usage: {self.line()}\n\n{self.about}\n\noptions:\n{listed}{shown}"
 
 
+# For every verb that means the current run.
+CURRENT = (
+    Opt("--run", "RUN", "the run that is meant (default: LEFTOFF_RUN, the session's, the branch's only unfinished one)"),
+    Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)"),
+)
+
+
 class Args:
     """What was given: one attribute per option (dashes become underscores) and ``rest``, the positionals."""
 
@@ -105,6 +112,7 @@ def parse(spec: Spec, words: list[str]) -> Args:
     """The options and positionals of a verb; ``Usage`` says what is wrong and what would be right."""
     args = Args(spec)
     known: dict[str, Any] = {opt.name: opt for opt in spec.options}
+    _check_text(spec, words)
     index, end = 0, len(words)
     while index < end:
         word = words[index]
@@ -133,6 +141,20 @@ def parse(spec: Spec, words: list[str]) -> Args:
         _store(spec, args, opt, name, value)
     _count(spec, args)
     return args
+
+
+def _check_text(spec: Spec, words: list[str]) -> None:
+    """Whatever is given may be stored, named or compared, so it must be text."""
+    for word in words:
+        if not word.isascii():
+            try:
+                word.encode()
+            except UnicodeEncodeError as error:
+                shown = word.encode("utf-8", "backslashreplace").decode()[:80]
+                raise Usage(
+                    f"An argument of `leftoff {spec.verb}` is not UTF-8, at character {error.start + 1}: {shown}",
+                    hint="Nothing was changed. Give text in UTF-8, or put it in a file.",
+                ) from None
 
 
 def _store(spec: Spec, args: Args, opt: Opt | None, name: str, value: str) -> None:

@@ -32,7 +32,9 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def page(report: FsckReport, location: str) -> str:
-    looked = ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in report.checked.items() if number)
+    looked = ", ".join(
+        f"{number} {what.replace('_', ' ')}" for what, number in report.checked.items() if number
+    )
     lines = [f"{location}: checked {looked or 'nothing: there is no store here yet'}."]
     lines += [f"  repaired: {p['where']}: {p['message']}" for p in report.repaired]
     lines += [f"  set aside: {path}" for path in report.quarantined]

@@ -34,7 +34,10 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def overview() -> str:
-    lines = ["leftoff keeps the progress of long-running work, so that it resumes exactly where it left off.", ""]
+    lines = [
+        "leftoff keeps the progress of long-running work, so that it resumes exactly where it left off.",
+        "",
+    ]
     lines.append("usage: leftoff [--project DIR] [--store URL] [--json] VERB …")
     wide = max(len(name) for name in VERBS)
     for group, title in GROUPS.items():

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 # name: (group, summary). The module is leftoff.cli.verb_NAME.
 VERBS: dict[str, tuple[str, str]] = {
+    "start": ("go", "start a run; --resume goes on with an unfinished one"),
+    "next": ("report", "the next step and its instructions; --start takes it"),
+    "step": ("report", "report on a step: start, done, fail, block, skip"),
+    "set": ("report", "set variables: K=V, K:=JSON, K=@FILE"),
+    "get": ("report", "read a variable, or any record"),
+    "put": ("report", "keep any record: message, knowledge, criterion, …"),
+    "note": ("report", "leave a note for whoever goes on"),
+    "artifact": ("report", "keep a file that a step produced"),
+    "track": ("report", "remember files as they are now"),
+    "save": ("report", "seal a checkpoint"),
+    "beat": ("report", "say that somebody is at work"),
+    "brief": ("report", "what an agent must know to go on"),
+    "pause": ("report", "stop for now; the run stays unfinished"),
+    "finish": ("report", "end the run, and say what is left"),
+    "export": ("keep", "write a run with its history to one portable file"),
+    "import": ("keep", "take in runs that were exported elsewhere"),
     "fsck": ("keep", "check every byte of the store; --repair sets damage aside"),
     "help": ("more", "explain leftoff, or one verb"),
 }

@@ -6,9 +6,10 @@ read back. The digest and the counters of leaf steps are carried along.
 
 from __future__ import annotations
 
+from leftoff.engine.head import LIMIT
 from leftoff.errors import Conflict, Invalid
-from leftoff.model.changes import APPEND, DELETE, NOTHING, step_facts
-from leftoff.model.codec import JSON, LIST, encode, holes, payload, sha256
+from leftoff.model.changes import APPEND, DELETE, NOTHING
+from leftoff.model.codec import JSON, LIST, encode, payload, sha256, store
 from leftoff.model.digest import term
 from leftoff.model.ids import parent_of
 from leftoff.model.values import (
@@ -17,20 +18,19 @@ from leftoff.model.values import (
     SPREAD_OVER,
     after,
     entry_key,
+    entry_name,
     index_key,
     item_prefix,
     spread,
-    store_json,
 )
 from leftoff.model.versions import counts_of, pack_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from leftoff.engine.head import Head, Row
-    from leftoff.model.changes import Change, ChangeSet
+    from leftoff.model.changes import Change, ChangeSet, Spread
     from leftoff.store.base import Tx
 
 _UNKNOWN: Any = object()
@@ -42,6 +42,7 @@ class Apply:
 
     __slots__ = (
         "_counts",
+        "_items",
         "_known",
         "_lengths",
         "_packed",
@@ -50,6 +51,7 @@ class Apply:
         "digest",
         "fresh",
         "in_step",
+        "items",
         "lengths",
         "run",
         "seq",
@@ -63,11 +65,13 @@ class Apply:
         self.in_step = since == head.seq  # whether what the process remembers still holds
         self._known = head.rows if self.in_step else {}
         self._lengths = head.lengths if self.in_step else {}
+        self._items = head.items if self.in_step else {}
         self.digest = int.from_bytes(digest, "big")
         self._packed = counts
         self._counts: dict[str, int] | None = None
         self.fresh: dict[tuple[str, str], Row | None] = {}
         self.lengths: dict[str, int] = {}
+        self.items: dict[str, Any] = {}
         self.changed = False
         self.card_changed = False
 
@@ -101,23 +105,26 @@ class Apply:
     def _put(self, collection: str, key: str, stored: bytes, step: tuple[str, int] | None = None) -> None:
         old = self._row(collection, key)
         hash = sha256(stored).digest()
-        if old is not None:
-            if old[0] == hash:
+        new = term(collection, key, hash)
+        if old is None:
+            self.digest += new
+        else:
+            before = old[0]
+            if before == hash:
                 return
-            if old[0] in _HEADS and collection == "variable":
+            if before in _HEADS and collection == "variable":
                 self._drop_items(key)
-            self.digest -= term(collection, key, old[0])
-        self.digest += term(collection, key, hash)
+            self.digest += new - (old[4] if len(old) > 4 else term(collection, key, before))
         self.changed = True
         if step is None:
-            self.tx.put(self.run, self.seq, collection, key, hash, stored, existed=old is not None)
-            self.fresh[collection, key] = (hash, None, None, None)
+            self.tx.put(self.run, self.seq, collection, key, hash, stored, old is not None)
+            self.fresh[collection, key] = (hash, None, None, None, new)
             if collection == "run":
                 self.card_changed = True
         else:
             facts = self._step(key, step, old)
-            self.tx.put(self.run, self.seq, collection, key, hash, stored, existed=old is not None, step=facts)
-            self.fresh[collection, key] = (hash, *facts)
+            self.tx.put(self.run, self.seq, collection, key, hash, stored, old is not None, facts)
+            self.fresh[collection, key] = (hash, *facts, new)
 
     def _delete(self, collection: str, key: str) -> None:
         old = self._row(collection, key)
@@ -149,21 +156,19 @@ class Apply:
         hash = sha256(JSON + wanted).digest()
         if old is not None and old[0] in _HEADS:
             found = self.tx.hashes(self.run, "item", item_prefix(change.key), after(item_prefix(change.key)))
-            entries = spread(change.key, change.expect, []) if isinstance(change.expect, (list, dict)) else {}
+            entries = spread(change.key, change.expect) if isinstance(change.expect, (list, dict)) else {}
             same = len(wanted) > SPREAD_OVER and found == {k: sha256(s).digest() for k, s in entries.items()}
         else:
             same = old is not None and old[0] == hash
         if not same:
             raise Conflict(f"{name} has changed since it was read.", hint="Read it again, then decide again.")
 
-    def put_record(self, collection: str, key: str, stored: bytes) -> None:
+    def put_record(self, collection: str, key: str, stored: bytes, step: tuple[str, int] | None) -> None:
         """One record as it is, items and heads alike: for copying a whole state."""
-        if collection == "step":
-            self._put(collection, key, stored, step_facts(key, payload(stored, key)))
-        elif collection == "variable":
+        if collection == "variable":
             self._put_head(key, stored, self._row(collection, key))
         else:
-            self._put(collection, key, stored)
+            self._put(collection, key, stored, step)
 
     def drop_record(self, collection: str, key: str, hash: bytes) -> None:
         """End one record as it is."""
@@ -179,62 +184,80 @@ class Apply:
         for key, hash in self.tx.hashes(self.run, "item", prefix, after(prefix)).items():
             self._drop("item", key, hash)
         self.lengths[name] = 0
+        self.items[name] = None
 
     def _spread(self, change: Change) -> None:
-        name, change_spread = change.key, change.spread
-        assert change_spread is not None
+        """Write the entries that differ. The hashes of the others are known, or looked up once."""
+        name, spread = change.key, change.spread
+        assert spread is not None
         old = self._row("variable", name)
-        prefix = change_spread.prefix
         same_kind = old is not None and old[0] == sha256(change.stored).digest()
-        if change_spread.base is not None and self.in_step and same_kind:
-            self._spread_known(name, change_spread)
+        there = self._entry_hashes(name, spread.prefix, change.stored) if same_kind else None
+        if not same_kind and old is not None and old[0] in _HEADS:
+            self._drop_items(name)
+        if isinstance(spread.encoded, list):
+            self._spread_list(name, spread, there or [])
         else:
-            there = self.tx.hashes(self.run, "item", prefix, after(prefix)) if old and old[0] in _HEADS else {}
-            wanted = set()
-            for key, stored, value in change_spread.entries():
-                wanted.add(key)
-                if stored is None:
-                    stored = JSON + encode(value, name)
-                self._put_item(key, stored, there.get(key))
-            for key, hash in there.items():
-                if key not in wanted:
-                    self._drop("item", key, hash)
-        if isinstance(change_spread.encoded, list):
-            self.lengths[name] = len(change_spread.encoded)
+            self._spread_dict(name, spread, there or {})
         if not same_kind:
             self._put_head(name, change.stored, old)
 
-    def _spread_known(self, name: str, change: Any) -> None:
-        """The base is what is stored, so only the entries that are not the base's own can differ."""
-        prefix, encoded, base = change.prefix, change.encoded, change.base
-        if isinstance(encoded, list):
-            for index, stored in enumerate(encoded):
-                if stored is not None:
-                    key = index_key(prefix, index)
-                    row = self.tx.row(self.run, "item", key) if index < len(base) else None
-                    self._put_item(key, stored, row[0] if row else None)
-            gone: Iterable[str] = (index_key(prefix, i) for i in range(len(encoded), len(base)))
-        else:
-            for entry, stored in encoded.items():
-                if stored is not None:
-                    key = entry_key(prefix, entry)
-                    row = self.tx.row(self.run, "item", key) if entry in base else None
-                    self._put_item(key, stored, row[0] if row else None)
-            gone = (entry_key(prefix, entry) for entry in base if entry not in encoded)
-        for key in gone:
-            row = self.tx.row(self.run, "item", key)
-            if row is not None:
-                self._drop("item", key, row[0])
+    def _entry_hashes(self, name: str, prefix: str, head: bytes) -> Any:
+        known = self.items.get(name, self._items.get(name))
+        if known is not None:
+            return known
+        found = self.tx.hashes(self.run, "item", prefix, after(prefix))
+        return list(found.values()) if head == LIST else {entry_name(prefix, k): h for k, h in found.items()}
 
-    def _put_item(self, key: str, stored: bytes, old: bytes | None) -> None:
-        hash = sha256(stored).digest()
+    def _spread_list(self, name: str, spread: Spread, there: list[bytes]) -> None:
+        values, known = spread.values, len(there)
+        hashes: list[bytes] = spread.hashes.copy()
+        for index, hash in enumerate(hashes):
+            old = there[index] if index < known else None
+            if hash is not None:
+                if hash != old:
+                    self._put_item(index_key(spread.prefix, index), spread.encoded[index], old, hash)
+            elif old is not None and self.in_step:  # the very object that is stored
+                hashes[index] = old
+            else:
+                stored = store(values[index], name)
+                hashes[index] = self._put_item(index_key(spread.prefix, index), stored, old)
+        for index in range(len(hashes), known):
+            self._drop("item", index_key(spread.prefix, index), there[index])
+        self._remember(name, hashes)
+
+    def _spread_dict(self, name: str, spread: Spread, there: dict[str, bytes]) -> None:
+        hashes: dict[str, bytes] = spread.hashes.copy()
+        for key, hash in spread.hashes.items():
+            old = there.get(key)
+            if hash is not None:
+                if hash != old:
+                    self._put_item(entry_key(spread.prefix, key), spread.encoded[key], old, hash)
+            elif old is not None and self.in_step:
+                hashes[key] = old
+            else:
+                stored = store(spread.values[key], name)
+                hashes[key] = self._put_item(entry_key(spread.prefix, key), stored, old)
+        for key, hash in there.items():
+            if key not in hashes:
+                self._drop("item", entry_key(spread.prefix, key), hash)
+        self._remember(name, hashes)
+
+    def _remember(self, name: str, hashes: Any) -> None:
+        self.lengths[name] = len(hashes)
+        self.items[name] = hashes if len(hashes) <= LIMIT else None
+
+    def _put_item(self, key: str, stored: bytes, old: bytes | None, hash: bytes = b"") -> bytes:
+        """One entry; its hash."""
+        hash = hash or sha256(stored).digest()
         if hash == old:
-            return
+            return hash
         if old is not None:
             self.digest -= term("item", key, old)
         self.digest += term("item", key, hash)
         self.changed = True
-        self.tx.put(self.run, self.seq, "item", key, hash, stored, existed=old is not None)
+        self.tx.put(self.run, self.seq, "item", key, hash, stored, old is not None)
+        return hash
 
     def _put_head(self, name: str, stored: bytes, old: Row | None) -> None:
         """The head of a spread variable; its items are not touched."""
@@ -243,7 +266,7 @@ class Apply:
             self.digest -= term("variable", name, old[0])
         self.digest += term("variable", name, hash)
         self.changed = True
-        self.tx.put(self.run, self.seq, "variable", name, hash, stored, existed=old is not None)
+        self.tx.put(self.run, self.seq, "variable", name, hash, stored, old is not None)
         self.fresh["variable", name] = (hash, None, None, None)
 
     def _append(self, name: str, items: list[bytes]) -> None:
@@ -254,6 +277,7 @@ class Apply:
             for offset, stored in enumerate(items):
                 self._put_item(index_key(prefix, length + offset), stored, None)
             self.lengths[name] = length + len(items)
+            self.items[name] = None
             return
         if old is not None and old[0] == DICT_HEAD:
             raise Invalid(f"{name} is a dict; it cannot be appended to.")
@@ -270,13 +294,11 @@ class Apply:
     def _append_small(self, name: str, items: list[bytes], old: Row | None) -> None:
         """The list is still one record: read it, and spread it once it is over the limit."""
         value: Any = []
-        paths: list[list[Any]] = []
         if old is not None:
             record = self.tx.record(self.run, "variable", name)
             assert record is not None
-            if record.stored[:1] != b"B":
-                value, paths = payload(record.stored, name), holes(record.stored)
-            if record.stored[:1] == b"B" or not isinstance(value, list) or [] in paths:
+            value = payload(record.stored, name) if record.stored[:1] != b"B" else None
+            if not isinstance(value, list):
                 raise Invalid(f"{name} is not a list; it cannot be appended to.")
         blobs = {}
         for stored in items:
@@ -284,15 +306,15 @@ class Apply:
                 blobs[len(value)] = stored
                 value.append("x" * SPREAD_OVER)
             else:
-                paths += [[len(value), *path] for path in holes(stored)]
                 value.append(payload(stored, name))
         if len(encode(value, name)) <= SPREAD_OVER:
-            self._put("variable", name, store_json(value, paths, name))
+            self._put("variable", name, store(value, name))
             return
-        entries = list(spread(name, value, paths).items())
+        entries = list(spread(name, value).items())
         for index, (key, stored) in enumerate(entries):
             self._put_item(key, blobs.get(index, stored), None)
         self.lengths[name] = len(entries)
+        self.items[name] = None
         self._put_head(name, LIST, old)
 
     # -- steps: counters of leaves, and where each stands

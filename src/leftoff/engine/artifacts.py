@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.errors import NotFound
+from leftoff.errors import NotFound, StoreUnavailable
 from leftoff.model.codec import sha256
 from leftoff.model.values import blob_stored
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.redact import Redactor
+    from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow
 
@@ -35,6 +36,14 @@ class Captured:
         """Stored bytes that hold on to the blob; ``None`` where there is none and plain JSON will do."""
         return blob_stored(self.blob.hash, self.about) if self.blob is not None else None
 
+    def put(self, changes: ChangeSet, collection: str = "artifact") -> None:
+        """Into a change set; the blob must have its row in the same commit."""
+        stored = self.stored()
+        if stored is None:
+            changes.put(collection, self.key, self.about)
+        else:
+            changes.put_stored(collection, self.key, stored)
+
 
 def relative(project: str, path: str) -> str:
     """As records name files: relative to the project where they are inside it."""
@@ -52,15 +61,17 @@ def capture(
     *,
     step: str | None = None,
     name: str | None = None,
+    most: int | None = None,
 ) -> Captured:
-    """Hash a file and keep a copy of it, durable before any record refers to it."""
+    """Hash a file and keep a copy of it, durable before any record refers to it. ``most``: larger ones are only hashed."""
     full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     if not os.path.isfile(full):
-        raise NotFound(f"There is no file {path}.", hint="Write it before you record it.")
+        what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"
+        raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
     shown = relative(project, full)
     about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(at)}
-    if redactor.secret_file(shown):
-        digest, size = _hash(full)
+    if redactor.secret_file(shown) or (most is not None and os.path.getsize(full) > most):
+        digest, size = hash_file(full)
         about.update(hash="sha256:" + digest.hex(), size=size, captured=False)
         return Captured(name or shown, _known(about), None)
     row = store.save_blob(_chunks(full))
@@ -73,12 +84,18 @@ def _known(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chunks(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} cannot be read: {error.strerror}.", hint="Nothing was recorded. Check its permissions."
+        ) from None
 
 
-def _hash(path: str) -> tuple[bytes, int]:
+def hash_file(path: str) -> tuple[bytes, int]:
+    """Its sha256, and how long it is."""
     digest, size = sha256(), 0
     for chunk in _chunks(path):
         digest.update(chunk)

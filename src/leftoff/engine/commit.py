@@ -8,10 +8,12 @@ drivers that lost their lease and attempts that are not current, writes what dif
 from __future__ import annotations
 
 import os
+from itertools import count
 
 from leftoff.engine.apply import Apply
 from leftoff.errors import Conflict, Invalid, NotFound, StaleEpoch
 from leftoff.model.changes import APPEND
+from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, checkpoint_id
 from leftoff.model.values import blob_stored
 from leftoff.model.versions import Version
@@ -75,9 +77,21 @@ class Guard:
 NO_GUARD = Guard()
 
 
-def new_token() -> bytes:
-    """What makes a commit recognisable when it is tried again."""
-    return os.urandom(16)
+class _Tokens:
+    """Tokens no other process makes: random bytes of this one (and anew after a fork), then a count."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self._own, self._count = os.urandom(10), count()
+
+    def next(self) -> bytes:
+        return self._own + next(self._count).to_bytes(6, "big")
+
+
+new_token = _Tokens().next  # what makes a commit recognisable when it is tried again
 
 
 def commit(
@@ -92,16 +106,16 @@ def commit(
     blobs: list[BlobRow] | None = None,
 ) -> Version | None:
     """Make the changes durable. The version, or ``None`` where nothing differs and nothing is sealed."""
-    rows = _save_blobs(store, changes)
+    rows = save_blobs(store, changes)
     if blobs:
-        rows += blobs
-    token = token or os.urandom(16)
+        rows = rows + blobs
+    token = token or new_token()
     done = store.write(lambda tx: commit_in(tx, head, changes, at, guard, seal, token, rows))
     if done is None:
         return None
     version, since, apply = done
     if apply is not None:
-        head.adopt(since, version.seq, apply.digest, apply.fresh, apply.lengths)
+        head.adopt(since, version.seq, apply.digest, apply)
     return version
 
 
@@ -191,9 +205,9 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _save_blobs(store: Store, changes: ChangeSet) -> list[BlobRow]:
-    """Values over 1 MiB go to blobs before the transaction that refers to them."""
-    saved: list[BlobRow] = []
+def save_blobs(store: Store, changes: ChangeSet) -> list[BlobRow]:
+    """Values over 1 MiB go to blobs before the transaction that refers to them; a second try finds them there."""
+    saved = changes.blobs
 
     def shrink(stored: bytes) -> bytes:
         row = store.save_blob([stored])
@@ -206,9 +220,10 @@ def _save_blobs(store: Store, changes: ChangeSet) -> list[BlobRow]:
         if change.kind == APPEND:
             change.items = [shrink(s) if len(s) > VALUE_MAX else s for s in change.items]
         if change.spread is not None:
-            encoded = change.spread.encoded
+            encoded, hashes = change.spread.encoded, change.spread.hashes
             pairs = enumerate(encoded) if isinstance(encoded, list) else list(encoded.items())
             for key, stored in pairs:
                 if stored is not None and len(stored) > VALUE_MAX:
                     encoded[key] = shrink(stored)
+                    hashes[key] = sha256(encoded[key]).digest()
     return saved

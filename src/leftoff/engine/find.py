@@ -60,7 +60,9 @@ def resolve(store: Store, text: str, current: Callable[[View], RunRow] | None = 
     """The run and version that a REF names. ``current`` says which run ``@`` is."""
     ref = parse_ref(text)
     if not store.exists():
-        raise NotFound(f"{text} names nothing: there is no store at {store.name}.", hint="`leftoff start` makes one.")
+        raise NotFound(
+            f"{text} names nothing: there is no store at {store.name}.", hint="`leftoff start` makes one."
+        )
     return store.read(lambda view: resolve_in(view, ref, current))
 
 
@@ -135,7 +137,9 @@ def _version_of(view: View, row: RunRow, ref: Ref) -> Version:
     if ref.back is not None:
         sealed = view.versions(row.run, sealed=True, limit=ref.back + 1)
         if len(sealed) <= ref.back:
-            raise NoCheckpoint(f"Run {row.run_id} has {len(sealed)} checkpoint(s); {ref.text} is further back.")
+            raise NoCheckpoint(
+                f"Run {row.run_id} has {len(sealed)} checkpoint(s); {ref.text} is further back."
+            )
         return sealed[ref.back]
     assert ref.at is not None
     if ref.at.isascii() and ref.at.isdigit() and len(ref.at) < 16:
@@ -157,7 +161,9 @@ def _version_of(view: View, row: RunRow, ref: Ref) -> Version:
 
 def _ambiguous(text: str, versions: list[Version]) -> Ambiguous:
     names = [f"{v.id} ({v.run_id}, {v.trigger})" for v in versions]
-    return Ambiguous(f"{text} names several checkpoints: {', '.join(names)}.", candidates=[v.id or "" for v in versions])
+    return Ambiguous(
+        f"{text} names several checkpoints: {', '.join(names)}.", candidates=[v.id or "" for v in versions]
+    )
 
 
 def _nothing(view: View, text: str) -> NotFound:
@@ -196,7 +202,9 @@ def current_run(
 def _none_here(view: View, branch: str) -> NotFound:
     others = view.list_runs({"status": UNFINISHED}, 5)
     if not others:
-        return NotFound(f"There is no unfinished run on branch {branch}.", hint="`leftoff start WORKFLOW` starts one.")
+        return NotFound(
+            f"There is no unfinished run on branch {branch}.", hint="`leftoff start WORKFLOW` starts one."
+        )
     names = ", ".join(f"{row.run_id} (branch {row.branch})" for row in others)
     return NotFound(
         f"There is no unfinished run on branch {branch}; there is {names}.",

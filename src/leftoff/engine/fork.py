@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.apply import Apply
-from leftoff.engine.commit import Seal, add_version, new_token, set_card
+from leftoff.engine.commit import Seal, add_version, new_token, save_blobs, set_card
 from leftoff.engine.head import Head
 from leftoff.engine.lease import take
 from leftoff.engine.runs import Opening, free_id
-from leftoff.engine.state import need_version
+from leftoff.engine.state import Reader, facts_of, need_version, whole
+from leftoff.engine.upgrade import upgrade_changes
 from leftoff.model.changes import ChangeSet
-from leftoff.model.codec import JSON, encode, payload
+from leftoff.model.codec import payload
+from leftoff.model.codec import store as encoded
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.pace import Pace
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import BlobRow
+
+    Copied = tuple[str, str, bytes, tuple[str, int] | None]
 
 _LEFT_BEHIND = ("session_id", "completed_at", "summary")
 
@@ -45,10 +50,12 @@ def fork(
     """The new run, driven by ``driver``: its head, its epoch and its first checkpoint."""
     source = target.row
     opening = Opening(source.workflow, branch=branch, run_id=run_id)
-    changes = ChangeSet(scrubber)
+    given = ChangeSet(scrubber)
     for key, value in (variables or {}).items():
-        changes.put("variable", key, value)
-    records = store.read(lambda view: _copied(view, target, branch, status, at))
+        given.put("variable", key, value)
+    records, changes = store.read(lambda view: _copied(store, view, target, branch, status, at))
+    changes.changes.update(given.changes)
+    blobs = save_blobs(store, changes)
     head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
     copy = _Copy(head)
     pace = Pace(store)
@@ -56,13 +63,17 @@ def fork(
         done, apply = pace.batch(lambda tx, size, records=records: copy.some(tx, records[:size]))  # type: ignore[misc]
         copy.add(apply)
         records = records[done:]
-    version = store.write(lambda tx: _complete(tx, copy, changes, at, f"fork of {source.run_id}@{target.seq}"))
-    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), {}, {})
+    version = store.write(
+        lambda tx: _complete(tx, copy, changes, blobs, at, f"fork of {source.run_id}@{target.seq}")
+    )
+    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
     return head, epoch, version
 
 
-def _copied(view: View, target: Target, branch: str, status: str, at: int) -> list[tuple[str, str, bytes]]:
-    """The records to copy, in order, changed where a fork differs from what it comes from."""
+def _copied(
+    store: Store, view: View, target: Target, branch: str, status: str, at: int
+) -> tuple[list[Copied], ChangeSet]:
+    """The records to copy, in order, changed where a fork differs; and what brings them to the current schema."""
     run, seq = target.row.run, target.seq
     need_version(view, run, target.row.run_id, seq)
     out: dict[tuple[str, str], bytes] = {}
@@ -73,23 +84,24 @@ def _copied(view: View, target: Target, branch: str, status: str, at: int) -> li
         out.pop(("run", key), None)
     own = {"branch": branch, "status": status, "created_at": iso(at), "parent": f"{target.row.run_id}@{seq}"}
     for key, value in own.items():
-        out["run", key] = JSON + encode(value)
+        out["run", key] = encoded(value)
     for (collection, key), stored in out.items():
         if collection == "step":
-            out[collection, key] = _at_rest(key, stored)
-    return [(collection, key, out[collection, key]) for collection, key in sorted(out)]
+            out[collection, key] = _at_rest(store, key, stored)
+    copied = [(*address, out[address], facts_of(store, *address, out[address])) for address in sorted(out)]
+    return copied, upgrade_changes(Reader(store, view, run, target.row.run_id, seq))
 
 
-def _at_rest(key: str, stored: bytes) -> bytes:
-    value = payload(stored, f"step/{key}") if stored[:1] == JSON else None
-    if isinstance(value, dict) and value.get("status") == "running":
-        return JSON + encode({**value, "status": "pending"})
-    return stored
+def _at_rest(store: Store, key: str, stored: bytes) -> bytes:
+    value = payload(whole(store, stored), f"step/{key}")
+    return encoded({**value, "status": "pending"}) if value["status"] == "running" else stored
 
 
 def _hidden_run(tx: Tx, opening: Opening, at: int, driver: tuple[Process, str]) -> tuple[Head, int]:
     run_id = free_id(tx, opening, at)
-    run = tx.add_run(run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=True)
+    run = tx.add_run(
+        run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=True
+    )
     return Head(run, run_id, 0, 0), take(tx, run, run_id, driver[0], at, who=driver[1])
 
 
@@ -108,7 +120,7 @@ class _Copy:
         self.digest = apply.digest % (1 << 256)
         self.counts = apply.packed_counts()
 
-    def some(self, tx: Tx, records: list[tuple[str, str, bytes]]) -> tuple[int, Apply]:
+    def some(self, tx: Tx, records: list[Copied]) -> tuple[int, Apply]:
         """Copy a batch: how many, and what it adds up to."""
         apply = self.apply(tx)
         for record in records:
@@ -116,8 +128,12 @@ class _Copy:
         return len(records), apply
 
 
-def _complete(tx: Tx, copy: _Copy, changes: ChangeSet, at: int, note: str) -> Version:
+def _complete(
+    tx: Tx, copy: _Copy, changes: ChangeSet, blobs: list[BlobRow], at: int, note: str
+) -> Version:
     apply = copy.apply(tx)
+    for row in blobs:
+        tx.put_blob(row)
     apply.changes(changes)
     set_card(tx, copy.head.run)
     now = tx.head(copy.head.run)

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    Row = tuple[bytes, str | None, str | None, int | None]
+    from typing import Any, Protocol
+
+    # hash, status, ord and leaf, as the store has them; then what it adds to the digest, where that is known
+    Row = tuple[Any, ...]
+
+    class Learned(Protocol):
+        """What a commit knows of the rows it wrote."""
+
+        fresh: dict[tuple[str, str], Row | None]
+        lengths: dict[str, int]
+        items: dict[str, Any]
+
 
 LIMIT = 20_000  # rows remembered; a run with more is looked up
 
@@ -16,7 +27,7 @@ LIMIT = 20_000  # rows remembered; a run with more is looked up
 class Head:
     """One run, as last seen by this process."""
 
-    __slots__ = ("digest", "lengths", "rows", "run", "run_id", "seq")
+    __slots__ = ("digest", "items", "lengths", "rows", "run", "run_id", "seq")
 
     def __init__(self, run: int, run_id: str, seq: int, digest: int) -> None:
         self.run = run
@@ -25,22 +36,19 @@ class Head:
         self.digest = digest
         self.rows: dict[tuple[str, str], Row | None] = {}
         self.lengths: dict[str, int] = {}  # of spread lists
+        self.items: dict[str, Any] = {}  # hashes of the entries of spread variables that were assigned whole
 
-    def adopt(
-        self,
-        since: int,
-        seq: int,
-        digest: int,
-        rows: dict[tuple[str, str], Row | None],
-        lengths: dict[str, int],
-    ) -> None:
-        """A commit of ours became durable: it went from ``since`` to ``seq``."""
+    def adopt(self, since: int, seq: int, digest: int, learned: Learned | None) -> None:
+        """A commit of ours became durable: it went from ``since`` to ``seq``, and this is what it learned."""
         if seq <= self.seq:
             return  # a thread that committed later was told earlier
-        if since == self.seq and len(self.rows) < LIMIT:
-            self.rows.update(rows)
-            self.lengths.update(lengths)
+        if learned is None:
+            self.rows, self.lengths, self.items = {}, {}, {}
+        elif since == self.seq and len(self.rows) < LIMIT:
+            self.rows.update(learned.fresh)
+            self.lengths.update(learned.lengths)
+            self.items.update(learned.items)
         else:
-            self.rows, self.lengths = rows, lengths
+            self.rows, self.lengths, self.items = learned.fresh, learned.lengths, learned.items
         self.digest = digest
         self.seq = seq

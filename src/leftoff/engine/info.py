@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import Lease, RunRow
 
 QUIET_MS, STALLED_MS = 600_000, 1_800_000
+LIMITS = (QUIET_MS, STALLED_MS)  # without a sign of life for so long: quiet, stalled
 
 
 class RunInfo:
@@ -94,7 +95,9 @@ class RunInfo:
         return f"<run {self.run_id}: {self.status}, {done} steps, {self.health}>"
 
 
-def health(row: RunRow, lease: Lease | None, now: int, quiet: int = QUIET_MS, stalled: int = STALLED_MS) -> str:
+def health(
+    row: RunRow, lease: Lease | None, now: int, quiet: int = QUIET_MS, stalled: int = STALLED_MS
+) -> str:
     """``alive``, ``quiet``, ``stalled``, ``dead``, ``idle`` or ``finished``."""
     if row.status in FINISHED:
         return "finished"
@@ -110,23 +113,23 @@ def health(row: RunRow, lease: Lease | None, now: int, quiet: int = QUIET_MS, st
     return "quiet" if age < stalled else "stalled"
 
 
-def info(view: View, row: RunRow, now: int) -> RunInfo:
+def info(view: View, row: RunRow, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo:
     current = view.leaf(row.run, "running") or view.leaf(row.run, "waiting")
     following = view.leaf(row.run, "pending")
-    return RunInfo(row, current, following, health(row, view.lease(row.run), now))
+    return RunInfo(row, current, following, health(row, view.lease(row.run), now, *limits))
 
 
-def run_info(store: Store, run: int, now: int) -> RunInfo | None:
+def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo | None:
     def look(view: View) -> RunInfo | None:
         row = view.run_row(run)
-        return info(view, row, now) if row is not None else None
+        return info(view, row, now, limits) if row is not None else None
 
     return store.read(look)
 
 
-def list_info(store: Store, now: int, **where: Any) -> list[RunInfo]:
+def list_info(store: Store, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
     """``list_runs`` with what a listing shows of each."""
     rows = list_runs(store, **where)
     if not rows:
         return []
-    return store.read(lambda view: [info(view, row, now) for row in rows])
+    return store.read(lambda view: [info(view, row, now, limits) for row in rows])

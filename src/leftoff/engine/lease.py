@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import Lease
 
-LIMIT_MS = 600_000  # without a beat, a driver whose process cannot be seen from here may be followed by a person
+LIMIT_MS = (
+    600_000  # without a beat, a driver whose process cannot be seen from here may be followed by a person
+)
 
 
 def describe(lease: Lease) -> str:
@@ -35,7 +37,15 @@ def state(lease: Lease | None, now: int) -> str:
 
 
 def take(
-    tx: Tx, run: int, run_id: str, process: Process, now: int, *, who: str, kind: str = "process", take_over: bool = False
+    tx: Tx,
+    run: int,
+    run_id: str,
+    process: Process,
+    now: int,
+    *,
+    who: str,
+    kind: str = "process",
+    take_over: bool = False,
 ) -> int:
     """Become the driver; the epoch that fences off whoever drove before. Call it inside a transaction."""
     lease = tx.lease(run)

@@ -19,7 +19,10 @@ def find_project(start: str | None = None, given: str | None = None) -> str:
     chosen = given or os.environ.get("LEFTOFF_PROJECT")
     if chosen:
         if not os.path.isdir(chosen):
-            raise Usage(f"There is no folder {chosen}.", hint="--project and LEFTOFF_PROJECT name the project's folder.")
+            raise Usage(
+                f"There is no folder {chosen}.",
+                hint="--project and LEFTOFF_PROJECT name the project's folder.",
+            )
         return os.path.abspath(chosen)
     here = os.path.abspath(start or os.getcwd())
     git = ""
@@ -60,7 +63,8 @@ def open_store(location: str, clock: Clock | None = None) -> Store:
         location = rest
     elif mark:
         raise Unsupported(
-            f"This leftoff has no store for {scheme}:// URLs.", hint="Use a folder, for example LEFTOFF_STORE=.leftoff"
+            f"This leftoff has no store for {scheme}:// URLs.",
+            hint="Use a folder, for example LEFTOFF_STORE=.leftoff",
         )
     from leftoff.store.sqlite import SqliteStore
 

@@ -6,7 +6,7 @@ report at once lose nothing, not even on the same step.
 
 from __future__ import annotations
 
-from leftoff.engine.commit import NO_GUARD, commit_in, new_token
+from leftoff.engine.commit import NO_GUARD, commit_in, new_token, save_blobs
 from leftoff.engine.head import Head
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
@@ -47,21 +47,31 @@ def report(
     *,
     guard: Guard = NO_GUARD,
     scrubber: Scrubber | None = None,
+    changes: ChangeSet | None = None,
     blobs: list[BlobRow] | None = None,
 ) -> Reported:
-    """Find the run, let ``make`` fill a change set (and say how to seal it), and commit."""
+    """Find the run, let ``make`` fill a change set (and say how to seal it), and commit.
+
+    ``changes``: those that do not depend on what is there, made beforehand. ``blobs``: saved beforehand.
+    """
     if not store.exists():
         raise NotFound(
             f"There is no run here: {store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
         )
     token = new_token()
+    saved = list(blobs or ())
+    if changes is not None:
+        saved += save_blobs(store, changes)
 
     def work(tx: Tx) -> Reported:
         row = find(tx)
-        changes = ChangeSet(scrubber)
-        seal = make(tx, row, changes)
+        wanted = ChangeSet(scrubber)
+        if changes is not None:
+            wanted.changes.update(changes.changes)
+        seal = make(tx, row, wanted)
         head = Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
-        done = commit_in(tx, head, changes, at, guard, seal, token, blobs or [])
+        large = save_blobs(store, wanted)  # hardly ever: only a record that was read here can be that large
+        done = commit_in(tx, head, wanted, at, guard, seal, token, saved + large)
         return Reported(row, done[0] if done is not None else None)
 
     return store.write(work)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from leftoff.engine.commit import commit, save_blobs
 from leftoff.engine.head import Head
 from leftoff.engine.lease import take
 from leftoff.engine.runs import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.state import Reader
+from leftoff.engine.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff.engine.commit import Guard
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
@@ -27,6 +30,7 @@ def run_or_start(
 ) -> tuple[Head, int, bool]:
     """The latest unfinished run that fits, or a new one, and its lease: one transaction, so never two by accident."""
     changes = opening_changes(opening, at, scrubber)
+    blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> tuple[Head, int, bool]:
         where = {"workflow": opening.workflow, "branch": opening.branch, "status": UNFINISHED}
@@ -37,11 +41,29 @@ def run_or_start(
             head = Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
             epoch = take(tx, row.run, row.run_id, driver[0], at, who=driver[1], take_over=take_over)
             return head, epoch, True
-        head, new_epoch, _ = start_in(tx, opening, changes, at, driver)
+        head, new_epoch, _ = start_in(tx, opening, changes, blobs, at, driver)
         assert new_epoch is not None
         return head, new_epoch, False
 
     return store.write(work)
+
+
+def go_on(
+    store: Store,
+    head: Head,
+    at: int,
+    *,
+    guard: Guard,
+    scrubber: Scrubber | None,
+    opening: Opening | None = None,
+) -> None:
+    """Make a run that was found ready to be driven: its records in today's schema, nothing in flight any more."""
+    bring_up(store, head, at, guard)
+    changes = resume_changes(store, head, at, scrubber)
+    if opening is not None:
+        declare_changes(store, head, opening, changes)
+    if changes.changes:
+        commit(store, head, changes, at, guard=guard)
 
 
 def resume_changes(store: Store, head: Head, at: int, scrubber: Scrubber | None) -> ChangeSet:
@@ -54,7 +76,7 @@ def resume_changes(store: Store, head: Head, at: int, scrubber: Scrubber | None)
         if status is None or status.plain != "running":
             status_changes(changes, "running", at)
         for path, value in reader.values("step").items():
-            if value.plain["status"] in ("running", "failed") and not value.holes:
+            if value.plain["status"] in ("running", "failed"):
                 changes.put("step", path, {**value.plain, "status": "pending"})
 
     store.read(look)

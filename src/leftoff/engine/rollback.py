@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leftoff.engine.apply import Apply
 from leftoff.engine.commit import NO_GUARD, Guard, Seal, add_version, commit_in, new_token
-from leftoff.engine.state import need_version
+from leftoff.engine.state import facts_of, need_version
+from leftoff.engine.upgrade import bring_up
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 
@@ -27,13 +28,14 @@ def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_G
             raise NotFound(f"Run {head.run_id} is gone.")
         since, digest, counts, epoch, run_id = now
         apply = Apply(tx, head, since, digest, counts)
-        _make_equal(tx, apply, head.run, seq)
+        _make_equal(store, tx, apply, seq)
         name = target.id or f"version {seq}"
         seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
         return add_version(tx, apply, run_id, new_token(), epoch, at, seal)
 
     version = store.write(work)
-    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), {}, {})
+    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
+    bring_up(store, head, at, guard)  # the old version may have been written in an old schema
     return version
 
 
@@ -49,14 +51,15 @@ def _save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
         guard.check(tx, head, current[3])
 
 
-def _make_equal(tx: Tx, apply: Apply, run: int, seq: int) -> None:
+def _make_equal(store: Store, tx: Tx, apply: Apply, seq: int) -> None:
+    run = apply.run
     wanted: dict[tuple[str, str], Record] = {}
     for collection in tx.collections(run, past=True):
         for record in tx.records_at(run, seq, collection):
             wanted[collection, record.key] = record
     live: dict[tuple[str, str], bytes] = {}
     for collection in tx.collections(run):
-        for key, hash in tx.hashes(run, collection, "", "\U0010ffff").items():
+        for key, hash in tx.hashes(run, collection).items():
             live[collection, key] = hash
     # Steps below go before the ones above them, and come after.
     for address in sorted(live.keys() - wanted.keys(), reverse=True):
@@ -64,4 +67,4 @@ def _make_equal(tx: Tx, apply: Apply, run: int, seq: int) -> None:
     for address in sorted(wanted):
         record = wanted[address]
         if live.get(address) != record.hash:
-            apply.put_record(*address, record.stored)
+            apply.put_record(*address, record.stored, facts_of(store, *address, record.stored))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
-from leftoff.engine.commit import NO_GUARD, commit_in, new_token
+from leftoff.engine.commit import NO_GUARD, commit_in, new_token, save_blobs
 from leftoff.engine.head import Head
 from leftoff.engine.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
+from leftoff.model.upgrades import current as current_schema
 from leftoff.model.words import RUN_STATUS, UNFINISHED
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import RunRow
+    from leftoff.store.rows import BlobRow, RunRow
 
 
 class Opening:
@@ -58,7 +59,9 @@ def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
         return check_step(step), {}
     if isinstance(step, dict) and isinstance(step.get("id"), str):
         return check_step(step["id"]), {k: v for k, v in step.items() if k != "id"}
-    raise Invalid(f"{step!r} declares no step.", hint='Give a path, or a dict like {"id": "collect", "title": "…"}.')
+    raise Invalid(
+        f"{step!r} declares no step.", hint='Give a path, or a dict like {"id": "collect", "title": "…"}.'
+    )
 
 
 def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> ChangeSet:
@@ -72,6 +75,8 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
         "created_at": iso(at),
         **opening.facts,
     }
+    if current_schema() > 1:
+        facts["schema"] = current_schema()
     for key, value in facts.items():
         if value is not None:
             changes.put("run", key, value)
@@ -92,32 +97,40 @@ def start(
 ) -> tuple[Head, int | None, Version]:
     """A new run, durable when this returns. ``driver``: the process that takes its lease, and its name."""
     changes = opening_changes(opening, at, scrubber)
+    blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> tuple[Head, int | None, Version]:
-        return start_in(tx, opening, changes, at, driver)
+        return start_in(tx, opening, changes, blobs, at, driver)
 
     return store.write(work)
 
 
 def start_in(
-    tx: Tx, opening: Opening, changes: ChangeSet, at: int, driver: tuple[Process, str] | None
+    tx: Tx,
+    opening: Opening,
+    changes: ChangeSet,
+    blobs: list[BlobRow],
+    at: int,
+    driver: tuple[Process, str] | None,
 ) -> tuple[Head, int | None, Version]:
     """The part inside the transaction."""
     run_id = free_id(tx, opening, at)
-    run = tx.add_run(run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=False)
+    run = tx.add_run(
+        run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=False
+    )
     epoch = take(tx, run, run_id, driver[0], at, who=driver[1]) if driver else None
     head = Head(run, run_id, 0, 0)
-    done = commit_in(tx, head, changes, at, NO_GUARD, None, new_token(), [])
+    done = commit_in(tx, head, changes, at, NO_GUARD, None, new_token(), blobs)
     assert done is not None and done[2] is not None
     version, since, apply = done
-    head.adopt(since, version.seq, apply.digest, apply.fresh, apply.lengths)
+    head.adopt(since, version.seq, apply.digest, apply)
     return head, epoch, version
 
 
 def free_id(tx: Tx, opening: Opening, at: int) -> str:
     """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
     wanted = opening.run_id or f"{slug(opening.workflow)}-{compact(at)}"
-    there = tx.find_run(wanted)
+    there = tx.find_run(wanted, hidden=True)
     if there is None:
         return wanted
     if opening.run_id and there.status in UNFINISHED:
@@ -126,7 +139,7 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
             hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
         )
     number = 2
-    while tx.find_run(f"{wanted}-{number}") is not None:
+    while tx.find_run(f"{wanted}-{number}", hidden=True) is not None:
         number += 1
     return f"{wanted}-{number}"
 
@@ -166,4 +179,3 @@ def status_changes(changes: ChangeSet, status: str, at: int, *, summary: str | N
         changes.put("run", "completed_at", iso(at))
     if summary is not None:
         changes.put("run", "summary", summary)
-

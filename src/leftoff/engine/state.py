@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.errors import NoCheckpoint, Pruned
+from leftoff.model.changes import step_facts
 from leftoff.model.codec import BLOB, DICT, LIST, holes, payload
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
@@ -43,6 +44,18 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
     raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {bounds[1] if bounds else 0}.")
 
 
+def whole(store: Store, stored: bytes) -> bytes:
+    """Stored bytes; those that are a blob themselves are read from it."""
+    if stored[:1] == BLOB and len(stored) == 33:
+        return b"".join(store.load_blob(stored[1:]))
+    return stored
+
+
+def facts_of(store: Store, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
+    """What the store keeps beside a step: its status and order; ``None`` for any other record."""
+    return step_facts(key, payload(whole(store, stored), f"step/{key}")) if collection == "step" else None
+
+
 class Reader:
     """The records of one run at one version (``seq`` None: the newest), read inside one snapshot."""
 
@@ -78,7 +91,11 @@ class Reader:
 
     def value(self, collection: str, key: str) -> Value | None:
         """One value of the newest version, without reading the others."""
-        record = self._view.record(self._run, collection, key) if self._seq is None else self.raw(collection).get(key)
+        record = (
+            self._view.record(self._run, collection, key)
+            if self._seq is None
+            else self.raw(collection).get(key)
+        )
         if record is None:
             return None
         if record.stored in _SPREAD and collection == "variable":
@@ -110,32 +127,40 @@ class Reader:
         pairs = []
         for item in items:
             newest = max(newest, item.seq)
-            pairs.append((item.key, self._bytes(item)))
+            pairs.append((item.key, whole(self._store, item.stored)))
         plain, paths = gather(head.key, head.stored, pairs)
         return Value(self._upgraded("variable", head.key, plain), paths, newest)
 
-    def _bytes(self, record: Record) -> bytes:
-        """Stored bytes; those that are a blob themselves are read from it."""
-        if record.stored[:1] == BLOB and len(record.stored) == 33:
-            return b"".join(self._store.load_blob(record.stored[1:]))
-        return record.stored
-
     def _value(self, record: Record) -> Value:
         where = f"{record.collection}/{record.key} of run {self._run_id}"
-        stored = self._bytes(record)
+        stored = whole(self._store, record.stored)
         if blob_of(stored) is not None:
-            return Value(self._upgraded(record.collection, record.key, blob_about(stored, where)), [], record.seq)
+            return Value(
+                self._upgraded(record.collection, record.key, blob_about(stored, where)), [], record.seq
+            )
         plain = self._upgraded(record.collection, record.key, payload(stored, where))
         return Value(plain, holes(stored), record.seq)
 
     def _upgraded(self, collection: str, key: str, plain: Any) -> Any:
-        """As the current schema has it, if this run was written with an older one."""
+        """As the current schema has it, if this run was written with an older one. Entries follow their variable."""
+        schema = self.schema
+        if schema == current_schema() or collection == "item":
+            return plain
+        return upgrade(schema, collection, key, plain)
+
+    @property
+    def schema(self) -> int:
+        """The schema that the records were written with."""
         if self._schema is None:
             self._schema = self._read_schema()
-        return plain if self._schema == current_schema() else upgrade(self._schema, collection, key, plain)
+        return self._schema
 
     def _read_schema(self) -> int:
-        record = self._view.record(self._run, "run", "schema") if self._seq is None else self.raw("run").get("schema")
+        record = (
+            self._view.record(self._run, "run", "schema")
+            if self._seq is None
+            else self.raw("run").get("schema")
+        )
         return check_schema(payload(record.stored, "run/schema") if record is not None else 1, self._run_id)
 
 

@@ -7,15 +7,14 @@ the caller does to the object afterwards changes nothing. A later change to the 
 from __future__ import annotations
 
 from leftoff.errors import Invalid
-from leftoff.model.codec import DICT, JSON, LIST, REDACTED, encode, text
-from leftoff.model.frozen import FrozenDict, FrozenList
+from leftoff.model.codec import DICT, JSON, LIST, REDACTED, encode, encode_entries, sha256, store, text
+from leftoff.model.frozen import FrozenDict, FrozenList, freeze, mark
 from leftoff.model.ids import check_key, check_step
-from leftoff.model.values import SPREAD_OVER, entry_key, index_key, item_prefix, store_json
+from leftoff.model.values import SPREAD_OVER, item_prefix
 from leftoff.model.words import COLLECTIONS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, Protocol
 
     class Scrubber(Protocol):
@@ -28,6 +27,7 @@ DELETE, PUT, APPEND = "delete", "put", "append"
 _KNOWN = frozenset(COLLECTIONS)
 LAST = 99_999_999  # the order of a step that has none
 _JSON_TAG, _REDACTED_TAG = JSON[0], REDACTED[0]
+_MARKED = '{"redacted":true}'  # how a mark, and whatever looks like one, is encoded
 _LONG = 1000
 _FEW = 8  # up to so many entries, a container is first encoded whole
 
@@ -64,46 +64,41 @@ class Change:
 
 
 class Spread:
-    """The entries of a large list or dict. ``None`` among the encoded: the same object as in ``base``."""
+    """The entries of a large list or dict. ``None`` among the encoded: the same object as was read from the run."""
 
-    __slots__ = ("base", "encoded", "prefix", "values")
+    __slots__ = ("encoded", "hashes", "prefix", "values")
 
-    def __init__(self, name: str, values: Any, encoded: Any, base: Any) -> None:
+    def __init__(self, name: str, values: Any, encoded: Any, hashes: Any) -> None:
         self.prefix = item_prefix(name)
         self.values = values
         self.encoded = encoded
-        self.base = base
-
-    def entries(self) -> Iterator[tuple[str, bytes | None, Any]]:
-        """Item key, stored bytes (``None``: as in the base) and value, for each entry."""
-        if isinstance(self.encoded, list):
-            for index, stored in enumerate(self.encoded):
-                yield index_key(self.prefix, index), stored, self.values[index]
-        else:
-            for key, stored in self.encoded.items():
-                yield entry_key(self.prefix, key), stored, self.values[key]
+        self.hashes = hashes  # of the encoded, None where that is
 
 
 class ChangeSet:
     """Changes by (collection, key), in order."""
 
-    __slots__ = ("_scrubber", "changes")
+    __slots__ = ("_scrubber", "blobs", "changes")
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
         self.changes: dict[tuple[str, str], Change] = {}
+        self.blobs: list[Any] = []  # that large values became, on the way into the store
         self._scrubber = scrubber
 
     def __len__(self) -> int:
         return len(self.changes)
 
-    def put(self, collection: str, key: str, value: Any, *, expect: Any = NOTHING, base: Any = None) -> Change:
+    def put(
+        self, collection: str, key: str, value: Any, *, expect: Any = NOTHING, base: Any = None, known: Any = None
+    ) -> Change:
         """Set a record.
 
         ``expect``: only if it has this value now (``None``: only if it is not there). ``base``: the value read from
-        the run, whose entries are recognised by identity where they come back unchanged.
+        the run, whose entries are recognised by identity where they come back unchanged. ``known``: the hashes of
+        the entries that are stored now; an entry that has the same one was looked at for secrets before.
         """
         if collection == "variable":
-            change = self._variable(key, value, base)
+            change = self._variable(key, value, base, known)
         else:
             change = self._record(collection, key, value)
         if expect is not NOTHING:
@@ -111,7 +106,7 @@ class ChangeSet:
         self.changes[collection, key] = change
         return change
 
-    def _variable(self, key: str, value: Any, base: Any) -> Change:
+    def _variable(self, key: str, value: Any, base: Any, known: Any) -> Change:
         if not key or not key.isascii() or "\0" in key or len(key) > _LONG:
             check_key(key, "variable")
         kind = type(value)
@@ -123,11 +118,11 @@ class ChangeSet:
             return change
         change = Change(PUT, "variable", key)
         if isinstance(value, (list, dict)) and len(value) > _FEW:
-            self._container(change, value, base)
+            self._container(change, value, base, known)
             return change
         self._whole(change, value, key)
         if len(change.stored) > SPREAD_OVER and isinstance(value, (list, dict)):
-            self._container(change, value, base)
+            self._container(change, value, base, known)
         return change
 
     def _record(self, collection: str, key: str, value: Any) -> Change:
@@ -142,7 +137,7 @@ class ChangeSet:
         """As one record."""
         change.stored = self._stored(change.key, value, name)
         if change.stored[0] == _REDACTED_TAG:
-            change.secret = value
+            change.secret = freeze(value)
 
     def _stored(self, key: str, value: Any, name: str) -> bytes:
         """Checked, redacted and encoded. Only text can be a secret."""
@@ -150,8 +145,9 @@ class ChangeSet:
         kind = type(value)
         scrubber = self._scrubber
         if scrubber is not None and kind is not int and kind is not float and scrubber.suspicious(key, out):
-            clean, paths = scrubber.scrub(key, value)
-            return store_json(clean, paths, name)
+            return store(mark(*scrubber.scrub(key, value)), name)
+        if kind is not str and _MARKED in out:
+            return store(value, name)
         try:
             return b"J" + out.encode()
         except UnicodeEncodeError:
@@ -182,51 +178,58 @@ class ChangeSet:
             )
         there.items.append(stored)
 
-    def _container(self, change: Change, value: Any, base: Any) -> None:
+    def _container(self, change: Change, value: Any, base: Any, known: Any) -> None:
         """Encode entry by entry; spread what is over the limit, else store it whole."""
         name = change.key
-        paths: list[list[Any]] = []
         if type(base) is not (FrozenList if isinstance(value, list) else FrozenDict):
             base = None
         encoded = _encode_entries(value, name, base)
-        if self._scrubber is not None and self._suspicious(change.key, encoded):
-            clean, paths = self._scrubber.scrub(change.key, value)
+        hashes = _hash_entries(encoded)
+        if self._scrubber is not None and self._suspicious(self._scrubber, name, encoded, hashes, known):
+            clean, paths = self._scrubber.scrub(name, value)
             if paths:
-                change.secret = value
-            value, base = clean, None
+                change.secret = freeze(value)
+            value = mark(clean, paths)
             encoded = _encode_entries(value, name, None)
+            hashes = _hash_entries(encoded)
         if _size(value, encoded, name) <= SPREAD_OVER:
-            change.stored = store_json(value, paths, name)
+            change.stored = store(value, name)
             return
-        for path in paths:
-            rest = [p[1:] for p in paths if p[0] == path[0]]
-            encoded[path[0]] = store_json(value[path[0]], rest, f"{name}.{path[0]}")
         values = list(value) if isinstance(value, list) else dict(value)
         change.stored = LIST if isinstance(value, list) else DICT
-        change.spread = Spread(name, values, encoded, base)
+        change.spread = Spread(name, values, encoded, hashes)
 
-    def _suspicious(self, key: str, encoded: Any) -> bool:
-        assert self._scrubber is not None
+    @staticmethod
+    def _suspicious(scrubber: Scrubber, key: str, encoded: Any, hashes: Any, known: Any) -> bool:
+        """Whether any entry that is not known to be stored already may hold a secret."""
         if isinstance(encoded, list):
-            known = b"\n".join(e for e in encoded if e is not None)
+            there = known if isinstance(known, list) else []
+            there = there + [None] * (len(encoded) - len(there))
+            fresh = [e for e, h, k in zip(encoded, hashes, there, strict=False) if h != k and e is not None]
         else:
-            known = b"\n".join(b'"%s":%s' % (k.encode(), e) for k, e in encoded.items() if e is not None)
-        return self._scrubber.suspicious(key, known.decode())
+            there = known if isinstance(known, dict) else {}
+            fresh = [
+                b'"%s":%s' % (k.encode(), e) for k, e in encoded.items() if e is not None and there.get(k) != hashes[k]
+            ]
+        return bool(fresh) and scrubber.suspicious(key, b"\n".join(fresh).decode())
+
+
+def _hash_entries(encoded: Any) -> Any:
+    if isinstance(encoded, list):
+        return [None if stored is None else sha256(stored).digest() for stored in encoded]
+    return {key: None if stored is None else sha256(stored).digest() for key, stored in encoded.items()}
 
 
 def _encode_entries(value: Any, name: str, base: Any) -> Any:
     """Stored bytes of every entry, or ``None`` where it is the very object that ``base`` has in that place."""
     if isinstance(value, list):
-        same = 0 if base is None else len(base)
-        return [
-            None if i < same and v is base[i] else JSON + encode(v, f"{name}[{i}]") for i, v in enumerate(value)
-        ]
+        return encode_entries(value, base, name)
     out: dict[str, bytes | None] = {}
     for key, item in value.items():
         if type(key) is not str:
             encode({key: None}, name)
         unchanged = base is not None and key in base and item is base[key]
-        out[key] = None if unchanged else JSON + encode(item, f"{name}.{key}")
+        out[key] = None if unchanged else store(item, f"{name}.{key}")
     return out
 
 
@@ -245,7 +248,9 @@ def _size(value: Any, encoded: Any, name: str) -> int:
 
 def check_address(collection: str, key: str) -> None:
     if collection not in _KNOWN:
-        raise Invalid(f"There is no collection {collection!r}.", hint=f"Collections: {', '.join(COLLECTIONS)}.")
+        raise Invalid(
+            f"There is no collection {collection!r}.", hint=f"Collections: {', '.join(COLLECTIONS)}."
+        )
     if collection == "step":
         check_step(key)
     else:
@@ -257,8 +262,8 @@ def step_facts(key: str, value: Any) -> tuple[str, int]:
     status = value.get("status") if isinstance(value, dict) else None
     if status not in STEP_STATUS:
         raise Invalid(
-            f"Step {key} has the status {status!r}, which is none.", hint=f"Statuses: {', '.join(STEP_STATUS)}."
+            f"Step {key} has the status {status!r}, which is none.",
+            hint=f"Statuses: {', '.join(STEP_STATUS)}.",
         )
     order = value.get("order")
     return status, order if isinstance(order, int) and 0 <= order < LAST else LAST
-

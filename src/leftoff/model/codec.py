@@ -17,7 +17,7 @@ starting Python does.
 from __future__ import annotations
 
 from leftoff.errors import Corrupt, Invalid
-from leftoff.model.frozen import FrozenDict, FrozenList
+from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
 
 try:
     from _hashlib import openssl_sha256 as sha256
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 200
 JSON, LIST, DICT, REDACTED, BLOB = b"J", b"L", b"D", b"R", b"B"
+_MARKED = b'{"redacted":true}'  # how a mark, and whatever looks like one, is encoded
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _OK_DICT = frozenset((dict, FrozenDict))
@@ -74,7 +75,9 @@ else:
 
     def _iterencode(value: object, level: int) -> list[str]:
         return [
-            JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":")).encode(value)
+            JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":")).encode(
+                value
+            )
         ]
 
 
@@ -120,6 +123,42 @@ def encode(value: object, name: str = "value") -> bytes:
         raise
 
 
+def store(value: object, name: str = "value") -> bytes:
+    """Stored bytes of a value: tagged as redacted where a mark is in it, which it still is when it is read back."""
+    inner = encode(value, name)
+    paths = marks(value) if _MARKED in inner else []
+    if not paths:
+        return JSON + inner
+    return REDACTED + b'{"paths":' + encode(sorted(paths, key=text)) + b',"value":' + inner + b"}"
+
+
+def encode_entries(values: list[Any], base: Any, name: str) -> list[bytes | None]:
+    """Stored bytes of each entry of a list; ``None`` where it is the very object that ``base`` has in that place.
+
+    One loop with everything at hand: large lists are assigned whole, again and again.
+    """
+    quote, iterencode, join = _quote, _iterencode, "".join
+    known = len(base) if base is not None else 0
+    out: list[bytes | None] = []
+    add = out.append
+    try:
+        for index, value in enumerate(values):
+            if index < known and value is base[index]:
+                add(None)
+                continue
+            kind = type(value)
+            if kind is str:
+                add(("J" + quote(value)).encode())
+            elif kind in _PLAIN or _is_json(value, MAX_DEPTH - 1):
+                add(("J" + join(iterencode(value, 0))).encode())
+            else:
+                add(store(value, f"{name}[{index}]"))
+    except (ValueError, TypeError, RecursionError, UnicodeEncodeError):
+        store(values[len(out)], f"{name}[{len(out)}]")  # says what is wrong, and where
+        raise
+    return out
+
+
 def decode(data: bytes | str) -> Any:
     """The value of JSON text; ``ValueError`` where it is none."""
     source = data.decode() if isinstance(data, bytes) else data
@@ -140,12 +179,10 @@ def _skip(source: str, index: int) -> int:
 
 def _normal(value: Any, path: str, depth: int) -> Any:
     """The value with subclasses of JSON's types made plain; refused, naming the path, where that loses anything."""
-    if depth == 0:
-        raise Invalid(f"{path} is nested more than {MAX_DEPTH} levels deep, or contains itself.", path=path)
     kind = type(value)
     if kind is bool or value is None:
         return value
-    if type(kind).__name__ in ("EnumType", "EnumMeta"):
+    if _is_enum(kind):
         raise _not_json(value, path, "Store its .value or .name.")
     if isinstance(value, str):
         return _normal_text(value, path)
@@ -153,13 +190,26 @@ def _normal(value: Any, path: str, depth: int) -> Any:
         return _normal_int(value, path)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
-            raise Invalid(f"{path} is {value!r}, which is not JSON.", path=path, hint="Use None, or a string.")
+            raise Invalid(
+                f"{path} is {value!r}, which is not JSON.", path=path, hint="Use None, or a string."
+            )
         return float(value)
+    if depth == 0 and isinstance(value, (dict, list)):
+        raise Invalid(
+            f"{path} is nested more than {MAX_DEPTH} levels deep, or contains itself.",
+            path=path,
+            hint="Store a flatter value, or what is inside under names of its own.",
+        )
     if isinstance(value, dict):
         return {_normal_key(k, path): _normal(v, f"{path}.{k}", depth - 1) for k, v in value.items()}
     if isinstance(value, list):
         return [_normal(v, f"{path}[{i}]", depth - 1) for i, v in enumerate(value)]
     raise _not_json(value, path, _ADVICE.get(kind.__name__, "Convert it to JSON's types first."))
+
+
+def _is_enum(kind: type) -> bool:
+    """Whether a class is an Enum: by its metaclass's name, as importing ``enum`` costs half of starting Python."""
+    return any(base.__name__ in ("EnumType", "EnumMeta") for base in type(kind).__mro__)
 
 
 _ADVICE = {
@@ -197,12 +247,14 @@ def _normal_int(value: int, path: str) -> int:
     try:
         int.__repr__(value)
     except ValueError:
-        raise Invalid(f"{path} is an int of too many digits to be written.", path=path) from None
+        raise Invalid(
+            f"{path} is an int of too many digits to be written.", path=path, hint="Use a string: hex(value)."
+        ) from None
     return int(value)
 
 
 def _normal_key(key: object, path: str) -> str:
-    if not isinstance(key, str) or type(type(key)).__name__ in ("EnumType", "EnumMeta"):
+    if not isinstance(key, str) or _is_enum(type(key)):
         raise Invalid(
             f"{path} has the key {key!r}, a {type(key).__name__}; keys of JSON objects are text.",
             path=path,
@@ -212,13 +264,14 @@ def _normal_key(key: object, path: str) -> str:
 
 
 def payload(stored: bytes, where: str) -> Any:
-    """The JSON value inside stored bytes of tag ``J`` or ``R`` (for ``R`` with its marks in place)."""
+    """The JSON value inside stored bytes of tag ``J`` or ``R`` (for ``R`` with the mark in each redacted place)."""
     try:
         if stored[:1] == JSON:
             return decode(stored[1:])
         if stored[:1] == REDACTED:
-            return decode(stored[1:])["value"]
-    except (ValueError, KeyError, TypeError) as error:
+            found = decode(stored[1:])
+            return mark(found["value"], found["paths"])
+    except (ValueError, LookupError, TypeError) as error:
         raise Corrupt(f"{where} does not decode: {error}", where=where) from error
     raise Corrupt(f"{where} has the unknown tag {stored[:1]!r}", where=where)
 

@@ -13,9 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-MARK = {"redacted": True}
-
-
 def _refuse(self: object, *args: object, **named: object) -> NoReturn:
     kind = "list" if isinstance(self, list) else "dict"
     raise Frozen(f"This {kind} was read from a run; changing it in place would be lost.")
@@ -53,6 +50,27 @@ class FrozenDict(dict):  # type: ignore[type-arg]
         return dict, (dict(self),)
 
 
+class Mark(FrozenDict):
+    """What stands in the place of a redacted entry: equal to ``{"redacted": True}``, and known by its type.
+
+    So a value that was read, copied, changed elsewhere and assigned again still says what was redacted in it.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> Mark:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Mark:
+        return self
+
+    def __reduce__(self) -> str:  # type: ignore[override]
+        return "MARK"
+
+
+MARK = Mark({"redacted": True})
+
+
 class HoledDict(FrozenDict):
     """A dict some of whose entries were redacted: reading one raises, listing shows the mark."""
 
@@ -69,7 +87,7 @@ class HoledDict(FrozenDict):
         return super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401 - it is this that `get` is made of
 
     def __repr__(self) -> str:
         shown = (f"{k!r}: {'<redacted>' if k in self._holes else repr(v)}" for k, v in self.items())
@@ -100,7 +118,9 @@ class HoledList(FrozenList):
 def freeze(value: Any) -> Any:
     """The same value, its lists and dicts frozen at every depth."""
     if isinstance(value, dict):
-        return value if isinstance(value, FrozenDict) else FrozenDict({k: freeze(v) for k, v in value.items()})
+        return (
+            value if isinstance(value, FrozenDict) else FrozenDict({k: freeze(v) for k, v in value.items()})
+        )
     if isinstance(value, list):
         return value if isinstance(value, FrozenList) else FrozenList([freeze(v) for v in value])
     return value
@@ -108,11 +128,41 @@ def freeze(value: Any) -> Any:
 
 def thaw(value: Any) -> Any:
     """An ordinary, mutable copy."""
+    if type(value) is Mark:
+        return value
     if isinstance(value, dict):
         return {key: thaw(item) for key, item in dict.items(value)}
     if isinstance(value, list):
         return [thaw(item) for item in list.__iter__(value)]
     return value
+
+
+def mark(value: Any, paths: list[list[Any]]) -> Any:
+    """The value, changed in place: the mark at each of the paths."""
+    for path in paths:
+        if not path:
+            return MARK
+        inside = value
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = MARK
+    return value
+
+
+def marks(value: Any) -> list[list[Any]]:
+    """The paths of the marks in a value."""
+    if type(value) is Mark:
+        return [[]]
+    if isinstance(value, dict):
+        return [[key, *path] for key, item in dict.items(value) for path in marks(item)]
+    if isinstance(value, list):
+        return [[index, *path] for index, item in enumerate(list.__iter__(value)) for path in marks(item)]
+    return []
+
+
+def guard(value: Any, name: str) -> Any:
+    """Frozen, with the entries that are marked guarded."""
+    return freeze_holed(value, marks(value), name)
 
 
 def freeze_holed(value: Any, paths: list[list[Any]], name: str) -> Any:
@@ -134,4 +184,3 @@ def freeze_holed(value: Any, paths: list[list[Any]], name: str) -> Any:
     if isinstance(value, dict):
         return HoledDict({k: child(k, v) for k, v in value.items()}, name, whole)
     return HoledList([child(i, v) for i, v in enumerate(value)], name, whole)
-

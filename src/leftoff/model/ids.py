@@ -14,7 +14,9 @@ _HEX = frozenset("0123456789abcdef")
 def check_run_id(run_id: str) -> str:
     bad = sorted({c for c in run_id if c not in _ID_CHARS})
     if not run_id or bad or len(run_id) > MAX_RUN_ID or run_id[0] in ".-":
-        what = f"it has {', '.join(map(repr, bad))}" if bad else "it is empty, too long, or starts with . or -"
+        what = (
+            f"it has {', '.join(map(repr, bad))}" if bad else "it is empty, too long, or starts with . or -"
+        )
         raise Invalid(
             f"{run_id!r} cannot be a run id: {what}.",
             hint="A run id is letters, digits and . _ - (at most 200), starting with a letter, digit or _.",

@@ -28,7 +28,9 @@ def current() -> int:
 def check(schema: object, run_id: str) -> int:
     """The schema of a run as a number this leftoff can read."""
     if not isinstance(schema, int) or schema < 1 or schema > current():
-        raise Unsupported(f"Run {run_id} was written with record schema {schema!r}; this leftoff knows {current()}.")
+        raise Unsupported(
+            f"Run {run_id} was written with record schema {schema!r}; this leftoff knows {current()}."
+        )
     return schema
 
 

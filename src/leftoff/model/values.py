@@ -19,6 +19,7 @@ from leftoff.model.codec import (
     holes,
     payload,
     sha256,
+    store,
 )
 
 TYPE_CHECKING = False
@@ -59,28 +60,16 @@ def after(prefix: str) -> str:
     return prefix[:-1] + "0"
 
 
-def store_json(value: Any, paths: list[list[Any]], name: str) -> bytes:
-    """Stored bytes of one value; the entries at ``paths`` hold the mark already."""
-    if paths:
-        return REDACTED + encode({"paths": paths, "value": value}, name)
-    return JSON + encode(value, name)
-
-
 def spreads(value: object, size: int) -> bool:
     return size > SPREAD_OVER and isinstance(value, (list, dict))
 
 
-def spread(name: str, value: Any, paths: list[list[Any]]) -> dict[str, bytes]:
+def spread(name: str, value: Any) -> dict[str, bytes]:
     """Item key to stored bytes, for each entry."""
     prefix = item_prefix(name)
-    below: dict[Any, list[list[Any]]] = {}
-    for path in paths:
-        below.setdefault(path[0], []).append(path[1:])
     if isinstance(value, list):
-        return {
-            index_key(prefix, i): store_json(v, below.get(i, []), f"{name}[{i}]") for i, v in enumerate(value)
-        }
-    return {entry_key(prefix, k): store_json(v, below.get(k, []), f"{name}.{k}") for k, v in value.items()}
+        return {index_key(prefix, i): store(v, f"{name}[{i}]") for i, v in enumerate(value)}
+    return {entry_key(prefix, k): store(v, f"{name}.{k}") for k, v in value.items()}
 
 
 def head_of(value: object) -> bytes:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 
-from leftoff.errors import Invalid
+import apsw
+
+from leftoff.errors import Invalid, NotFound
+from leftoff.store import connection
+from leftoff.store.blobs import Blobs
 from leftoff.store.location import make_folder, refuse_network, sync, sync_folder
+from leftoff.store.queries import Q
+from leftoff.store.rows import BlobRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,49 +24,56 @@ def backup(store: SqliteStore, folder: str) -> None:
 
     The copy is made under another name and renamed last: a folder with a ``store.db`` is a complete backup.
     """
-    from leftoff.store.sqlite import FILE, SqliteStore
-
+    if not store.exists():
+        raise NotFound(f"There is no store at {store.folder}.", hint="There is nothing to back up yet.")
     if os.path.isdir(folder) and os.listdir(folder):
         raise Invalid(f"{folder} is not empty; a backup goes into a new folder.")
     make_folder(folder)
     refuse_network(folder)
-    part = os.path.join(folder, FILE + ".part")
+    final = os.path.join(folder, os.path.basename(store.path))
+    part = final + ".part"
+    for row in _copy_rows(store, part):
+        _copy_blob(store.blobs, Blobs(folder), row)
+    os.rename(part, final)
+    sync_folder(folder)
+
+
+def _copy_rows(store: SqliteStore, part: str) -> list[BlobRow]:
+    """The database at ``part``, durable; the blobs that it knows."""
     os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     db = store.take()
     try:
         db.execute("VACUUM INTO ?", (part,))
     finally:
         store.give(db)
-    fd = os.open(part, os.O_RDONLY)
+    copy = connection.open_file(part)
+    try:
+        connection.initialise(copy)  # VACUUM INTO leaves the write-ahead log switched off
+        rows = [BlobRow(*columns) for columns in connection.prepare(copy, part).execute(Q.blobs)]
+        copy.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    finally:
+        copy.close()
+    for path in (part + "-wal", part + "-shm"):
+        os.unlink(path)
+    _sync_file(part)
+    return rows
+
+
+def _copy_blob(source: Blobs, target: Blobs, row: BlobRow) -> None:
+    for _ in source.load(row):
+        pass  # checked before it is copied: a backup of damage is none
+    path = target.path(row.hash)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    there = source.path(row.hash)
+    shutil.copyfile(there if os.path.exists(there) else source.trash_path(row.hash), path)
+    os.chmod(path, 0o600)
+    _sync_file(path)
+    sync_folder(os.path.dirname(path))
+
+
+def _sync_file(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
     try:
         sync(fd)
     finally:
         os.close(fd)
-    os.rename(part, os.path.join(folder, FILE))
-    copy = SqliteStore(folder, store.clock)
-    try:
-        _copy_blobs(store, copy)
-    finally:
-        copy.close()
-    sync_folder(folder)
-
-
-def _copy_blobs(store: SqliteStore, copy: SqliteStore) -> None:
-    from leftoff.store.queries import Q
-    from leftoff.store.rows import BlobRow
-
-    rows = copy.read(lambda view: view.execute(Q.blobs).fetchall())  # type: ignore[attr-defined]
-    for columns in rows:
-        row = BlobRow(*columns)
-        for _ in store.blobs.load(row):
-            pass  # checked before it is copied: a backup of damage is none
-        target = copy.blobs.path(row.hash)
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        source = store.blobs.path(row.hash)
-        shutil.copyfile(source if os.path.exists(source) else store.blobs.trash_path(row.hash), target)
-        fd = os.open(target, os.O_RDONLY)
-        try:
-            sync(fd)
-        finally:
-            os.close(fd)
-        sync_folder(os.path.dirname(target))

@@ -38,15 +38,15 @@ VALUE_MAX = 1 << 20  # larger ones are blobs
 class View:
     """What can be read inside a transaction. Runs are named by their number in this store (``RunRow.run``)."""
 
-    def find_run(self, run_id: str) -> RunRow | None:
-        """The run of that id, unless it is hidden."""
+    def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
+        """The run of that id; one that is hidden (not complete yet) only where asked for."""
         raise NotImplementedError
 
     def run_row(self, run: int) -> RunRow | None:
         raise NotImplementedError
 
     def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
-        """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, alias."""
+        """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix."""
         raise NotImplementedError
 
     def leaf(self, run: int, status: str) -> str | None:
@@ -77,8 +77,12 @@ class View:
         """The collections that have records (with ``past``: or had)."""
         raise NotImplementedError
 
-    def hashes(self, run: int, collection: str, low: str, high: str) -> dict[str, bytes]:
-        """Hashes of the live records in a range of keys."""
+    def history(self, run: int) -> Iterator[tuple[Record, int | None]]:
+        """Every record, live and superseded, in the order of the versions that wrote them, and which one ended it."""
+        raise NotImplementedError
+
+    def hashes(self, run: int, collection: str, low: str = "", high: str | None = None) -> dict[str, bytes]:
+        """Hashes of the live records with ``low <= key < high``."""
         raise NotImplementedError
 
     def last_key(self, run: int, collection: str, low: str, high: str) -> str | None:
@@ -88,8 +92,12 @@ class View:
         """Whether any step is below this one."""
         raise NotImplementedError
 
-    def last_order(self, run: int, parent: str) -> str | None:
-        """The greatest ``ord`` of the steps below ``parent`` (an empty string: of all)."""
+    def leaves(self, run: int, status: str, limit: int) -> list[str]:
+        """The first leaf steps of that status in declared order."""
+        raise NotImplementedError
+
+    def last_order(self, run: int, prefix: str) -> str | None:
+        """The greatest ``ord`` of the leaf steps whose ``ord`` starts so, without looking at the others."""
         raise NotImplementedError
 
     def version(self, run: int, seq: int) -> Version | None:
@@ -138,11 +146,15 @@ class Tx(View):
     """What can also be written. Nothing is seen by others before the transaction is durable."""
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
-        """A run without versions; its number. The id must be free."""
+        """A run without versions; its number, which no other run ever gets. The id must be free."""
         raise NotImplementedError
 
     def set_card(self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False) -> None:
         """The listing's copy of the run's own records."""
+        raise NotImplementedError
+
+    def reveal(self, run: int, run_id: str) -> None:
+        """A hidden run is complete: it is seen from now on, under this id, which must be free."""
         raise NotImplementedError
 
     def put(
@@ -153,7 +165,6 @@ class Tx(View):
         key: str,
         hash: bytes,
         stored: bytes,
-        *,
         existed: bool,
         step: tuple[str, str, int] | None = None,
     ) -> None:

@@ -24,14 +24,16 @@ CHUNK = 1 << 18
 LEVEL = 3
 GRACE_S = 3600.0
 SMALL = 512  # below that, compressing is not worth a try
+SAMPLE = 1 << 16  # what decides whether a blob is compressed
 
 
-def _zstd() -> Any:
+def zstd() -> Any:
+    """The library, loaded when it is first needed."""
     if sys.version_info >= (3, 14):
-        from compression import zstd
+        from compression import zstd as library
     else:
-        from backports import zstd
-    return zstd
+        from backports import zstd as library
+    return library
 
 
 class Blobs:
@@ -68,7 +70,7 @@ class Blobs:
         packer: Any = None
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            for chunk in chunks:
+            for chunk in _with_sample(chunks):
                 if size == 0:
                     packer = self._packer(chunk)
                 digest.update(chunk)
@@ -86,10 +88,11 @@ class Blobs:
         """A compressor where the first piece gains at least a tenth by it."""
         if len(sample) < SMALL:
             return None
-        zstd = _zstd()
-        if len(zstd.compress(sample[:65536], LEVEL)) > 0.9 * min(len(sample), 65536):
+        library = zstd()
+        sample = sample[:SAMPLE]
+        if len(library.compress(sample, LEVEL)) > 0.9 * len(sample):
             return None
-        return zstd.ZstdCompressor(level=LEVEL)
+        return library.ZstdCompressor(level=LEVEL)
 
     def _place(self, temp: str, row: BlobRow) -> None:
         path = self.path(row.hash)
@@ -122,7 +125,7 @@ class Blobs:
         path = self.path(row.hash)
         if not os.path.exists(path) and os.path.exists(self.trash_path(row.hash)):
             path = self.trash_path(row.hash)
-        unpack = _zstd().ZstdDecompressor() if row.encoding == "zstd" else None
+        unpack = zstd().ZstdDecompressor() if row.encoding == "zstd" else None
         size = 0
         with open(path, "rb") as file:
             while raw := file.read(CHUNK):
@@ -153,9 +156,8 @@ class Blobs:
         """To the trash, inside the transaction that forgets the blob."""
         os.makedirs(self._trash, mode=0o700, exist_ok=True)
         try:
-            target = self.trash_path(hash)
-            os.rename(self.path(hash), target)
-            os.utime(target)
+            os.utime(self.path(hash))  # the grace begins now, and before the name changes
+            os.rename(self.path(hash), self.trash_path(hash))
         except FileNotFoundError:
             pass
 
@@ -184,6 +186,21 @@ class Blobs:
                 except FileNotFoundError:
                     pass
         return freed
+
+
+def _with_sample(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, the first piece large enough to decide by: the same content must always be the same file."""
+    first, enough = b"", False
+    for chunk in chunks:
+        if enough:
+            yield chunk
+        else:
+            first += chunk
+            enough = len(first) >= SAMPLE
+            if enough:
+                yield first
+    if not enough and first:
+        yield first
 
 
 def _names(folder: str) -> list[str]:

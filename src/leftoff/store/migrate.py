@@ -39,9 +39,7 @@ def check(db: apsw.Connection, where: str, *, writing: bool, schema: int | None 
     """The schema of the store, if this code may use it; the refusal names both numbers."""
     schema = version(db) if schema is None else schema
     if schema == 0:
-        if not is_empty(db):
-            raise Corrupt(f"{where} is a database, but not one of leftoff's.", where=where, hint="Move it away.")
-        return 0
+        raise Corrupt(f"{where} is a database, but not one of leftoff's.", where=where, hint="Move it away.")
     if schema > SCHEMA:
         facts = dict(db.execute(Q.meta).fetchall())
         needed = int(facts.get("min_writer" if writing else "min_reader", schema))
@@ -55,7 +53,7 @@ def check(db: apsw.Connection, where: str, *, writing: bool, schema: int | None 
 
 def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     """Bring the schema up to date, inside the caller's write transaction."""
-    schema = check(db, where, writing=True)
+    schema = 0 if is_empty(db) else check(db, where, writing=True)
     if schema >= SCHEMA:
         return
     if schema > 0:

@@ -8,6 +8,8 @@ whoever finds it long, after giving up its turn, and truncated when the store is
 from __future__ import annotations
 
 import os
+import time
+from _weakref import ref
 
 import apsw
 
@@ -36,15 +38,7 @@ if TYPE_CHECKING:
 FILE = "store.db"
 CHECKPOINT_PAGES = 1000
 
-_forks = 0
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_count_fork)
+QUIET_S = 2.0  # how long a fork waits for operations of other threads
 
 
 class SqliteStore(Store):
@@ -60,11 +54,13 @@ class SqliteStore(Store):
         self.blobs = Blobs(self.folder)
         self.turn = Turn(os.path.join(self.folder, "lock"))
         self.queue = WriteQueue(self._lead)
+        self._open: list[apsw.Connection] = []
         self._free: list[apsw.Connection] = []
         self._writer: SqliteTx | None = None
         self._wal_pages = 0
         self._ready = False
-        self._born = _forks
+        key = id(self)
+        _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
     # -- connections
 
@@ -76,36 +72,63 @@ class SqliteStore(Store):
         except OSError as error:
             raise translate(error, self.name) from error
 
-    def _after_fork(self) -> None:
-        """A forked child must not touch its parent's connections, nor its lock; they are left, not closed."""
-        self._born = _forks
-        _leaked.extend(self._free)
-        if self._writer is not None:
-            _leaked.append(self._writer.db)
-        self._free, self._writer = [], None
-        self.turn.forget()
-        self.queue = WriteQueue(self._lead)
-
-    def _open(self) -> apsw.Connection:
+    def _connect(self) -> apsw.Connection:
+        if not self.exists():
+            raise StoreUnavailable(f"There is no store at {self.folder}.", hint="The first write makes one.")
         db = connection.open_file(self.path)
         try:
             migrate.check(db, self.path, writing=False)
-            return connection.prepare(db, self.path)
+            connection.prepare(db, self.path)
         except BaseException:
             db.close()
             raise
+        self._open.append(db)
+        return db
 
     def take(self) -> apsw.Connection:
         """A connection for the length of one operation."""
-        if self._born != _forks:
-            self._after_fork()
         try:
             return self._free.pop()
         except IndexError:
-            return self._open()
+            return self._connect()
 
     def give(self, db: apsw.Connection) -> None:
-        self._free.append(db)
+        """Back for the next one, unless a query on it was left half read: that would hold an old snapshot."""
+        if db.txn_state():
+            self._shut(db)
+        else:
+            self._free.append(db)
+
+    def _shut(self, db: apsw.Connection) -> None:
+        self._open.remove(db)
+        db.close()
+
+    def _shut_idle(self) -> None:
+        if self._writer is not None:
+            db, self._writer = self._writer.db, None
+            self._shut(db)
+        while self._free:
+            self._shut(self._free.pop())
+        self.turn.close()
+
+    def before_fork(self) -> None:
+        """No connection may cross a fork: its locks and its shared memory are the parent's, and a child that shares
+        them crashes once the parent lets go. Nor may the lock file's descriptor: the child would keep it locked."""
+        end = time.monotonic() + QUIET_S
+        while (self.queue.busy or self._in_use()) and time.monotonic() < end:
+            time.sleep(0.001)
+        if not self.queue.busy:
+            self._shut_idle()
+
+    def _in_use(self) -> bool:
+        return len(self._open) > len(self._free) + (self._writer is not None)
+
+    def after_fork(self) -> None:
+        """In the child: what could not be closed in time is left alone, neither used nor closed."""
+        _leaked.extend(self._open)
+        self._open, self._free, self._writer = [], [], None
+        self.turn.close()
+        self.queue = WriteQueue(self._lead)
 
     def _create(self) -> None:
         """Make the store where there is none, or bring its schema up to date. One process at a time."""
@@ -113,33 +136,43 @@ class SqliteStore(Store):
             raise StoreUnavailable(f"{self.folder} is a file, not a folder.", hint="Move it away, or use another store.")
         make_folder(self.folder)
         refuse_network(self.folder)
-        self.turn.take()
         try:
-            new = not self.exists()
-            if new:
-                self._create_file()
-            db = connection.open_file(self.path)
-            try:
-                if new or (migrate.version(db) == 0 and migrate.is_empty(db)):
-                    connection.initialise(db)
-                connection.prepare(db, self.path)
-                if migrate.check(db, self.path, writing=True) < migrate.SCHEMA:
-                    self._migrate(db)
-            finally:
-                db.close()
-            if new:
-                sync_folder(self.folder)
+            self.turn.take()
+            if self.exists():
+                self._update()
+            else:
+                self._make()
         finally:
             self.turn.give()
         self._ready = True
 
-    def _create_file(self) -> None:
-        """Private from its first byte: SQLite gives the WAL the mode of the database."""
+    def _update(self) -> None:
+        db = connection.open_file(self.path)
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            if os.path.isdir(self.path):
-                raise StoreUnavailable(f"{self.path} is a folder, not a database.", hint="Move it away.") from None
+            if migrate.check(db, self.path, writing=True) < migrate.SCHEMA:
+                self._migrate(connection.prepare(db, self.path))
+        finally:
+            db.close()
+
+    def _make(self) -> None:
+        """A whole store under another name, renamed last: nobody ever sees half of one."""
+        part = self.path + ".new"
+        for path in (part, part + "-wal", part + "-shm", self.path + "-wal", self.path + "-shm"):
+            if os.path.exists(path):
+                os.unlink(path)
+        # Private from its first byte: SQLite gives the WAL the mode of the database.
+        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        db = connection.open_file(part)
+        try:
+            connection.initialise(db)
+            self._migrate(connection.prepare(db, part))
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            db.close()
+        os.unlink(part + "-wal")
+        os.unlink(part + "-shm")
+        os.rename(part, self.path)
+        sync_folder(self.folder)
 
     def _migrate(self, db: apsw.Connection) -> None:
         facts = {
@@ -148,56 +181,63 @@ class SqliteStore(Store):
             "created_by": __version__,
             "written_by": __version__,
         }
-        db.execute("BEGIN IMMEDIATE")
         try:
+            db.execute("BEGIN IMMEDIATE")
             migrate.migrate(db, self.path, facts)
             db.execute("COMMIT")
         except BaseException:
-            db.execute("ROLLBACK")
+            if db.in_transaction:
+                db.execute("ROLLBACK")
             raise
 
     # -- transactions
 
     def write(self, fn: Callable[[Tx], T]) -> T:
-        if self._born != _forks:
-            self._after_fork()
         try:
-            if not self._ready:
-                self._create()
             return self.queue.run(fn)  # type: ignore[no-any-return]
         except (apsw.Error, OSError) as error:
             raise translate(error, self.path) from error
 
     def _lead(self, batch: list[Ticket]) -> None:
-        """Do a batch of work in one transaction, then let the others have their turn."""
+        """Do a batch of work in one transaction, then let the others have their turn.
+
+        Ctrl-C may strike after any call: what was taken is given back, what was begun is ended.
+        """
+        if not self._ready:
+            self._create()
         tx = self._writer
         if tx is None:
             db = self.take()
             db.set_wal_hook(self._saw_wal)
             tx = self._writer = SqliteTx(db, self.blobs)
-        execute = tx.execute
-        self.turn.take()
+        execute, db = tx.execute, tx.db
+        committing = False
         try:
+            self.turn.take()
             execute("BEGIN IMMEDIATE")
-            try:
-                schema = execute("PRAGMA user_version").fetchone()[0]
-                if schema != migrate.SCHEMA:
-                    migrate.check(tx.db, self.path, writing=True, schema=schema)
-                if len(batch) == 1:
-                    batch[0].result = batch[0].fn(tx)
-                else:
-                    self._share(tx, batch)
-                execute("COMMIT")
-            except BaseException:
-                if tx.db.in_transaction:
-                    execute("ROLLBACK")
-                raise
+            schema = execute("PRAGMA user_version").fetchone()[0]
+            if schema != migrate.SCHEMA:
+                migrate.check(db, self.path, writing=True, schema=schema)
+            if len(batch) == 1:
+                batch[0].result, batch[0].error = batch[0].fn(tx), None
+            else:
+                self._share(tx, batch)
+            committing = True
+            execute("COMMIT")
+            _all_done(batch)
+        except BaseException as error:
+            if db.in_transaction:
+                execute("ROLLBACK")
+            elif committing and not isinstance(error, apsw.Error):  # interrupted, but durable by then
+                _all_done(batch)
+            raise
         finally:
             self.turn.give()
-        for ticket in batch:
-            ticket.done = True
-        if self._wal_pages >= CHECKPOINT_PAGES:
-            self._checkpoint(tx.db)
+            if db.txn_state():  # a query was left half read
+                self._writer = None
+                self._shut(db)
+        if self._wal_pages >= CHECKPOINT_PAGES and self._writer is not None:
+            self._checkpoint(db)
 
     @staticmethod
     def _share(tx: SqliteTx, batch: list[Ticket]) -> None:
@@ -221,7 +261,7 @@ class SqliteStore(Store):
         """Move the WAL's pages home; readers and writers go on meanwhile."""
         try:
             log, done = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except (apsw.BusyError, apsw.LockedError):  # someone else is at it
+        except apsw.Error:  # someone else is at it, or the disk is full: what was committed is durable as it is
             return
         if log == done:
             self._wal_pages = 0
@@ -230,8 +270,8 @@ class SqliteStore(Store):
         try:
             db = self.take()
             try:
-                db.execute("BEGIN")
                 try:
+                    db.execute("BEGIN")
                     return fn(SqliteView(db))
                 finally:
                     if db.in_transaction:
@@ -244,12 +284,9 @@ class SqliteStore(Store):
     # -- blobs
 
     def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
-        try:
-            if not self._ready:
-                self._create()
-            return self.blobs.save(chunks)
-        except OSError as error:
-            raise translate(error, self.name) from error
+        if not self._ready:
+            self.write(lambda tx: None)
+        return self._typed(lambda: self.blobs.save(chunks))
 
     def load_blob(self, hash: bytes) -> Iterator[bytes]:
         from leftoff.errors import NotFound
@@ -264,27 +301,33 @@ class SqliteStore(Store):
     def prune(self, run: int, drop: Iterable[int]) -> int:
         from leftoff.store.upkeep import prune
 
-        return prune(self, run, drop)
+        return self._typed(lambda: prune(self, run, drop))
 
     def remove(self, run: int) -> int:
         from leftoff.store.upkeep import remove
 
-        return remove(self, run)
+        return self._typed(lambda: remove(self, run))
 
     def sweep(self) -> int:
         from leftoff.store.upkeep import sweep
 
-        return sweep(self)
+        return self._typed(lambda: sweep(self))
 
     def backup(self, folder: str) -> None:
         from leftoff.store.backup import backup
 
-        backup(self, folder)
+        self._typed(lambda: backup(self, folder))
 
     def check(self, *, repair: bool = False) -> dict[str, Any]:
         from leftoff.store.check import check
 
-        return check(self, repair=repair)
+        return self._typed(lambda: check(self, repair=repair))
+
+    def _typed(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except (apsw.Error, OSError) as error:
+            raise translate(error, self.path) from error
 
     def truncate(self) -> None:
         """Give the WAL's space back, if nobody is in the way."""
@@ -302,19 +345,31 @@ class SqliteStore(Store):
             self.give(db)
 
     def close(self) -> None:
-        if self._born != _forks:
-            self._after_fork()
         if self._wal_pages and self._ready:
             try:
                 self.truncate()
             except StoreUnavailable:  # a full disk must not spoil the way out: the WAL is durable as it is
                 pass
-        if self._writer is not None:
-            self._writer.db.close()
-            self._writer = None
-        while self._free:
-            self._free.pop().close()
-        self.turn.close()
+        self._shut_idle()
+        self._ready = False
+
+
+def _all_done(batch: list[Ticket]) -> None:
+    for ticket in batch:
+        ticket.done = True
 
 
 _leaked: list[apsw.Connection] = []
+_stores: dict[int, ref[SqliteStore]] = {}
+
+
+def _each(call: Callable[[SqliteStore], None]) -> None:
+    for entry in list(_stores.values()):
+        store = entry()
+        if store is not None:
+            call(store)
+
+
+os.register_at_fork(
+    before=lambda: _each(SqliteStore.before_fork), after_in_child=lambda: _each(SqliteStore.after_fork)
+)

@@ -41,6 +41,9 @@ class SqliteTx(SqliteView, Tx):
         shown = [columns.get(name) for name in ("workflow", "branch", "status", "title", "issue", "session")]
         self.execute(Q.set_card, (*shown, text(card), int(hidden), run))
 
+    def reveal(self, run: int, run_id: str) -> None:
+        self.execute(Q.reveal_run, (run_id, run))
+
     def put(
         self,
         run: int,
@@ -49,7 +52,6 @@ class SqliteTx(SqliteView, Tx):
         key: str,
         hash: bytes,
         stored: bytes,
-        *,
         existed: bool,
         step: tuple[str, str, int] | None = None,
     ) -> None:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from leftoff.model.versions import Version
 
-_FIRST, _LAST = "", "\U0010ffff"
+_FIRST = ""
+_LAST: Any = b""  # SQLite sorts bytes behind all text
+_AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
 
 
@@ -44,8 +46,9 @@ class SqliteView(View):
         self.db = db
         self.execute = db.execute
 
-    def find_run(self, run_id: str) -> RunRow | None:
-        columns = self.execute(f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden = 0", (run_id,)).fetchone()
+    def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
+        sql = f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden <= ? AND r.run > 0"
+        columns = self.execute(sql, (run_id, int(hidden))).fetchone()
         return RunRow(columns) if columns else None
 
     def run_row(self, run: int) -> RunRow | None:
@@ -110,8 +113,17 @@ class SqliteView(View):
             names.update(row[0] for row in self.execute(Q.past_collections, (run,)))
         return sorted(names)
 
-    def hashes(self, run: int, collection: str, low: str, high: str) -> dict[str, bytes]:
-        return dict(self.execute(Q.hashes, (run, collection, low, high)).fetchall())
+    def history(self, run: int) -> Iterator[tuple[Record, int | None]]:
+        for collection, key, seq, until in self.execute(Q.history, (run, run)):
+            if until is None:
+                row = self.execute(Q.record, (run, collection, key)).fetchone()
+            else:
+                row = self.execute(Q.superseded, (run, collection, key, until)).fetchone()
+            yield _checked(run, collection, key, seq, *row[1:]), until
+
+    def hashes(self, run: int, collection: str, low: str = "", high: str | None = None) -> dict[str, bytes]:
+        until = _LAST if high is None else high
+        return dict(self.execute(Q.hashes, (run, collection, low, until)).fetchall())
 
     def last_key(self, run: int, collection: str, low: str, high: str) -> str | None:
         row = self.execute(Q.last_key, (run, collection, low, high)).fetchone()
@@ -120,9 +132,11 @@ class SqliteView(View):
     def has_below(self, run: int, step: str) -> bool:
         return self.execute(Q.has_below, (run, step + _BELOW, step + _NOT_BELOW)).fetchone() is not None
 
-    def last_order(self, run: int, parent: str) -> str | None:
-        low, high = (parent + _BELOW, parent + _NOT_BELOW) if parent else (_FIRST, _LAST)
-        row = self.execute(Q.last_order, (run, low, high)).fetchone()
+    def leaves(self, run: int, status: str, limit: int) -> list[str]:
+        return [row[0] for row in self.execute(Q.leaves, (run, status, limit))]
+
+    def last_order(self, run: int, prefix: str) -> str | None:
+        row = self.execute(Q.last_order, (run, prefix, prefix + _AFTER_ORDERS)).fetchone()
         return row[0] if row else None
 
     def version(self, run: int, seq: int) -> Version | None:
@@ -185,7 +199,4 @@ class SqliteView(View):
     def blob(self, hash: bytes) -> BlobRow | None:
         row = self.execute(Q.blob, (hash,)).fetchone()
         return BlobRow(hash, *row) if row else None
-
-    def facts(self) -> dict[str, str]:
-        return dict(self.execute(Q.meta).fetchall())
 

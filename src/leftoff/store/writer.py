@@ -21,77 +21,90 @@ MOST = 64  # in one transaction
 class Ticket:
     """A piece of work and, afterwards, its outcome."""
 
-    __slots__ = ("done", "error", "fn", "gate", "leads", "result")
+    __slots__ = ("done", "error", "fn", "gate", "gone", "result")
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self.fn = fn
         self.result: Any = None
         self.error: BaseException | None = None
-        self.done = False
-        self.leads = False
+        self.done = False  # durable, or refused for good
+        self.gone = False  # its thread waits no longer
         self.gate: Any = None  # held until the work is done or the lead is passed on
 
 
 class WriteQueue:
-    """Threads of one process, led one batch at a time."""
+    """Threads of one process, led one batch at a time.
+
+    Ctrl-C may strike the main thread after any call. Whoever leads must hand over, whoever waits must leave the
+    queue, and work that is durable must not be done again. So the lead is one variable, passed on by one assignment,
+    and what follows from it can be done twice.
+    """
 
     def __init__(self, lead: Callable[[list[Ticket]], None]) -> None:
         self._lead = lead
         self._mutex = allocate_lock()
         self._queue: list[Ticket] = []
-        self._busy = False
+        self._leader: Ticket | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._leader is not None
 
     def run(self, fn: Callable[[Any], Any]) -> Any:
         ticket = Ticket(fn)
         batch = [ticket]
-        try:  # Ctrl-C may strike anywhere below: whoever leads must hand over, whoever waits must leave the queue
+        try:
             with self._mutex:
-                if self._busy:
+                if self._leader is None:
+                    self._leader = ticket
+                else:
                     ticket.gate = allocate_lock()
                     ticket.gate.acquire()
                     self._queue.append(ticket)
-                else:
-                    ticket.leads = self._busy = True
-            if not ticket.leads:
+            if ticket.gate is not None:
                 ticket.gate.acquire()  # until the work is done, or this thread must lead
-            if ticket.leads:
+            if self._leader is ticket:
                 if self._queue:
-                    batch += self._take()
+                    self._take(batch)
                 self._lead(batch)
         finally:
-            if ticket.leads:
-                self._hand_over(batch)
-            elif not ticket.done:
-                self._leave(ticket)
+            try:
+                self._settle(batch)
+            except BaseException:
+                self._settle(batch)
+                raise
         if ticket.error is not None:
             raise ticket.error
         return ticket.result
 
-    def _leave(self, ticket: Ticket) -> None:
+    def _take(self, batch: list[Ticket]) -> None:
         with self._mutex:
+            batch += self._queue[: MOST - 1]
+            del self._queue[: MOST - 1]
+
+    def _settle(self, batch: list[Ticket]) -> None:
+        """Wake those whose work is done; let the next one lead. May be cut short, and called again."""
+        ticket = batch[0]
+        if ticket.done and self._leader is not ticket:
+            return
+        with self._mutex:
+            ticket.gone = True
             if ticket in self._queue:
                 self._queue.remove(ticket)
+            if self._leader is ticket:
+                for other in batch[1:]:
+                    if other.done:
+                        _open(other.gate)
+                self._queue[:0] = [t for t in batch[1:] if not (t.done or t.gone or t in self._queue)]
+                self._leader = self._queue[0] if self._queue else None
+            if self._leader is not None and self._leader in self._queue:
+                _open(self._leader.gate)
+                self._queue.remove(self._leader)
 
-    def _take(self) -> list[Ticket]:
-        with self._mutex:
-            taken = self._queue[: MOST - 1]
-            del self._queue[: MOST - 1]
-        return taken
 
-    def _hand_over(self, batch: list[Ticket]) -> None:
-        """Wake those whose work is done; let the next one lead."""
-        again = [ticket for ticket in batch[1:] if not ticket.done]  # the leader was interrupted: they try again
-        for ticket in batch[1:]:
-            if ticket.done:
-                ticket.gate.release()
-        with self._mutex:
-            self._queue[:0] = again
-            if self._queue:
-                following = self._queue.pop(0)
-                following.leads = True
-                following.gate.release()
-            else:
-                self._busy = False
+def _open(gate: Any) -> None:
+    if gate.locked():
+        gate.release()
 
 
 class Turn:
@@ -110,13 +123,10 @@ class Turn:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def give(self) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def forget(self) -> None:
-        """After a fork: the parent's descriptor shares the parent's lock, so it must not be used here."""
-        self.close()

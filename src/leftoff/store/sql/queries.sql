@@ -96,6 +96,18 @@ WHERE run = ? AND collection = ? AND key > ? ORDER BY key, until LIMIT 1
 SELECT until, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = past.hash)) FROM past
 WHERE run = ? AND collection = ? AND key = ? AND until > ? ORDER BY until LIMIT 1
 
+-- name: history
+-- What was written when, without its bytes, so that sorting it is cheap.
+SELECT collection, key, seq, NULL AS until FROM record WHERE run = ?
+UNION ALL
+SELECT collection, key, seq, until FROM past WHERE run = ?
+ORDER BY seq, collection, key
+
+-- name: superseded
+-- One superseded record with its bytes.
+SELECT seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = past.hash)) FROM past
+WHERE run = ? AND collection = ? AND key = ? AND until = ?
+
 -- name: put_value
 -- Larger bytes, once each.
 INSERT OR IGNORE INTO value (hash, data) VALUES (?, ?)
@@ -120,9 +132,22 @@ FROM run r
 -- The first leaf step of a status, in declared order.
 SELECT key FROM record INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT 1
 
+-- name: leaves
+-- The first leaf steps of a status, in declared order.
+SELECT key FROM record INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT ?
+
 -- name: last_order
--- The greatest order among the leaf and inner steps of a run: where an undeclared step goes.
-SELECT max(ord) FROM record WHERE run = ? AND collection = 'step' AND key > ? AND key < ?
+-- The greatest order among leaf steps: an undeclared step goes behind it. One seek for each status.
+SELECT max(last) FROM (
+    SELECT (
+        SELECT max(ord) FROM record INDEXED BY record_leaf
+        WHERE run = ?1 AND status = word.value AND leaf = 1 AND ord >= ?2 AND ord < ?3
+    ) AS last
+    FROM (
+        SELECT 'pending' AS value UNION ALL SELECT 'running' UNION ALL SELECT 'waiting' UNION ALL SELECT 'completed'
+        UNION ALL SELECT 'failed' UNION ALL SELECT 'blocked' UNION ALL SELECT 'skipped'
+    ) AS word
+)
 
 -- name: version_columns
 -- A version as it is read back (a fragment that other queries complete).
@@ -260,6 +285,10 @@ DELETE FROM alias WHERE run = ?
 -- name: hide_run
 -- A run that is being removed is not seen any more.
 UPDATE run SET hidden = 1, run_id = ? WHERE run = ?
+
+-- name: reveal_run
+-- A run that was imported is complete.
+UPDATE run SET hidden = 0, run_id = ? WHERE run = ?
 
 -- name: stray_values
 -- Values that nothing refers to, left by a prune that was cut short.

@@ -7,7 +7,7 @@ CREATE TABLE meta (
 
 -- A cache of the `run` records and the head's counters, for listing; fsck recomputes it.
 CREATE TABLE run (
-    run        INTEGER PRIMARY KEY,
+    run        INTEGER PRIMARY KEY AUTOINCREMENT, -- never given again: a process may still hold a removed run's
     run_id     TEXT NOT NULL UNIQUE,
     n          INTEGER NOT NULL,           -- store-wide number of the last commit: the order of everything
     seq        INTEGER NOT NULL,           -- the head

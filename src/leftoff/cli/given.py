@@ -1,0 +1,90 @@
+"""What was given on the command line, as values: assignments, files, step paths. What is wrong is said as wrong usage."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage
+from leftoff.model import typed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+
+def assignments(words: list[str]) -> dict[str, Any]:
+    """The variables of ``K=V…``; a later one wins."""
+    return dict(map(assignment, words))
+
+
+def assignment(word: str) -> tuple[str, Any]:
+    key, kind, value = typed.split(word)
+    if kind == typed.JSON:
+        return key, typed.json_value(value, f"The value of {key}")
+    if kind == typed.FILE:
+        return key, typed.from_file(read_text(value))
+    return key, typed.typed(value)
+
+
+def read_text(path: str) -> str:
+    """The text of a file, or of stdin (``-``)."""
+    try:
+        if path == "-":
+            import sys
+
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"{path} is not UTF-8 text: it has the byte {data[error.start]:#04x} at {error.start}.",
+            hint="`leftoff artifact PATH` keeps a file of any kind.",
+        ) from None
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
+        raise NotFound(f"The file {path} {what}.", hint="K=@FILE reads the value from a file.") from None
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} cannot be read: {error.strerror}.", hint="Nothing was changed. Check its permissions."
+        ) from None
+
+
+def json_or_file(word: str, what: str) -> Any:
+    """JSON, or ``@FILE`` with JSON in it."""
+    return typed.json_value(read_text(word[1:]) if word.startswith("@") else word, what)
+
+
+def number(word: str | None, name: str) -> int | None:
+    """A whole number from 0 on, or nothing."""
+    if word is None:
+        return None
+    if not (word.isascii() and word.isdigit() and len(word) < 10):
+        raise Usage(f"{name} must be a whole number, not {word[:40]!r}.", hint=f"For example: {name} 12")
+    return int(word)
+
+
+def asked(call: Callable[[], T]) -> T:
+    """What comes of an argument: a value that cannot be kept is wrong usage, not bad data."""
+    try:
+        return call()
+    except Invalid as error:
+        raise Usage(error.message, hint=error.hint) from None
+
+
+def step_path(word: str) -> str:
+    """A step as it is given: relative to LEFTOFF_STEP where that is set, unless it starts with a slash."""
+    from leftoff.model.ids import check_step
+
+    above = os.environ.get("LEFTOFF_STEP", "").strip("/")
+    path = word[1:] if word.startswith("/") else f"{above}/{word}" if above else word
+    return asked(lambda: check_step(path))
+
+
+def own_step() -> str | None:
+    """The step that this command is part of."""
+    return os.environ.get("LEFTOFF_STEP", "").strip("/") or None

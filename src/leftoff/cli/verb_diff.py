@@ -1,0 +1,168 @@
+"""``leftoff diff``: what differs between two versions, as a diff reads: ``+`` came, ``-`` went, ``~`` changed."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.text import clean, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.cli.screen import Screen
+    from leftoff.cli.text import Line
+    from leftoff.engine.diff import Diff, Section
+    from leftoff.engine.find import Target
+
+SPEC = Spec(
+    "diff",
+    "Compare two versions: steps, variables, artifacts, files and records. With one REF: it with its run's newest.",
+    usage="REF [REF]",
+    least=1,
+    most=2,
+    options=CURRENT,
+    examples="""  leftoff diff @~1            since the checkpoint before the last
+  leftoff diff RUN@3 RUN@7    between two versions
+  leftoff diff 3f9a 77c0      between two checkpoints, also of different runs""",
+)
+
+DEEPEST = 6  # levels into a value before it is compared whole
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.diff import diff
+    from leftoff.engine.find import Target
+
+    old = ctx.target(args.rest[0])
+    new = ctx.target(args.rest[1]) if len(args.rest) > 1 else Target(old.row, None)
+    found = diff(ctx.store, _address(old), _address(new))
+    if args.json:
+        ctx.emit(found.to_json())
+        return 0
+    screen = ctx.screen()
+    screen.show(page(found, old, new, screen))
+    return 0
+
+
+def _address(target: Target) -> tuple[int, str, int]:
+    return target.row.run, target.row.run_id, target.seq
+
+
+def page(found: Diff, old: Target, new: Target, screen: Screen) -> list[Line]:
+    lines: list[Line] = [
+        [("--- ", "removed"), *_named(old, screen)],
+        [("+++ ", "added"), *_named(new, screen)],
+    ]
+    for name in ("steps", "variables", "artifacts", "files"):
+        lines += section(name, getattr(found, name), screen)
+    for name, entries in found.records.items():
+        lines += section(name, entries, screen)
+    return lines if found else [*lines, [("Nothing differs.", "dim")]]
+
+
+def _named(target: Target, screen: Screen) -> Line:
+    version = target.version
+    at = version.at if version is not None else target.row.updated_at
+    known = version.id if version is not None else (target.row.checkpoint or "")[:12]
+    return [
+        (f"{target.row.run_id}@{target.seq}", "id"),
+        (f"  {known}" if known else "", "dim"),
+        (f"  {screen.when(at)}", "dim"),
+    ]
+
+
+def section(name: str, entries: Section, screen: Screen) -> list[Line]:
+    if not entries:
+        return []
+    lines: list[Line] = [[], [(name, "head")]]
+    marked = {**{key: "+" for key in entries.added}, **{key: "-" for key in entries.removed}}
+    marked.update({key: "~" for key in entries.changed})
+    for key in sorted(marked):
+        if marked[key] == "+":
+            lines += one("+", key, entries.added[key], screen)
+        elif marked[key] == "-":
+            lines += one("-", key, entries.removed[key], screen)
+        else:
+            lines += changed(key, entries.changed[key].old, entries.changed[key].new, screen)
+    return lines
+
+
+def one(mark: str, key: str, thing: Any, screen: Screen) -> list[Line]:
+    """An entry that is on one side only."""
+    style = "added" if mark == "+" else "removed"
+    return [_fit([(f"  {mark} {clean(key)}", style), (" = ", "dim"), (value(thing), style)], screen)]
+
+
+def changed(key: str, old: Any, new: Any, screen: Screen) -> list[Line]:
+    """An entry that is on both: only the places inside it that differ."""
+    parts = list(differences((), old, new))
+    if len(parts) == 1 and parts[0][0] == ():
+        return [_fit(_change(f"  ~ {clean(key)}", old, new), screen)]
+    lines: list[Line] = [_fit([(f"  ~ {clean(key)}", "changed")], screen)]
+    for path, before, after in parts:
+        name = _place(path)
+        if before is _NOTHING:
+            lines.append(_fit([(f"      + {name}", "added"), (" = ", "dim"), (value(after), "added")], screen))
+        elif after is _NOTHING:
+            lines.append(_fit([(f"      - {name}", "removed"), (" = ", "dim"), (value(before), "removed")], screen))
+        else:
+            lines.append(_fit(_change(f"      ~ {name}", before, after), screen))
+    return lines
+
+
+def _change(label: str, old: Any, new: Any) -> Line:
+    return [(label, "changed"), (": ", "dim"), (value(old), "removed"), (" → ", "dim"), (value(new), "added")]
+
+
+class _Nothing:
+    pass
+
+
+_NOTHING: Any = _Nothing()
+
+
+def differences(path: tuple[str | int, ...], old: Any, new: Any) -> list[tuple[tuple[str | int, ...], Any, Any]]:
+    """The places where two values differ, from the outside in."""
+    from leftoff.engine.diff import same
+
+    if same(old, new):
+        return []
+    keys: list[Any]
+    if len(path) >= DEEPEST or not old or not new:
+        return [(path, old, new)]
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = sorted({*old, *new})
+        left, right = dict(old), dict(new)
+    elif isinstance(old, list) and isinstance(new, list):
+        keys = list(range(max(len(old), len(new))))
+        left, right = dict(enumerate(old)), dict(enumerate(new))
+    else:
+        return [(path, old, new)]
+    out = []
+    for key in keys:
+        inside = (*path, key)
+        if key not in left:
+            out.append((inside, _NOTHING, right[key]))
+        elif key not in right:
+            out.append((inside, left[key], _NOTHING))
+        else:
+            out += differences(inside, left[key], right[key])
+    return out
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return clean(out)
+
+
+def _fit(line: Line, screen: Screen) -> Line:
+    """On a terminal, within its width: each of two values gets its share of what is left."""
+    if not screen.fancy:
+        return line
+    from leftoff.cli.layout import line_width, shared
+
+    return line if line_width(line) <= screen.columns else shared(line, screen.columns)

@@ -1,0 +1,45 @@
+"""``leftoff export``: a run with its whole history as one file, to be carried elsewhere."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Opt, Spec
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "export",
+    "Write a run to one portable file: every checkpoint, record and captured file. Others may go on writing.",
+    usage="RUN",
+    least=1,
+    most=1,
+    options=(Opt("-o", "FILE", "the file to write; one that is there is replaced (needed)"),),
+    examples="""  leftoff export site-20260131-090500 -o site.leftoff
+  leftoff export @ -o run.leftoff            the current run
+  leftoff export latest -o /backup/run.leftoff --json""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.bundle import export
+
+    if not args.o or args.o == "-":
+        raise Usage("`leftoff export` needs a file to write: -o FILE.", hint=f"usage: {SPEC.line()}")
+    target = ctx.target(args.rest[0])
+    if target.version is not None:
+        raise Usage(
+            f"{args.rest[0]} is one version of {target.row.run_id}; an export has them all.",
+            hint=f"leftoff export {target.row.run_id} -o {args.o}, or fork that version and export the fork.",
+        )
+    done = export(ctx.store, target.row, args.o)
+    if args.json:
+        ctx.emit(done.to_json())
+    else:
+        files = f", {done.blobs} file(s)" if done.blobs else ""
+        ctx.out(
+            f"{done.path}: run {done.run_id}, {done.checkpoints} checkpoint(s){files}, {done.bytes:,} bytes"
+        )
+    return 0

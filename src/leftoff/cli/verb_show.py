@@ -1,0 +1,262 @@
+"""``leftoff show``: one run at one version, as a page."""
+
+from __future__ import annotations
+
+from leftoff.cli.layout import facts
+from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.cli.text import clean, crop, lasted, millis, pad, size, value, width
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.cli.screen import Screen
+    from leftoff.cli.text import Line
+
+PARTS = ("steps", "variables", "artifacts", "files")
+
+SPEC = Spec(
+    "show",
+    "Show a run as it is, or as it was at a checkpoint: steps, variables, artifacts, files, records.\n"
+    "REF: a run, RUN@SEQ, RUN~N, a checkpoint's id, #ISSUE, a workflow or title, latest; @ is the current run.",
+    usage="[REF]",
+    most=1,
+    options=(
+        Opt("--steps", None, "only its steps"),
+        Opt("--variables", None, "only its variables"),
+        Opt("--artifacts", None, "only its artifacts"),
+        Opt("--files", None, "only the files it tracks"),
+        *CURRENT,
+    ),
+    examples="""  leftoff show                  the current run
+  leftoff show latest --steps   how far the latest run is
+  leftoff show @~1              the current run, one checkpoint back
+  leftoff show 3f9a --json      a checkpoint, for a program""",
+)
+
+STEP_LOOK = {
+    "pending": ("○", "dim"),
+    "running": ("●", "busy"),
+    "waiting": ("◔", "warn"),
+    "completed": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "blocked": ("■", "warn"),
+    "skipped": ("–", "dim"),
+}
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.show import document
+
+    parts = [part for part in PARTS if getattr(args, part)]
+    if len(parts) > 1:
+        raise Usage(f"--{parts[0]} and --{parts[1]} do not go together.", hint=f"usage: {SPEC.line()}")
+    target = ctx.target(args.rest[0] if args.rest else "@")
+    found = document(ctx.store, target, ctx.now, ctx.limits)
+    if args.json:
+        ctx.emit(found)
+        return 0
+    screen = ctx.screen()
+    lines = page(found, screen) if not parts else part_lines(parts[0], found, screen)
+    if lines:
+        screen.show(lines)
+    else:
+        ctx.say(f"Run {found['run_id']} has no {parts[0]}.")
+    return 0
+
+
+def page(found: dict[str, Any], screen: Screen) -> list[Line]:
+    """The whole page: what it is, then each part that has anything in it."""
+    lines = [*_title(found, screen), *facts(_about(found, screen), screen.columns)]
+    for part in PARTS:
+        lines += section(part.capitalize(), part_lines(part, found, screen))
+    for name, records in found["records"].items():
+        if name == "run":
+            continue
+        shown = [(key, _record(record)) for key, record in records.items()]
+        lines += section(name.capitalize(), pairs(shown, screen))
+    return lines
+
+
+def section(title: str, lines: list[Line]) -> list[Line]:
+    return [[], [(title, "head")], *([("  ", ""), *line] for line in lines)] if lines else []
+
+
+def part_lines(part: str, found: dict[str, Any], screen: Screen) -> list[Line]:
+    if part == "steps":
+        return step_lines(found["step_records"], screen)
+    if part == "variables":
+        return pairs([(key, value(thing)) for key, thing in found["variables"].items()], screen, " = ")
+    name = "name" if part == "artifacts" else "path"
+    return pairs([(about[name], _file(about, name)) for about in found[part]], screen)
+
+
+def _title(found: dict[str, Any], screen: Screen) -> list[Line]:
+    from leftoff.cli.layout import wrapped
+
+    title = clean(found["title"] or found["workflow"])
+    return wrapped([(title, "title")], screen.columns) if screen.columns else [[(title, "title")]]
+
+
+def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
+    from leftoff.cli.runs import bar, status_line
+
+    steps = found["steps"]
+    status = clean(found["status"])
+    done = f"{steps['completed'] + steps['skipped']} of {steps['total']} steps"
+    git = f" (git: {clean(found['git_branch'])})" if found["git_branch"] else ""
+    drawn = [*bar(found["percent"], found["status"]), (" ", "")] if screen.fancy else []
+    out: list[tuple[str, Line]] = [
+        ("run", [(found["run_id"], "id")]),
+        ("workflow", [(clean(found["workflow"]), "")]),
+        ("branch", [(clean(found["branch"]), ""), (git, "dim")]),
+        ("status", status_line(status, found["health"]) if screen.fancy else [(f"{status}, {found['health']}", "")]),
+        ("progress", [*drawn, (f"{found['percent']}%", ""), (f", {done}{_rest(steps)}", "dim")]),
+    ]
+    out += [(name, [(text, "")]) for name, text in _optional(found)]
+    out += [(name, [(_time(found[key], screen), "")]) for name, key in _TIMES if found[key]]
+    return [*out, ("version", _version(found["version"]))]
+
+
+_TIMES = (("created", "created_at"), ("updated", "updated_at"), ("completed", "completed_at"))
+
+
+def _rest(steps: dict[str, int]) -> str:
+    words = ("running", "waiting", "failed", "blocked", "pending")
+    return "".join(f", {steps[word]} {word}" for word in words if steps[word])
+
+
+def _optional(found: dict[str, Any]) -> list[tuple[str, str]]:
+    own = found["records"].get("run", {})
+    out = []
+    for name, thing in (
+        ("step", found["current_step"]),
+        ("next", found["next_step"]),
+        ("issue", f"#{found['issue']}" if found["issue"] else None),
+        ("task", own.get("task")),
+        ("agent", own.get("agent")),
+        ("session", found["session_id"]),
+        ("parent", found["parent"]),
+        ("summary", own.get("summary")),
+    ):
+        if thing:
+            out.append((name, clean(str(thing))))
+    return out
+
+
+def _time(text: str, screen: Screen) -> str:
+    ms = millis(text)
+    if not screen.fancy or ms is None:
+        return clean(text)
+    return f"{clean(text[:19].replace('T', ' '))} ({screen.when(ms)})"
+
+
+def _version(version: dict[str, Any]) -> Line:
+    line: Line = [(f"@{version['seq']}", "id")]
+    if version["checkpoint_id"]:
+        why = version["trigger"] + (f" of {clean(version['step'])}" if version["step"] else "")
+        line.append((f", checkpoint {version['checkpoint_id']}, {why}", "dim"))
+        if version["note"]:
+            line.append((f": {clean(version['note'])}", "dim"))
+    return line
+
+
+# -- the parts
+
+
+def step_lines(records: list[dict[str, Any]], screen: Screen) -> list[Line]:
+    """A line for each step, indented by its depth; below it, why it failed."""
+    if not screen.fancy:
+        return _bare_steps(records)
+    room = screen.columns - 4
+    names = [_step_name(record) for record in records]
+    wide = min(max((width(name) for name in names), default=0), max(room - 26, room // 2))
+    lines: list[Line] = []
+    for record, name in zip(records, names, strict=True):
+        symbol, style = STEP_LOOK.get(record["status"], ("?", ""))
+        line: Line = [(f"{symbol} ", style), (pad(crop(name, wide), wide), "")]
+        line.append((f"  {record['status']:<9}", style if style != "good" else "dim"))
+        line.append(("".join(f"  {word}" for word in _step_facts(record)), "dim"))
+        lines.append(line)
+        if record["error"]:
+            lines.append([("  " + " " * name.count("  "), ""), (crop(_error(record["error"]), room - 2), "bad")])
+    return lines
+
+
+def _bare_steps(records: list[dict[str, Any]]) -> list[Line]:
+    from leftoff.cli.text import columns
+
+    rows = [
+        (
+            clean(record["step"]),
+            record["status"],
+            ", ".join([*_step_facts(record), *([_error(record["error"])] if record["error"] else [])]),
+        )
+        for record in records
+    ]
+    return [[(line, "")] for line in columns(rows)]
+
+
+def _step_name(record: dict[str, Any]) -> str:
+    parts = record["step"].split("/")
+    name = "  " * (len(parts) - 1) + clean(parts[-1])
+    return f"{name}: {clean(str(record['title']))}" if record["title"] else name
+
+
+def _step_facts(record: dict[str, Any]) -> list[str]:
+    out = []
+    began, ended = millis(record["started_at"]), millis(record["completed_at"])
+    if began is not None and ended is not None and ended >= began:
+        out.append(lasted(ended - began))
+    if isinstance(record["attempt"], int) and record["attempt"] > 1:
+        out.append(f"attempt {record['attempt']}")
+    if record["outputs"]:
+        outputs = record["outputs"] if isinstance(record["outputs"], list) else [record["outputs"]]
+        out.append("→ " + ", ".join(clean(str(path)) for path in outputs))
+    return out
+
+
+def _error(error: Any) -> str:
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        kind = error.get("type")
+        return clean(f"{kind}: {error['message']}" if isinstance(kind, str) and kind else error["message"])
+    return clean(error) if isinstance(error, str) else value(error)
+
+
+def _file(about: dict[str, Any], name: str) -> str:
+    parts = [size(about.get("size"))]
+    if name != "path" and about.get("path") not in (None, about[name]):
+        parts.append(clean(str(about["path"])))
+    if about.get("step"):
+        parts.append(f"by {clean(str(about['step']))}")
+    if about.get("captured") is False:
+        parts.append("not copied")
+    if isinstance(about.get("hash"), str):
+        parts.append(clean(about["hash"])[:19])
+    return "  ".join(part for part in parts if part)
+
+
+def _record(record: Any) -> str:
+    """A note or message by its text, anything else as JSON."""
+    if isinstance(record, dict) and isinstance(record.get("text"), str):
+        by = f" ({clean(str(record['step']))})" if record.get("step") else ""
+        return clean(record["text"]) + by
+    return value(record)
+
+
+def pairs(shown: list[tuple[str, str]], screen: Screen, between: str = "  ") -> list[Line]:
+    """Names and values, each on a line; on a terminal aligned, and cut where the line ends."""
+    if not screen.fancy:
+        return [[(f"{clean(name)}{between}{text}", "")] for name, text in shown]
+    room = screen.columns - 2
+    wide = min(max((width(clean(name)) for name, _ in shown), default=0), max(room // 2, 8))
+    lines: list[Line] = []
+    for name, text in shown:
+        label = crop(clean(name), wide)
+        lines.append(
+            [(pad(label, wide), "id"), (between, "dim"), (crop(text, max(room - wide - len(between), 1)), "value")]
+        )
+    return lines

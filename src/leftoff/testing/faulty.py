@@ -1,0 +1,157 @@
+"""A store that fails when it is told to, for testing what is built on one.
+
+::
+
+    store = FaultyStore(SqliteStore(folder))
+    store.fail("during")                   # the next write fails with its transaction rolled back
+    store.fail("after", nth=3)             # the third from now is made durable, and its answer is lost
+    store.fail("before", error=OSError(28, "No space left on device"), call="save_blob")
+"""
+
+from __future__ import annotations
+
+import time
+from _thread import allocate_lock
+
+from leftoff.errors import StoreUnavailable
+from leftoff.store.base import Store
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Literal, TypeVar
+
+    from leftoff.store.base import Tx, View
+    from leftoff.store.rows import BlobRow
+
+    T = TypeVar("T")
+    When = Literal["before", "during", "after"]
+    Call = Literal["write", "read", "save_blob"]
+
+
+class _Fault:
+    __slots__ = ("call", "error", "nth", "when")
+
+    def __init__(self, call: str, when: str, nth: int, error: BaseException) -> None:
+        self.call = call
+        self.when = when
+        self.nth = nth
+        self.error = error
+
+
+class FaultyStore(Store):
+    """A store around a store, with the same interface. Every write goes through it, those of its upkeep too."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = store.name
+        self.calls: dict[str, int] = {}  # how often each method was called
+        self.delay_s = 0.0  # before each write
+        self._faults: list[_Fault] = []
+        self._lock = allocate_lock()
+        self._write = store.write
+        # Pruning and the like write by themselves, in batches: they meet the same faults.
+        store.write = lambda fn: self.write(fn)  # type: ignore[method-assign]
+
+    def __getattr__(self, name: str) -> Any:
+        """What only that kind of store has."""
+        return getattr(self.store, name)
+
+    def fail(
+        self,
+        when: When = "before",
+        *,
+        nth: int = 1,
+        error: BaseException | None = None,
+        call: Call = "write",
+    ) -> None:
+        """Let the nth call from now fail: before anything happened, inside its transaction, or once it is durable."""
+        if when not in ("before", "during", "after") or nth < 1:
+            raise ValueError(f"no call can fail {when} {nth}")
+        if when == "during" and call == "save_blob":
+            raise ValueError("a blob is saved outside of any transaction")
+        error = error or StoreUnavailable(f"{self.name} fails on purpose, {when} the {call}.")
+        with self._lock:
+            self._faults.append(_Fault(call, when, self.calls.get(call, 0) + nth, error))
+
+    def heal(self) -> None:
+        """Forget the faults that have not struck yet."""
+        with self._lock:
+            self._faults.clear()
+
+    def _count(self, call: str) -> _Fault | None:
+        """The fault that strikes this call, if any."""
+        with self._lock:
+            number = self.calls[call] = self.calls.get(call, 0) + 1
+            for fault in self._faults:
+                if fault.call == call and fault.nth == number:
+                    self._faults.remove(fault)
+                    return fault
+        return None
+
+    def _call(self, call: str, work: Callable[[Any], T], fn: Callable[[Any], Any]) -> T:
+        fault = self._count(call)
+        when = fault.when if fault is not None else None
+        if fault is not None and when == "before":
+            raise fault.error
+        result = work(_then_raise(fn, fault.error) if fault is not None and when == "during" else fn)
+        if fault is not None and when == "after":
+            raise fault.error
+        return result
+
+    def write(self, fn: Callable[[Tx], T]) -> T:
+        if self.delay_s:
+            time.sleep(self.delay_s)
+        return self._call("write", self._write, fn)
+
+    def read(self, fn: Callable[[View], T]) -> T:
+        return self._call("read", self.store.read, fn)
+
+    def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
+        fault = self._count("save_blob")
+        if fault is not None and fault.when == "before":
+            raise fault.error
+        row = self.store.save_blob(chunks)
+        if fault is not None:
+            raise fault.error
+        return row
+
+    def exists(self) -> bool:
+        self._count("exists")
+        return self.store.exists()
+
+    def load_blob(self, hash: bytes) -> Iterator[bytes]:
+        self._count("load_blob")
+        return self.store.load_blob(hash)
+
+    def prune(self, run: int, drop: Iterable[int]) -> int:
+        self._count("prune")
+        return self.store.prune(run, drop)
+
+    def remove(self, run: int) -> int:
+        self._count("remove")
+        return self.store.remove(run)
+
+    def sweep(self) -> int:
+        self._count("sweep")
+        return self.store.sweep()
+
+    def backup(self, folder: str) -> None:
+        self._count("backup")
+        self.store.backup(folder)
+
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        self._count("check")
+        return self.store.check(repair=repair)
+
+    def close(self) -> None:
+        self._count("close")
+        self.store.close()
+
+
+def _then_raise(fn: Callable[[Any], Any], error: BaseException) -> Callable[[Any], Any]:
+    def work(tx: Any) -> Any:
+        fn(tx)
+        raise error
+
+    return work

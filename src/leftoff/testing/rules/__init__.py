@@ -1,0 +1,1 @@
+"""The stores' obligations, one module for each kind. ``leftoff.testing.contract`` puts them together."""

@@ -1,0 +1,151 @@
+"""Leases and attempts: who drives a run, who tries a step, and who does so no longer."""
+
+from __future__ import annotations
+
+import pytest
+
+from leftoff.engine import lease as leases
+from leftoff.errors import LeaseHeld, StaleEpoch
+from leftoff.host import Process, this_process
+from leftoff.store.base import Store, Tx
+from leftoff.testing.rules.base import Rules
+from leftoff.testing.scribe import AT, Scribe
+
+GONE = Process(this_process().scope, 2**22 + 5, "1")  # a pid that no Linux gives out
+
+
+class DriverRules(Rules):
+    def test_no_lease(self, store: Store) -> None:
+        """A run that nobody ever drove has no lease, and epoch 0."""
+        scribe = Scribe(store)
+        assert None is store.read(lambda v: v.lease(scribe.run))
+        assert [] == store.read(lambda v: v.leases())
+
+    def test_lease(self, store: Store, other: Store) -> None:
+        """A lease says who, where and since when, to every handle."""
+        scribe = Scribe(store)
+        me = this_process()
+        store.write(lambda tx: tx.put_lease(scribe.run, 1, "process", me, "s-1", "pytest", AT))
+        lease = other.read(lambda v: v.lease(scribe.run))
+        assert lease is not None and lease.held
+        assert (1, "process", me, "s-1", "pytest", AT, AT) == (
+            lease.epoch,
+            lease.kind,
+            lease.process,
+            lease.session,
+            lease.who,
+            lease.since,
+            lease.beat,
+        )
+        assert ["run-1"] == [run_id for run_id, _ in other.read(lambda v: v.leases())]
+
+    def test_epochs_only_grow(self, store: Store) -> None:
+        """Each driver gets a greater epoch than all before; freeing keeps the number."""
+        scribe = Scribe(store)
+        epochs = []
+        for number in range(3):
+            driver = Process(GONE.scope, GONE.pid + number, "1")
+            epochs.append(store.write(lambda tx, d=driver: take(tx, scribe, d)))  # type: ignore[misc]
+            store.write(lambda tx: leases.free(tx, scribe.run, epochs[-1]))
+            lease = store.read(lambda v: v.lease(scribe.run))
+            assert lease is not None and not lease.held
+            assert (epochs[-1], None) == (lease.epoch, lease.process)
+            assert [] == store.read(lambda v: v.leases())
+        assert [1, 2, 3] == epochs
+
+    def test_freeing_under_an_old_epoch_frees_nothing(self, store: Store) -> None:
+        """Who lost the lease cannot give away the next one's."""
+        scribe = Scribe(store)
+        old = store.write(lambda tx: take(tx, scribe, GONE))
+        new = store.write(lambda tx: take(tx, scribe, this_process()))
+        store.write(lambda tx: leases.free(tx, scribe.run, old))
+        lease = store.read(lambda v: v.lease(scribe.run))
+        assert lease is not None and lease.held and new == lease.epoch
+
+    def test_live_driver_is_not_pushed_aside(self, store: Store, other: Store) -> None:
+        """A lease whose process lives is refused to another; the same process gets the same epoch again."""
+        scribe = Scribe(store)
+        epoch = store.write(lambda tx: take(tx, scribe, this_process()))
+        with pytest.raises(LeaseHeld, match="run-1"):
+            other.write(lambda tx: take(tx, scribe, GONE))
+        assert epoch == other.write(lambda tx: take(tx, scribe, this_process()))
+
+    def test_beat(self, store: Store) -> None:
+        """A beat under the held epoch is noted; it makes no version."""
+        scribe = Scribe(store)
+        epoch = store.write(lambda tx: take(tx, scribe, this_process()))
+        leases.beat(store, scribe.run, "run-1", epoch, AT + 5000)
+        lease = store.read(lambda v: v.lease(scribe.run))
+        assert lease is not None
+        assert (AT, AT + 5000) == (lease.since, lease.beat)
+        scribe.verify()
+
+    def test_beat_under_an_old_epoch_is_refused(self, store: Store) -> None:
+        """Whoever was followed learns it by its next beat, and changes nothing by it."""
+        scribe = Scribe(store)
+        old = store.write(lambda tx: take(tx, scribe, GONE))
+        store.write(lambda tx: take(tx, scribe, this_process()))
+        with pytest.raises(StaleEpoch):
+            leases.beat(store, scribe.run, "run-1", old, AT + 5000)
+        lease = store.read(lambda v: v.lease(scribe.run))
+        assert AT == (lease.beat if lease else None)
+
+    def test_beat_on_a_free_lease_is_refused(self, store: Store) -> None:
+        """A freed lease has no driver that could be alive."""
+        scribe = Scribe(store)
+        epoch = store.write(lambda tx: take(tx, scribe, this_process()))
+        store.write(lambda tx: leases.free(tx, scribe.run, epoch))
+        assert not store.write(lambda tx: tx.beat(scribe.run, epoch, AT))
+        assert not store.write(lambda tx: tx.beat(scribe.run + 1, epoch, AT))
+
+    def test_attempts_are_numbered(self, store: Store) -> None:
+        """Tries at a step count from 1, each step by itself; the last one is current."""
+        scribe = Scribe(store)
+        numbers = []
+        for token, step in (("t1", "a"), ("t2", "a"), ("t3", "b"), ("t4", "a")):
+            numbers.append(store.write(lambda tx, t=token, s=step: tx.add_attempt(t, scribe.run, s, AT)))  # type: ignore[misc]
+        assert [1, 2, 1, 3] == numbers
+        found = store.read(lambda v: [v.attempt(f"t{i}") for i in (1, 2, 3, 4)])
+        assert [(1, 3), (2, 3), (1, 1), (3, 3)] == [(a.number, a.current) for a in found if a is not None]
+        assert None is store.read(lambda v: v.attempt("t5"))
+        assert None is store.read(lambda v: v.attempt(""))
+
+    def test_attempt(self, store: Store, other: Store) -> None:
+        """An attempt keeps its process, session, log, times and exit code."""
+        scribe = Scribe(store)
+        me = this_process()
+        store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT, session="s", log="attempts/t1"))
+        first = other.read(lambda v: v.attempt("t1"))
+        assert first is not None
+        assert (None, None, None) == (first.process, first.ended_at, first.exit_code)
+        store.write(lambda tx: tx.set_attempt_process("t1", me))
+        store.write(lambda tx: tx.end_attempt("t1", AT + 9, 3))
+        (attempt,) = other.read(lambda v: v.attempts(scribe.run))
+        assert ("t1", scribe.run, "a", me, "s", "attempts/t1", AT, AT + 9, 3) == (
+            attempt.token,
+            attempt.run,
+            attempt.step,
+            attempt.process,
+            attempt.session,
+            attempt.log,
+            attempt.started_at,
+            attempt.ended_at,
+            attempt.exit_code,
+        )
+
+    def test_attempts_of_a_run(self, store: Store) -> None:
+        """A run's attempts come by step and number; another run's are not among them."""
+        scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
+
+        def add(tx: Tx) -> None:
+            for i, step in enumerate("baab"):
+                tx.add_attempt(f"t{i}", scribes[0].run, step, AT, process=GONE)
+            tx.add_attempt("t9", scribes[1].run, "a", AT)
+
+        store.write(add)
+        found = store.read(lambda v: v.attempts(scribes[0].run))
+        assert [("a", 1), ("a", 2), ("b", 1), ("b", 2)] == [(a.step, a.number) for a in found]
+
+
+def take(tx: Tx, scribe: Scribe, process: Process) -> int:
+    return leases.take(tx, scribe.run, scribe.run_id, process, AT, who="pytest")

@@ -1,0 +1,33 @@
+"""A plain dictionary against leftoff: whatever is played, in whatever order, the two never disagree.
+
+``LEFTOFF_HYPOTHESIS=thorough`` plays for a long time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.model.rules_data import DataRules
+from tests.model.rules_life import LifeRules
+
+# Read before the fixtures take leftoff's variables away.
+THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
+EXAMPLES, STEPS = (4000, 80) if THOROUGH else (40, 40)
+
+
+class Machine(DataRules, LifeRules):
+    """Every rule there is."""
+
+
+def test_never_disagrees() -> None:
+    """Every version that is kept reads back exactly, in any order of work, failures, crashes and prunes."""
+    chosen = settings(
+        max_examples=EXAMPLES,
+        stateful_step_count=STEPS,
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+    )
+    run_state_machine_as_test(Machine, settings=chosen)
