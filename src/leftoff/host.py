@@ -108,3 +108,21 @@ class Process:
 
 def this_process() -> Process:
     return Process(scope(), os.getpid(), started(os.getpid()))
+
+
+def inside(process: Process) -> bool:
+    """Whether this process was started, directly or not, by that one, which is alive."""
+    pid = os.getpid()
+    while pid > 1 and pid != process.pid:
+        pid = _parent(pid)
+    return pid == process.pid and process.state() == ALIVE
+
+
+def _parent(pid: int) -> int:
+    if sys.platform == "darwin":
+        import subprocess
+
+        out = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True).stdout
+        return int(out.strip() or 0)
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else 0

@@ -6,26 +6,31 @@ lists keep the identity of entries that did not change, so that assigning them a
 
 from __future__ import annotations
 
-from leftoff.model.changes import NOTHING
+from leftoff.engine.state import Value
+from leftoff.model.changes import DELETE, NOTHING
 from leftoff.model.codec import BLOB, holes, payload
-from leftoff.model.frozen import FrozenDict, FrozenList, freeze, freeze_holed
+from leftoff.model.frozen import FrozenDict, FrozenList, freeze, freeze_holed, guard, marks
+from leftoff.model.values import blob_about
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.model.changes import Change, Spread
+    from leftoff.model.changes import Change, ChangeSet, Spread
 
 
 class Cell:
     """A value that is known, or how to get it."""
 
-    __slots__ = ("_make", "_value")
+    __slots__ = ("_listed", "_make", "_value")
 
-    def __init__(self, value: Any = NOTHING, make: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, value: Any = NOTHING, make: Callable[[], Any] | None = None, *, listed: bool = False
+    ) -> None:
         self._value = value
         self._make = make
+        self._listed = listed
 
     def get(self) -> Any:
         if self._value is NOTHING:
@@ -33,6 +38,10 @@ class Cell:
             self._value = self._make()
             self._make = None
         return self._value
+
+    def is_list(self) -> bool:
+        """Whether it can be appended to; a long list is not read for that."""
+        return self._listed or isinstance(self.get(), list)
 
     def known(self) -> Any:
         """The frozen value if it has been read already; for recognising entries by identity."""
@@ -44,16 +53,42 @@ def from_stored(name: str, stored: bytes) -> Cell:
     return Cell(make=lambda: freeze_holed(payload(stored, name), holes(stored), name))
 
 
+def grown(name: str, before: Any, change: Change) -> Any:
+    """A list, with what waits to be appended to it."""
+    items = [change.kept.get(i, NOTHING) for i in range(len(change.items))]
+    parts = zip(items, change.items, strict=True)
+    return guard([*before, *(payload(s, name) if kept is NOTHING else kept for kept, s in parts)], name)
+
+
+def overlay(values: dict[str, Value], changes: ChangeSet, collection: str) -> dict[str, Value]:
+    """The records of a collection with the changes that wait for the next commit, in key order."""
+    out = dict(values)
+    for (of, key), change in changes.changes.items():
+        if of == collection and change.kind == DELETE:
+            out.pop(key, None)
+        elif of == collection:
+            out[key] = _waiting(change)
+    return {key: out[key] for key in sorted(out)}
+
+
+def _waiting(change: Change) -> Value:
+    if change.secret is not NOTHING:
+        return Value(change.secret, marks(change.secret), 0)
+    where = f"{change.collection}/{change.key}"
+    if change.stored[:1] == BLOB:
+        return Value(blob_about(change.stored, where), [], 0)
+    return Value(payload(change.stored, where), holes(change.stored), 0)
+
+
 def from_change(name: str, change: Change, load: Callable[[], Any]) -> Cell:
     """A cell for what was just assigned; ``load`` reads it from the store once it is committed there as a blob."""
     if change.secret is not NOTHING:
-        secret = freeze(change.secret)
-        return Cell(secret)
+        return Cell(make=lambda: guard(change.secret, name))
     if change.value is not NOTHING:
         return Cell(change.value)
     if change.spread is not None:
         spread = change.spread
-        return Cell(make=lambda: _spread_value(name, spread, load))
+        return Cell(make=lambda: _spread_value(name, spread, load), listed=isinstance(spread.encoded, list))
     if change.stored[:1] == BLOB:
         return Cell(make=load)
     return from_stored(name, change.stored)
@@ -76,9 +111,7 @@ def _spread_value(name: str, spread: Spread, load: Callable[[], Any]) -> Any:
 def appended(name: str, before: Cell | None, items: list[bytes], load: Callable[[], Any]) -> Cell:
     """A list that grew. Read before, it grows in memory; otherwise it is read when somebody asks."""
     known = before.known() if before is not None else None
-    if before is not None and type(known) is not FrozenList:
-        return Cell(make=load)
-    if any(stored[:1] != b"J" for stored in items):
-        return Cell(make=load)
-    start = list(known) if known is not None else []
-    return Cell(make=lambda: FrozenList([*start, *(freeze(payload(s, name)) for s in items)]))
+    if (before is not None and type(known) is not FrozenList) or any(s[:1] != b"J" for s in items):
+        return Cell(make=load, listed=True)
+    start = known if known is not None else ()
+    return Cell(make=lambda: FrozenList([*start, *(freeze(payload(s, name)) for s in items)]), listed=True)

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 
 class RunView:
-    """A run to be read: its newest state, its history, any kept version of it."""
+    """A run to be read: its newest state (or the version it was asked for), its history, any kept version of it."""
 
-    def __init__(self, store: Store, number: int, run_id: str, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, number: int, run_id: str, clock: Clock, version: Version | None = None
+    ) -> None:
         self._store = store
         self._number = number
         self._clock = clock
+        self._at = version.seq if version is not None else None
         self.id = run_id
 
     @property
@@ -55,9 +58,11 @@ class RunView:
         return self.info.branch
 
     def _read(self, collection: str) -> Mapping[str, Any]:
-        return Values(collection, read(self._store, self._number, self.id, collection))
+        return Values(collection, read(self._store, self._number, self.id, collection, self._at))
 
     def _names(self) -> list[str]:
+        if self._at is not None:
+            return self.at(self._at)._names()
         return self._store.read(lambda view: view.collections(self._number))
 
     @property
@@ -89,10 +94,8 @@ class RunView:
     def diff(self, old: str | int | Version, new: str | int | Version | None = None) -> Diff:
         """What changed from ``old`` to ``new`` (left out: to the newest version)."""
         left = self._version(old)
-        if new is not None:
-            right = self._version(new).seq
-        else:
-            right = self._store.read(lambda view: self._row(view).seq)
+        newest = self._at or self._store.read(lambda view: self._row(view).seq)
+        right = self._version(new).seq if new is not None else newest
         return diff(self._store, (self._number, self.id, left.seq), (self._number, self.id, right))
 
     def _row(self, view: Any) -> RunRow:
@@ -109,6 +112,8 @@ class RunView:
             if isinstance(ref, int):
                 return need_version(view, self._number, self.id, ref)
             if hasattr(ref, "seq"):
+                if ref.run_id != self.id:
+                    raise NotFound(f"{ref} is no version of run {self.id}.")
                 return need_version(view, self._number, self.id, ref.seq)
             text = str(ref)
             named = text if text.startswith(("~", "@")) else f"@{text}"

@@ -14,7 +14,7 @@ from leftoff.api import cells
 from leftoff.api.beat import Heart
 from leftoff.api.read import RunView
 from leftoff.api.steps import StepsMixin
-from leftoff.api.views import Snapshot, Values, Variables
+from leftoff.api.views import Values, Variables
 from leftoff.engine import lease
 from leftoff.engine.artifacts import capture
 from leftoff.engine.commit import Guard, Seal, commit, new_token
@@ -23,8 +23,9 @@ from leftoff.engine.runs import status_changes
 from leftoff.engine.state import Reader
 from leftoff.errors import Invalid, Pruned, StoreUnavailable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
-from leftoff.model.codec import BLOB, DICT, LIST
-from leftoff.model.frozen import freeze_holed
+from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
+from leftoff.model.frozen import freeze, freeze_holed, marks, thaw
+from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
@@ -55,16 +56,17 @@ class Run(StepsMixin, RunView):
         self._blobs: list[BlobRow] = []
         self._assigned: dict[str, Change | None] = {}  # not yet committed
         self._cells: dict[str, Any] | None = None
+        self._secrets: dict[tuple[str, str], tuple[Any, Any]] = {}  # what the store has, what this process has
         self._driving = True
         self._variables = Variables(self)
         self._init_steps()
         self._heart: Heart | None = Heart(self, owner._heartbeat)
-        owner._runs.add(self)
+        owner._drives(self)
 
     # -- variables
 
     @property
-    def variables(self) -> Variables:  # type: ignore[override]
+    def variables(self) -> Variables:
         return self._variables
 
     def _variable(self, name: str) -> Any:
@@ -76,10 +78,7 @@ class Run(StepsMixin, RunView):
                 raise KeyError(name)
             if change.kind == APPEND:
                 there = self._loaded()
-                before = self._cell(there, name) if name in there else None
-                if before is not None:
-                    before.get()
-                return cells.appended(name, before, change.items, lambda: None).get()
+                return cells.grown(name, self._cell(there, name).get() if name in there else [], change)
             return cells.from_change(name, change, lambda: self._load(name)).get()
 
     def _assign(self, name: str, value: Any) -> None:
@@ -87,9 +86,11 @@ class Run(StepsMixin, RunView):
             base = known = None
             if isinstance(value, (list, dict)):
                 cell = self._cells.get(name) if self._cells is not None else None
-                base = cell.known() if type(cell) is cells.Cell else None
+                if type(cell) is cells.Cell and ("variable", name) not in self._secrets:
+                    base = cell.known()
                 known = self._head.items.get(name)
-            self._assigned[name] = self._pending.put("variable", name, value, base=base, known=known)
+            change = self._assigned[name] = self._pending.put("variable", name, value, base=base, known=known)
+            self._keep(change)
 
     def _unassign(self, name: str) -> None:
         with self._lock:
@@ -111,8 +112,13 @@ class Run(StepsMixin, RunView):
                     raise Invalid(f"{name} is a {type(value).__name__}; it cannot be appended to.")
                 self._assign(name, [*value, item])
                 return
+            if name in self._loaded() and not self._cell(self._loaded(), name).is_list():
+                raise Invalid(f"{name} is not a list; it cannot be appended to.")
             self._pending.append(name, item)
-            self._assigned[name] = self._pending.changes["variable", name]
+            change = self._assigned[name] = self._pending.changes["variable", name]
+            if change.kept and ("variable", name) not in self._secrets:
+                before = self._cell(self._loaded(), name).get() if name in self._loaded() else []
+                self._secrets["variable", name] = (thaw(before), before)
 
     def compare_and_set(self, name: str, expected: Any, value: Any) -> None:
         """Set a variable only if it still has the expected value (``None``: only if it is not there), and commit.
@@ -126,7 +132,8 @@ class Run(StepsMixin, RunView):
                 raise Invalid(f"{name} was assigned and is not committed yet; commit() first.")
         version = commit(self._store, self._head, changes, self._clock.now(), guard=self._guard)
         if version is not None:
-            self._adopted(version, {name: change})
+            self._keep(change)
+            self._adopted(version, {name: change}, changes)
 
     def _variable_names(self) -> list[str]:
         with self._lock:
@@ -152,8 +159,9 @@ class Run(StepsMixin, RunView):
         reader = Reader(self._store, view, self._number, self.id, seq)
         out: dict[str, Any] = {}
         for name, record in reader.raw("variable").items():
-            if record.stored in (LIST, DICT) or record.stored[:1] == BLOB:
-                out[name] = cells.Cell(make=lambda name=name: self._load(name))  # type: ignore[misc]
+            if record.stored in (LIST, DICT) or record.stored[:1] in (BLOB, REDACTED):
+                listed = record.stored == LIST
+                out[name] = cells.Cell(make=lambda name=name: self._load(name), listed=listed)  # type: ignore[misc]
             else:
                 out[name] = cells.from_stored(name, record.stored)
         return out
@@ -166,7 +174,20 @@ class Run(StepsMixin, RunView):
             return value
 
         value = self._at_head(work)
-        return freeze_holed(value.plain, value.holes, name)
+        return freeze_holed(*self._held("variable", name, value.plain, value.holes), name)
+
+    def _keep(self, change: Change) -> None:
+        """Remember what is redacted in a change: this process still has it, whatever the store has."""
+        if change.secret is not NOTHING:
+            clean = change.spread.values if change.spread is not None else payload(change.stored, change.key)
+            self._secrets[change.collection, change.key] = (clean, change.secret)
+        elif self._secrets:
+            self._secrets.pop((change.collection, change.key), None)
+
+    def _held(self, collection: str, key: str, plain: Any, holes: list[list[Any]]) -> tuple[Any, Any]:
+        """A value as it was read; one that this process itself redacted, as it has it."""
+        clean, secret = self._secrets.get((collection, key), (NOTHING, None)) if holes else (NOTHING, None)
+        return (secret, marks(secret)) if clean == plain else (plain, holes)
 
     def _cell(self, there: dict[str, Any], name: str) -> cells.Cell:
         cell = there[name]
@@ -177,14 +198,17 @@ class Run(StepsMixin, RunView):
     # -- commits
 
     def commit(self) -> Version | None:
-        """Make everything buffered durable. ``None`` where there is nothing to do."""
-        return self._commit(None)
+        """Make everything buffered durable, and pick up what others committed. ``None`` where nothing changed."""
+        self._close_left_open(None)
+        version = self._commit(None)
+        if version is None and self._store.read(self._row).seq != self._folded:
+            self.refresh()
+        return version
 
     def checkpoint(self, trigger: str = "manual", note: str | None = None, *, step: str | None = None) -> Version:
         """Commit and seal: a version with an id, to come back to."""
-        if note is not None:
-            note = self._redactor.mask(note)
-        version = self._commit(Seal(trigger, step or self._current_step(), note))
+        self._close_left_open(None)
+        version = self._commit(Seal(trigger, step or self._current_step(), self._masked(note)))
         assert version is not None
         return version
 
@@ -214,7 +238,7 @@ class Run(StepsMixin, RunView):
         except BaseException:
             self._restore(pending, blobs, token)
             raise
-        self._adopted(version, assigned)
+        self._adopted(version, assigned, pending)
         return version
 
     def _restore(self, pending: ChangeSet, blobs: list[BlobRow], token: bytes) -> None:
@@ -233,9 +257,13 @@ class Run(StepsMixin, RunView):
                 if collection == "variable":
                     self._assigned[name] = None if change.kind == DELETE else change
 
-    def _adopted(self, version: Version | None, assigned: dict[str, Change | None]) -> None:
+    def _adopted(
+        self, version: Version | None, assigned: dict[str, Change | None], changes: ChangeSet
+    ) -> None:
         """A commit is durable: fold it into what is remembered, or forget that if others committed too."""
         with self._lock:
+            self._steps_saved(changes)
+            self._grow_secrets(assigned)
             ours = version is None or version.seq == self._folded + 1
             if ours and self._cells is not None:
                 self._fold(assigned)
@@ -247,6 +275,13 @@ class Run(StepsMixin, RunView):
             for name, change in assigned.items():
                 if self._assigned.get(name, NOTHING) is change:
                     del self._assigned[name]
+
+    def _grow_secrets(self, assigned: dict[str, Change | None]) -> None:
+        for name, change in assigned.items() if self._secrets else ():
+            clean, secret = self._secrets.get(("variable", name), (None, None))
+            if change is not None and change.kind == APPEND and isinstance(clean, list):
+                clean = [*clean, *(payload(s, name) if s[:1] != BLOB else None for s in change.items)]
+                self._secrets["variable", name] = (clean, cells.grown(name, secret, change))
 
     def _fold(self, assigned: dict[str, Change | None]) -> None:
         assert self._cells is not None
@@ -279,8 +314,11 @@ class Run(StepsMixin, RunView):
         with self._lock:
             if collection == "variable":
                 self._assign(key, value)
-            else:
-                self._pending.put(collection, key, value)
+                return
+            change = self._pending.put(collection, key, value)
+            self._keep(change)
+            if collection == "step":
+                self._step_put(key, freeze(value), change)
 
     def note(self, text: str) -> None:
         """Leave a note for whoever goes on."""
@@ -290,7 +328,7 @@ class Run(StepsMixin, RunView):
         about = {"text": self._redactor.mask(text), "at": iso(now), "step": self._current_step()}
         with self._lock:
             self._notes += 1
-            key = f"{now:015d}-{self._notes:04d}"
+            key = f"{now:015d}-{self._notes:04d}-{new_token()[:3].hex()}"
             self._pending.put("note", key, {k: v for k, v in about.items() if v is not None})
 
     def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
@@ -325,7 +363,10 @@ class Run(StepsMixin, RunView):
             return self.steps
         if collection == "variable":
             return self.variables
-        return Values(collection, self._at_head(work))
+        found = self._at_head(work)
+        for key, value in found.items() if self._secrets else ():
+            value.plain, value.holes = self._held(collection, key, value.plain, value.holes)
+        return Values(collection, cells.overlay(found, self._pending, collection))
 
     # -- history
 
@@ -344,10 +385,6 @@ class Run(StepsMixin, RunView):
         self.commit()
         return self._owner._fork(self, ref, branch, run_id, variables)
 
-    def at(self, ref: str | int | Version) -> Snapshot:
-        self.commit()
-        return super().at(ref)
-
     def diff(self, old: Any, new: Any = None) -> Any:
         self.commit()
         return super().diff(old, new)
@@ -364,7 +401,10 @@ class Run(StepsMixin, RunView):
 
     def pause(self, note: str | None = None) -> None:
         """Stop driving the run for now; it stays unfinished."""
-        self._settle("paused", Seal("session_end", note=note) if note else None, None)
+        self._settle("paused", Seal("session_end", note=self._masked(note)) if note else None, None)
+
+    def _masked(self, text: str | None) -> str | None:
+        return self._redactor.mask(text) if text is not None else None
 
     def _settle(self, status: str, seal: Seal | None, summary: str | None) -> None:
         """Set the run's status in the commit that ends our driving it."""
@@ -372,9 +412,7 @@ class Run(StepsMixin, RunView):
             return
         self._close_left_open(None)
         with self._lock:
-            if summary is not None:
-                summary = self._redactor.mask(summary)
-            status_changes(self._pending, status, self._clock.now(), summary=summary)
+            status_changes(self._pending, status, self._clock.now(), summary=self._masked(summary))
             self._commit(seal)
             self._release()
 
@@ -422,7 +460,10 @@ class Run(StepsMixin, RunView):
         self.__exit__(kind, error, trace)
 
     def _say_what_is_left(self) -> None:
-        left = [path for path, step in self.steps.items() if step["status"] not in ("completed", "skipped")]
+        steps = self.steps
+        inner = {parent_of(path) for path in steps}
+        open_steps = [path for path, step in steps.items() if step["status"] not in ("completed", "skipped")]
+        left = [path for path in open_steps if path not in inner]
         if left and self.status in UNFINISHED:
             shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
             print(f"leftoff: run {self.id} is completed; steps left: {shown}", file=sys.stderr)

@@ -6,16 +6,19 @@ commits everything that was buffered meanwhile, and seals a checkpoint.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leftoff.api.loops import BROKE, RAISED, Each
 from leftoff.clock import iso
 from leftoff.engine.commit import Seal
 from leftoff.engine.state import Reader
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
-from leftoff.model.frozen import freeze, freeze_holed
+from leftoff.model.codec import REDACTED
+from leftoff.model.frozen import freeze, freeze_holed, marks
 from leftoff.model.ids import check_step, parent_of, quote_part
 
 if TYPE_CHECKING:
@@ -24,22 +27,26 @@ if TYPE_CHECKING:
 
     from leftoff.clock import Clock
     from leftoff.engine.redact import Redactor
-    from leftoff.model.changes import ChangeSet
+    from leftoff.model.changes import Change, ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import View
+
+    Entry = tuple[dict[str, Any], list[list[Any]]]  # a step's record and its redacted paths
 
 T = TypeVar("T")
 ENDED = ("completed", "skipped")
 DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
+REMEMBERED = 32  # errors that are known to have been sealed
 
 
 class Step:
     """One step, as a context: ``with run.step("publish") as step: …; step.result = {…}``."""
 
-    def __init__(self, run: StepsMixin, path: str, title: str | None) -> None:
+    def __init__(self, run: StepsMixin, path: str, title: str | None = None, batch: str | None = None) -> None:
         self._run = run
         self.path = path
         self.title = title
+        self.batch = batch  # the step of which this is an item
         self.result: Any = NOTHING
         self.outputs: list[str] = []
 
@@ -83,14 +90,18 @@ class StepsMixin:
         _number: int
         _store: Any
         _head: Any
+        _driving: bool
 
         def _commit(self, seal: Seal | None) -> Version | None: ...
         def _at_head(self, work: Any) -> Any: ...
+        def _keep(self, change: Change) -> None: ...
+        def _held(self, collection: str, key: str, plain: Any, holes: Any) -> Entry: ...
 
     def _init_steps(self) -> None:
-        self._steps: dict[str, Any] | None = None  # plain dicts, as last committed by us
+        self._steps: dict[str, Entry] | None = None  # as this process sees them
+        self._unsaved: dict[str, tuple[Entry, Change]] = {}  # of these, what is not durable yet
         self._open = threading.local()
-        self._left_open: list[Step] = []
+        self._left_open: list[tuple[Step, str]] = []
         self._told_errors: list[BaseException] = []
         self._notes = 0
         self._folded = self._head.seq
@@ -101,6 +112,7 @@ class StepsMixin:
     @property
     def steps(self) -> Mapping[str, Any]:
         """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
+        self._close_left_open(None)
         with self._lock:
             there = self._known()
             return {
@@ -118,16 +130,22 @@ class StepsMixin:
             if at < 0:
                 return out
 
-    def _known(self) -> dict[str, Any]:
+    def _known(self) -> dict[str, Entry]:
         """Every step: path to (plain record, redacted paths)."""
         if self._steps is None:
 
             def work(view: View, seq: int | None) -> Any:
-                values = Reader(self._store, view, self._number, self.id, seq).values("step")
-                return {path: (value.plain, value.holes) for path, value in values.items()}
+                return Reader(self._store, view, self._number, self.id, seq).values("step")
 
-            self._steps = self._at_head(work)
+            found = self._at_head(work)
+            self._steps = {p: self._held("step", p, value.plain, value.holes) for p, value in found.items()}
+            self._steps.update((path, entry) for path, (entry, _) in self._unsaved.items())
         return self._steps
+
+    def _steps_saved(self, changes: ChangeSet) -> None:
+        """A commit became durable: what it said of steps need not be remembered any more."""
+        for path in [p for p, (_, change) in self._unsaved.items() if changes.changes.get(("step", p)) is change]:
+            del self._unsaved[path]
 
     def _step_record(self, path: str) -> dict[str, Any] | None:
         with self._lock:
@@ -162,13 +180,10 @@ class StepsMixin:
 
         The result is recorded, so it must be JSON; it is frozen, the first time as every other.
         """
-        if not again and self.done(path):
-            return self.result(path)  # type: ignore[no-any-return]
-        step = Step(self, check_step(path), None)
-        with step:
-            value = fn(*args, **named)
-            step.result = value
-        return freeze(value)  # type: ignore[no-any-return]
+        if again or not self.done(path):
+            with Step(self, check_step(path)) as step:
+                step.result = fn(*args, **named)
+        return self.result(path)  # type: ignore[no-any-return]
 
     def each(
         self,
@@ -183,34 +198,19 @@ class StepsMixin:
         An exception in the loop's body fails the item, ``break`` leaves it pending. Going on to the next completes it.
         """
         check_step(path)
-        keyed = self._keyed(path, items, key)
-        record = self._step_record(path)
-        if record is None or record["status"] != "running":
-            self._put_step(path, status="running", started_at=iso(self._clock.now()))
-            self._commit(None)
-        for item, below in keyed:
-            if not again and self.done(below):
-                continue
-            step = Step(self, below, None)
-            self._enter(step)
-            try:
-                yield item
-            except GeneratorExit:  # break, or an exception on its way out: which of the two shows later
-                with self._lock:
-                    self._left_open.append(step)
-                raise
-            self._complete(step)
-        self._put_step(path, status="completed", completed_at=iso(self._clock.now()))
-        self._commit(Seal("step_complete", path))
+        return Each(self, path, iter(self._keyed(path, items, key)), again)
 
     def _keyed(self, path: str, items: Iterable[T], key: Any) -> Iterable[tuple[T, str]]:
         """Each item with the path of its step; known ones are declared up front, so that progress can be seen."""
-        seen: dict[str, int] = {}
+        taken: set[str] = set()
 
         def name(item: T) -> str:
             part = quote_part(_item_key(item, key))
-            seen[part] = seen.get(part, 0) + 1
-            return f"{path}/{part}" if seen[part] == 1 else f"{path}/{part}#{seen[part]}"
+            below, number = f"{path}/{part}", 2
+            while below in taken:
+                below, number = f"{path}/{part}#{number}", number + 1
+            taken.add(below)
+            return below
 
         if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
             return ((item, name(item)) for item in items)
@@ -225,6 +225,9 @@ class StepsMixin:
         return pairs
 
     # -- the life of one step
+
+    def _item(self, path: str, batch: str) -> Step:
+        return Step(self, path, batch=batch)
 
     def _stack(self) -> list[Step]:
         stack: list[Step] | None = getattr(self._open, "stack", None)
@@ -241,26 +244,31 @@ class StepsMixin:
             if open_step.path == step and path not in open_step.outputs:
                 open_step.outputs.append(path)
 
-    def _put_step(self, path: str, **facts: Any) -> None:
-        """Change a step's record; what is given as None is taken out."""
+    def _put_step(self, path: str, *, result: Any = NOTHING, drop: Iterable[str] = (), **facts: Any) -> None:
+        """Change a step's record; a fact that is None is not written. A result may be None, which is one too."""
         with self._lock:
             there = self._known()
-            old = there[path][0] if path in there else {"order": self._next_order(path)}
-            value = {k: v for k, v in {**old, **facts}.items() if v is not None}
-            change = self._pending.put("step", path, value)
-            if change.secret is NOTHING:
-                there[path] = (value, [])
-            else:
-                there[path] = (change.secret, [])  # the process that has a secret keeps it
+            value = dict(there[path][0]) if path in there else {"order": self._next_order(path)}
+            value.update((word, fact) for word, fact in facts.items() if fact is not None)
+            for word in drop:
+                value.pop(word, None)
+            if result is not NOTHING:
+                value["result"] = freeze(result)
+            self._step_put(path, value, self._pending.put("step", path, value))
+
+    def _step_put(self, path: str, value: dict[str, Any], change: Change) -> None:
+        """See a step's new record at once, and until it is durable whatever others commit."""
+        entry: Entry = (value, marks(value) if change.stored[:1] == REDACTED else [])
+        self._keep(change)
+        self._known()[path] = entry
+        self._unsaved[path] = (entry, change)
 
     def _next_order(self, path: str) -> int:
         """Behind the steps that stand beside it."""
         parent = parent_of(path)
         if parent not in self._orders:
             orders = [
-                record[0].get("order")
-                for other, record in self._known().items()
-                if parent_of(other) == parent
+                record[0].get("order") for other, record in self._known().items() if parent_of(other) == parent
             ]
             self._orders[parent] = max((n for n in orders if isinstance(n, int)), default=-1)
         self._orders[parent] += 1
@@ -271,12 +279,11 @@ class StepsMixin:
         record = self._step_record(step.path) or {}
         self._put_step(
             step.path,
+            drop=("completed_at", "error", "interrupted_at", "outputs", "result"),
             status="running",
             title=step.title or record.get("title"),
             attempt=int(record.get("attempt") or 0) + 1,
             started_at=iso(self._clock.now()),
-            completed_at=None,
-            error=None,
         )
         self._commit(None)
         self._stack().append(step)
@@ -291,43 +298,38 @@ class StepsMixin:
         if step.outputs:
             facts["outputs"] = list(step.outputs)
         try:
-            if step.result is not NOTHING:
-                with self._lock:
-                    self._put_step(step.path, **facts)
-                    self._put_result(step)
-            else:
-                self._put_step(step.path, **facts)
+            self._put_step(step.path, result=step.result, **facts)
             self._commit(Seal("step_complete", step.path))
         except Invalid as error:
             self._fail(step, error)
             raise
         self._leave_stack(step)
 
-    def _put_result(self, step: Step) -> None:
-        """A result may be None, which is not the same as no result."""
-        record = {**self._known()[step.path][0], "result": step.result}
-        change = self._pending.put("step", step.path, record)
-        plain = change.secret if change.secret is not NOTHING else record
-        self._known()[step.path] = (freeze(plain), [])
-
     def _fail(self, step: Step, error: BaseException) -> None:
         """An exception ended the step: Ctrl-C leaves it to be done again, anything else is its failure."""
         self._leave_stack(step)
-        self._told_errors.append(error)
+        self._told_errors = [*self._told_errors[-REMEMBERED:], error]
         now = iso(self._clock.now())
         try:
             if isinstance(error, Exception):
                 told = {"type": type(error).__name__, "message": self._told(error)}
                 self._put_step(step.path, status="failed", completed_at=now, error=told)
+                self._put_batch(step, "failed")
                 self._commit(Seal("error", step.path, told["message"]))
             else:
                 trigger = "user_interrupt" if isinstance(error, KeyboardInterrupt) else "session_end"
                 self._put_step(step.path, status="pending", interrupted_at=now)
+                self._put_batch(step, "pending")
                 self._commit(Seal(trigger, step.path))
         except LeftoffError:
             if isinstance(error, LeftoffError):
                 return  # the store is the reason: the first error says it
             raise
+
+    def _put_batch(self, step: Step, status: str) -> None:
+        """A batch whose loop was left is not running any more."""
+        if step.batch is not None:
+            self._put_step(step.batch, status=status)
 
     def _told(self, error: BaseException) -> str:
         return self._redactor.mask(str(error) or type(error).__name__)[:2000]
@@ -335,16 +337,34 @@ class StepsMixin:
     def _sealed_error(self, error: BaseException) -> bool:
         return any(error is told for told in self._told_errors)
 
+    def _left(self, step: Step, how: str) -> None:
+        """A loop was left in the middle of an item. By an exception: it will be told by whoever catches it."""
+        if not self._driving:
+            return
+        self._leave_stack(step)
+        if how == BROKE:
+            self._put_back(step)
+        else:
+            with self._lock:
+                self._left_open.append((step, how))
+
+    def _put_back(self, step: Step) -> None:
+        self._put_step(step.path, drop=("started_at",), status="pending")
+        self._put_batch(step, "pending")
+
     def _close_left_open(self, error: BaseException | None) -> None:
-        """Settle the items whose loop was left: by an exception, or by ``break``."""
+        """Settle the items whose loop was left, now that the error is known or can no longer be."""
+        if not self._left_open:
+            return
         with self._lock:
             left, self._left_open = self._left_open, []
-        for step in left:
-            if error is None:
-                self._leave_stack(step)
-                self._put_step(step.path, status="pending", started_at=None)
-            else:
+        for step, how in left:
+            if error is not None:
                 self._fail(step, error)
+            elif how == RAISED:
+                self._fail(step, sys.exc_info()[1] or Exception("An exception, caught outside the loop."))
+            else:
+                self._put_back(step)
 
 
 def _item_key(item: Any, key: Any) -> str:

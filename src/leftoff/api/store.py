@@ -17,7 +17,7 @@ from leftoff.engine.fsck import FsckReport, fsck
 from leftoff.engine.info import RunInfo, list_info
 from leftoff.engine.resume import go_on, run_or_start
 from leftoff.engine.runs import Opening, open_run, start
-from leftoff.errors import CannotResume, NotFound
+from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.words import FINISHED, UNFINISHED
 
@@ -43,7 +43,6 @@ class Store:
         self._heartbeat = float(self._settings.heartbeat.interval)
         self._runs: set[Run] = set()
         self._pid = os.getpid()
-        atexit.register(self._at_exit)
 
     # -- driving
 
@@ -146,6 +145,13 @@ class Store:
         )
         return Run(self, head, epoch, resumed=True)
 
+    def _drives(self, run: Run) -> None:
+        """A run is driven through this store: should nobody end it, it is paused at the program's end."""
+        if not self._runs:
+            atexit.unregister(self._at_exit)
+            atexit.register(self._at_exit)
+        self._runs.add(run)
+
     def _driver(self) -> tuple[Process, str]:
         name = os.path.basename(sys.argv[0] or "python") or "python"
         return this_process(), name
@@ -180,9 +186,9 @@ class Store:
     # -- looking
 
     def get(self, ref: str) -> RunView:
-        """A run to look at, by any REF; nothing is written and no lease taken."""
-        row = find.resolve(self._store, ref).row
-        return RunView(self._store, row.run, row.run_id, self._clock)
+        """A run to look at, by any REF (with a version in it: at that version); nothing is written, no lease taken."""
+        target = find.resolve(self._store, ref)
+        return RunView(self._store, target.row.run, target.row.run_id, self._clock, target.version)
 
     def list(
         self,
@@ -223,22 +229,32 @@ class Store:
 
     def sweep(self) -> int:
         """Drop what crashes left behind."""
-        return self._store.sweep()
+        return retention.sweep(self._store)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """A consistent copy into a new folder, while others write."""
-        self._store.backup(os.path.abspath(os.fspath(folder)))
+        retention.backup(self._store, os.path.abspath(os.fspath(folder)))
 
     def close(self) -> None:
-        """Pause what is driven through this store, and release its files."""
-        for run in list(self._runs):
-            run.pause()
+        """Pause what is driven through this store, and release its files. It may be used again afterwards."""
+        failed: LeftoffError | None = None
+        for run in [*self._runs]:
+            try:
+                run.pause()
+            except LeftoffError as error:  # the others are to be paused all the same
+                failed = failed or error
         self._store.close()
         atexit.unregister(self._at_exit)
+        if failed is not None:
+            raise failed
 
     def _at_exit(self) -> None:
-        if os.getpid() == self._pid:
+        if os.getpid() != self._pid:
+            return
+        try:
             self.close()
+        except LeftoffError as error:
+            print(f"leftoff: {error.message}", file=sys.stderr)
 
     def __enter__(self) -> Store:
         return self

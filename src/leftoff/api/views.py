@@ -34,7 +34,7 @@ class Variables(MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         self._run._unassign(name)
 
-    def update(self, *others: Any, **named: Any) -> None:  # type: ignore[override]
+    def update(self, *others: Any, **named: Any) -> None:
         """Like ``dict.update``."""
         for other in others:
             named = {**dict(other), **named}
@@ -78,6 +78,9 @@ class Values(Mapping[str, Any]):
         value = self._values[key]
         label = key if self._name == "variable" else f"{self._name}/{key}"
         return freeze_holed(value.plain, value.holes, label)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

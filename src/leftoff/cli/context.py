@@ -74,8 +74,26 @@ class Context:
         return self.clock.now()
 
     def close(self) -> None:
+        """The end of the call: pages that follow the store are brought up to date if anything was written."""
         if self._store is not None:
+            if self._store.wrote:
+                self.board()
             self._store.close()
+
+    def board(self) -> None:
+        """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
+        if not self.settings.section("status"):
+            return
+        from leftoff.engine import board
+        from leftoff.errors import LeftoffError
+
+        try:
+            path = board.page_path(self.project, self.settings)
+            if path is not None and self.store.exists():
+                board.keep_current(path, lambda: board.table(self.store, self.now, self.limits))
+        except (LeftoffError, OSError) as error:
+            why = error.message if isinstance(error, LeftoffError) else str(error)
+            self.say(f"leftoff: the page of `[status] file` is not up to date: {why}")
 
     # -- which run
 
@@ -88,13 +106,9 @@ class Context:
         return current_run(view, branch=self.branch, run=named, session=session, latest=latest)
 
     def current(self, *, latest: bool = False) -> RunRow:
-        from leftoff.errors import NotFound
+        from leftoff.engine.report import need_store
 
-        if not self.store.exists():
-            raise NotFound(
-                f"There is no run here: {self.store.name} does not exist.",
-                hint="`leftoff start WORKFLOW` starts one.",
-            )
+        need_store(self.store)
         return self.store.read(lambda view: self.current_in(view, latest=latest))
 
     def target(self, ref: str) -> Target:

@@ -161,7 +161,7 @@ def facts(pairs: list[tuple[str, Line]], room: int) -> list[Line]:
 
 def shared(line: Line, room: int) -> Line:
     """A line within so many columns, its longest pieces cut so that each keeps a part of itself."""
-    wide = [width(text) for text, _ in line]
+    wide = [min(width(text), room) for text, _ in line]
     over = sum(wide) - room
     while over > 0:
         longest = max(range(len(wide)), key=lambda i: wide[i])

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from leftoff.engine.info import RunInfo
 
 BAR = 10  # columns of a progress bar
+ROOMY = 100  # columns of a terminal that has room for the number of steps as well
 WORRY = ("quiet", "stalled", "dead")  # health that is worth a word of its own
 
 # status: symbol, style
@@ -61,6 +62,7 @@ def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
         Column("UPDATED", right=True),
     ]
     on_main = all(run.branch == "main" for run in runs)
+    roomy = screen.columns >= ROOMY
     rows: list[list[Line]] = []
     for run in runs:
         rows.append(
@@ -69,7 +71,7 @@ def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
                 [(clean(run.title or run.workflow), "")],
                 [] if on_main else [(clean(run.branch), "")],
                 status_line(run.status, run.health),
-                [*bar(run.percent, run.status), (f" {run.percent:3d}%", ""), (f" {done_of(run)}", "dim")],
+                [*bar(run.percent, run.status), (f" {run.percent:3d}%", ""), (f" {done_of(run)}" if roomy else "", "dim")],
                 step_line(run),
                 [(screen.when(run.row.updated_at), "dim")],
             ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff.cli.text import ago, plain
+from leftoff.cli.text import plain
 from leftoff.clock import iso
+from leftoff.model.times import ago
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

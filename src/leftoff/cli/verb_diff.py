@@ -29,6 +29,7 @@ SPEC = Spec(
 )
 
 DEEPEST = 6  # levels into a value before it is compared whole
+MOST = 40  # places inside one entry that a terminal shows
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -92,28 +93,37 @@ def section(name: str, entries: Section, screen: Screen) -> list[Line]:
 def one(mark: str, key: str, thing: Any, screen: Screen) -> list[Line]:
     """An entry that is on one side only."""
     style = "added" if mark == "+" else "removed"
+    if isinstance(thing, dict) and isinstance(thing.get("status"), str):  # a step: how far it is says enough
+        return [_fit([(f"  {mark} {clean(key)}", style), (": ", "dim"), (clean(thing["status"]), style)], screen)]
     return [_fit([(f"  {mark} {clean(key)}", style), (" = ", "dim"), (value(thing), style)], screen)]
 
 
 def changed(key: str, old: Any, new: Any, screen: Screen) -> list[Line]:
     """An entry that is on both: only the places inside it that differ."""
-    parts = list(differences((), old, new))
+    parts = differences((), old, new)
+    label = f"  ~ {clean(key)}"
     if len(parts) == 1 and parts[0][0] == ():
-        return [_fit(_change(f"  ~ {clean(key)}", old, new), screen)]
-    lines: list[Line] = [_fit([(f"  ~ {clean(key)}", "changed")], screen)]
-    for path, before, after in parts:
+        return [_fit(_change(label, value(old), value(new)), screen)]
+    lines: list[Line] = [_fit([(label, "changed")], screen)]
+    status = next((part for part in parts if part[0] == ("status",)), None)
+    if status is not None and _NOTHING not in status and isinstance(old["status"], str):
+        lines = [_fit(_change(label, clean(old["status"]), clean(str(new["status"]))), screen)]
+        parts.remove(status)
+    for path, before, after in parts[:MOST] if screen.fancy else parts:
         name = _place(path)
         if before is _NOTHING:
             lines.append(_fit([(f"      + {name}", "added"), (" = ", "dim"), (value(after), "added")], screen))
         elif after is _NOTHING:
             lines.append(_fit([(f"      - {name}", "removed"), (" = ", "dim"), (value(before), "removed")], screen))
         else:
-            lines.append(_fit(_change(f"      ~ {name}", before, after), screen))
+            lines.append(_fit(_change(f"      ~ {name}", value(before), value(after)), screen))
+    if screen.fancy and len(parts) > MOST:
+        lines.append([(f"      … and {len(parts) - MOST} more places", "dim")])
     return lines
 
 
-def _change(label: str, old: Any, new: Any) -> Line:
-    return [(label, "changed"), (": ", "dim"), (value(old), "removed"), (" → ", "dim"), (value(new), "added")]
+def _change(label: str, old: str, new: str) -> Line:
+    return [(label, "changed"), (": ", "dim"), (old, "removed"), (" → ", "dim"), (new, "added")]
 
 
 class _Nothing:

@@ -77,7 +77,7 @@ def graph(target: Target, versions: list[Version], screen: Screen, ctx: Context)
     wide = max(len(str(version.seq)) for version in versions) + 1
     triggers = max(width(_why(version)) for version in versions)
     for version in versions:
-        lines += lanes.lines(version, lambda mark, v=version: _told(v, mark, screen, wide, triggers))  # type: ignore[misc]
+        lines += lanes.lines(version, lambda mark, v=version: _told(v, mark, screen, wide, triggers))
     if row.card.get("parent"):
         lines.append([("╰ ", "graph"), (f"forked from {clean(str(row.card['parent']))}", "dim")])
     return lines

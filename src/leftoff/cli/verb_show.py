@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from leftoff.cli.layout import facts
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.text import clean, crop, lasted, millis, pad, size, value, width
+from leftoff.cli.text import clean, crop, pad, size, value, width
 from leftoff.errors import Usage
+from leftoff.model.times import lasted, millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
     for name, records in found["records"].items():
         if name == "run":
             continue
-        shown = [(key, _record(record)) for key, record in records.items()]
+        shown = [(_record_name(key, record, screen), _record(record)) for key, record in records.items()]
         lines += section(name.capitalize(), pairs(shown, screen))
     return lines
 
@@ -169,6 +170,7 @@ def _version(version: dict[str, Any]) -> Line:
 
 def step_lines(records: list[dict[str, Any]], screen: Screen) -> list[Line]:
     """A line for each step, indented by its depth; below it, why it failed."""
+    records = _with_phases(records)
     if not screen.fancy:
         return _bare_steps(records)
     room = screen.columns - 4
@@ -184,6 +186,25 @@ def step_lines(records: list[dict[str, Any]], screen: Screen) -> list[Line]:
         if record["error"]:
             lines.append([("  " + " " * name.count("  "), ""), (crop(_error(record["error"]), room - 2), "bad")])
     return lines
+
+
+def _with_phases(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A step with others below it is as far as they are, whatever was recorded of itself before they began."""
+    below: dict[str, list[str]] = {}
+    for record in records:
+        path = record["step"]
+        while "/" in path:
+            path = path.rpartition("/")[0]
+            below.setdefault(path, []).append(record["status"])
+    out = []
+    for record in records:
+        words = set(below.get(record["step"], ()))
+        if words and record["status"] == "pending":
+            ended = words <= {"completed", "skipped"}
+            status = "completed" if ended else "pending" if words == {"pending"} else "running"
+            record = {**record, "status": status}
+        out.append(record)
+    return out
 
 
 def _bare_steps(records: list[dict[str, Any]]) -> list[Line]:
@@ -237,6 +258,12 @@ def _file(about: dict[str, Any], name: str) -> str:
     if isinstance(about.get("hash"), str):
         parts.append(clean(about["hash"])[:19])
     return "  ".join(part for part in parts if part)
+
+
+def _record_name(key: str, record: Any, screen: Screen) -> str:
+    """The key of a note is made up; when it was left says more."""
+    at = millis(record.get("at")) if isinstance(record, dict) and "text" in record else None
+    return key if at is None else screen.when(at)
 
 
 def _record(record: Any) -> str:

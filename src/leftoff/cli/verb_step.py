@@ -5,6 +5,7 @@ from __future__ import annotations
 from leftoff.cli.given import asked, json_or_file, number, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.engine.steps import STATUS, StepReport, capture_outputs, step_changes
+from leftoff.engine.world import remember_git
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
 
@@ -53,7 +54,10 @@ def run(args: Args, ctx: Context) -> int:
         blobs = capture_outputs(ctx.store, ctx.project, report, args.output, ctx.redactor, at)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        return asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
+        seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
+        if seal is not None:
+            remember_git(ctx.project, row, changes)
+        return seal
 
     report.masked(ctx.redactor)
     return ctx.told(ctx.report(make, at=at, blobs=blobs))

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 # name: (group, summary). The module is leftoff.cli.verb_NAME.
 VERBS: dict[str, tuple[str, str]] = {
+    "status": ("look", "where this is, and every run that is not finished"),
+    "ls": ("look", "the runs, latest first"),
+    "show": ("look", "one run, now or at any checkpoint"),
+    "log": ("look", "a run's checkpoints, newest first"),
+    "diff": ("look", "what differs between two versions"),
     "start": ("go", "start a run; --resume goes on with an unfinished one"),
     "next": ("report", "the next step and its instructions; --start takes it"),
     "step": ("report", "report on a step: start, done, fail, block, skip"),

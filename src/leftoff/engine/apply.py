@@ -9,7 +9,7 @@ from __future__ import annotations
 from leftoff.engine.head import LIMIT
 from leftoff.errors import Conflict, Invalid
 from leftoff.model.changes import APPEND, DELETE, NOTHING
-from leftoff.model.codec import JSON, LIST, encode, payload, sha256, store
+from leftoff.model.codec import LIST, encode, payload, sha256, store
 from leftoff.model.digest import term
 from leftoff.model.ids import parent_of
 from leftoff.model.values import (
@@ -17,6 +17,7 @@ from leftoff.model.values import (
     LIST_HEAD,
     SPREAD_OVER,
     after,
+    blob_stored,
     entry_key,
     entry_name,
     index_key,
@@ -24,6 +25,7 @@ from leftoff.model.values import (
     spread,
 )
 from leftoff.model.versions import counts_of, pack_counts
+from leftoff.store.base import VALUE_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 
 _UNKNOWN: Any = object()
 _HEADS = (LIST_HEAD, DICT_HEAD)
+
+
+def _hash_stored(stored: bytes) -> bytes:
+    """The hash that a record has whose bytes these are; large ones are stored as a reference to a blob."""
+    if len(stored) > VALUE_MAX:
+        stored = blob_stored(sha256(stored).digest())
+    return sha256(stored).digest()
 
 
 class Apply:
@@ -152,14 +161,13 @@ class Apply:
             if old is not None:
                 raise Conflict(f"{name} exists already.", hint="Read it first, or choose another key.")
             return
-        wanted = encode(change.expect, name)
-        hash = sha256(JSON + wanted).digest()
-        if old is not None and old[0] in _HEADS:
-            found = self.tx.hashes(self.run, "item", item_prefix(change.key), after(item_prefix(change.key)))
-            entries = spread(change.key, change.expect) if isinstance(change.expect, (list, dict)) else {}
-            same = len(wanted) > SPREAD_OVER and found == {k: sha256(s).digest() for k, s in entries.items()}
-        else:
-            same = old is not None and old[0] == hash
+        wanted: Change = change.expect
+        same = old is not None and old[0] == _hash_stored(wanted.stored)
+        if same and wanted.spread is not None:
+            prefix = item_prefix(change.key)
+            entries = spread(change.key, wanted.spread.values)
+            found = self.tx.hashes(self.run, "item", prefix, after(prefix))
+            same = found == {key: _hash_stored(stored) for key, stored in entries.items()}
         if not same:
             raise Conflict(f"{name} has changed since it was read.", hint="Read it again, then decide again.")
 

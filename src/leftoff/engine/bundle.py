@@ -237,13 +237,16 @@ class _Replay:
         return out
 
     def _some(self, tx: Tx, batch: list[tuple[Any, ...]]) -> Apply:
+        """Write a batch. What an ``Apply`` remembers is good for one version only."""
         apply = Apply(tx, self.head, 0, self.digest.to_bytes(32, "big"), self.counts)
         for event in batch:
             if len(event) == 1:
                 self._version(tx, apply, event[0])
                 continue
             seq, ends, collection, key, hash, stored, facts = event
-            apply.seq = seq
+            if apply.seq != seq:
+                digest = (apply.digest & MASK).to_bytes(32, "big")
+                apply = Apply(tx, self.head, seq - 1, digest, apply.packed_counts())
             if ends:
                 apply.drop_record(collection, key, hash)
                 continue

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leftoff.engine.head import Head
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
-    from leftoff.store.rows import BlobRow
+    from leftoff.store.rows import BlobRow, RunRow
 
 _KNOWN_TRIGGERS = frozenset(TRIGGERS)
 
@@ -57,7 +57,7 @@ class Guard:
         self.epoch = epoch
         self.attempt = attempt or None
 
-    def check(self, tx: Tx, head: Head, epoch: int) -> None:
+    def check(self, tx: Tx, head: Head | RunRow, epoch: int) -> None:
         if self.epoch is not None and self.epoch != epoch:
             raise StaleEpoch(f"Run {head.run_id} was taken over: it is at epoch {epoch}, this process at {self.epoch}.")
         if self.attempt is not None:

@@ -20,22 +20,63 @@ QUIET_MS, STALLED_MS = 600_000, 1_800_000
 LIMITS = (QUIET_MS, STALLED_MS)  # without a sign of life for so long: quiet, stalled
 
 
+class Listing:
+    """Runs that were listed together: what needs a look-up of its own is looked up for all at once, if anyone asks."""
+
+    def __init__(self, store: Store | None, rows: list[RunRow], now: int, limits: tuple[int, int] = LIMITS) -> None:
+        self._store = store
+        self._rows = rows
+        self._now = now
+        self._limits = limits
+        self._found: dict[int, tuple[str | None, str | None, str]] | None = None
+
+    def of(self, row: RunRow) -> tuple[str | None, str | None, str]:
+        """Current step, next step and health."""
+        if self._found is None:
+            assert self._store is not None
+            self._store.read(self.look)
+        assert self._found is not None
+        return self._found[row.run]
+
+    def look(self, view: View) -> None:
+        self._found = {}
+        for row in self._rows:
+            current = view.leaf(row.run, "running") or view.leaf(row.run, "waiting")
+            lease = view.lease(row.run)
+            self._found[row.run] = current, view.leaf(row.run, "pending"), health(row, lease, self._now, *self._limits)
+
+
 class RunInfo:
     """What a listing knows of a run; its steps are never scanned for it."""
 
-    __slots__ = ("current_step", "health", "next_step", "row", "steps")
+    __slots__ = ("_listing", "row")
 
-    def __init__(self, row: RunRow, current: str | None, following: str | None, health: str) -> None:
+    def __init__(self, row: RunRow, listing: Listing) -> None:
         self.row = row
-        self.current_step = current
-        self.next_step = following
-        self.health = health
-        counts = counts_of(row.counts)
-        declared = row.card.get("total")
+        self._listing = listing
+
+    @property
+    def current_step(self) -> str | None:
+        return self._listing.of(self.row)[0]
+
+    @property
+    def next_step(self) -> str | None:
+        return self._listing.of(self.row)[1]
+
+    @property
+    def health(self) -> str:
+        """``alive``, ``quiet``, ``stalled``, ``dead``, ``idle`` or ``finished``."""
+        return self._listing.of(self.row)[2]
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """Leaf steps by status, and their ``total`` (or the one declared, where that is more)."""
+        counts = counts_of(self.row.counts)
+        declared = self.row.card.get("total")
         total = sum(counts.values())
         if isinstance(declared, int) and not isinstance(declared, bool):
             total = max(total, declared)
-        self.steps = {"total": total, **counts}
+        return {"total": total, **counts}
 
     @property
     def run_id(self) -> str:
@@ -62,10 +103,10 @@ class RunInfo:
     @property
     def percent(self) -> int:
         """Of the leaf steps, rounded down; a completed run is complete."""
-        total = self.steps["total"]
-        if total == 0:
+        steps = self.steps
+        if steps["total"] == 0:
             return 100 if self.status == "completed" else 0
-        return min(100, (self.steps["completed"] + self.steps["skipped"]) * 100 // total)
+        return min(100, (steps["completed"] + steps["skipped"]) * 100 // steps["total"])
 
     def to_json(self) -> dict[str, Any]:
         row, card = self.row, self.row.card
@@ -91,7 +132,8 @@ class RunInfo:
         }
 
     def __repr__(self) -> str:
-        done = f"{self.steps['completed'] + self.steps['skipped']}/{self.steps['total']}"
+        steps = self.steps
+        done = f"{steps['completed'] + steps['skipped']}/{steps['total']}"
         return f"<run {self.run_id}: {self.status}, {done} steps, {self.health}>"
 
 
@@ -106,7 +148,7 @@ def health(
         return "dead" if row.status == "running" else "idle"
     if row.status != "running":
         return "idle"
-    last = max(row.updated_at, lease.beat or 0) if lease is not None and lease.held else row.updated_at
+    last = max(row.updated_at, lease.beat or 0) if lease is not None else row.updated_at
     age = now - last
     if seen == ALIVE or age < quiet:
         return "alive" if age < quiet else "quiet" if age < stalled else "stalled"
@@ -114,9 +156,9 @@ def health(
 
 
 def info(view: View, row: RunRow, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo:
-    current = view.leaf(row.run, "running") or view.leaf(row.run, "waiting")
-    following = view.leaf(row.run, "pending")
-    return RunInfo(row, current, following, health(row, view.lease(row.run), now, *limits))
+    listing = Listing(None, [row], now, limits)
+    listing.look(view)
+    return RunInfo(row, listing)
 
 
 def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS) -> RunInfo | None:
@@ -130,6 +172,5 @@ def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS)
 def list_info(store: Store, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
     """``list_runs`` with what a listing shows of each."""
     rows = list_runs(store, **where)
-    if not rows:
-        return []
-    return store.read(lambda view: [info(view, row, now, limits) for row in rows])
+    listing = Listing(store, rows, now, limits)
+    return [RunInfo(row, listing) for row in rows]

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.errors import LeaseHeld, NotFound, StaleEpoch
-from leftoff.host import ALIVE, GONE
+from leftoff.host import ALIVE, GONE, inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.host import Process
-    from leftoff.store.base import Store, Tx
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease
 
 LIMIT_MS = (
     600_000  # without a beat, a driver whose process cannot be seen from here may be followed by a person
 )
+
+
+class _Nobody:
+    epoch = 0
+
+
+NOBODY = _Nobody()  # a run that nobody has ever driven
 
 
 def describe(lease: Lease) -> str:
@@ -61,6 +68,54 @@ def take(
     epoch = (lease.epoch if lease is not None else 0) + 1
     tx.put_lease(run, epoch, kind, process, None, who, now)
     return epoch
+
+
+def take_session(
+    tx: Tx, run: int, run_id: str, session: str, now: int, *, who: str, process: Process | None = None
+) -> int:
+    """Bind an agent that reports through commands: alive while its process is, where that is known, else by time."""
+    lease = refuse_driven(tx, run, run_id, now, session)
+    if lease is not None and lease.kind == "session" and lease.session == session:
+        tx.beat(run, lease.epoch, now)
+        return lease.epoch
+    epoch = (tx.lease(run) or NOBODY).epoch + 1
+    tx.put_lease(run, epoch, "session", process, session, who, now)
+    return epoch
+
+
+def refuse_driven(view: View, run: int, run_id: str, now: int, session: str | None) -> Lease | None:
+    """Raise where somebody else drives the run: a live process, or the session of another agent.
+
+    The lease that stands in nobody's way is returned. A session that only time can tell of stands in the way of other
+    sessions, not of a caller who names none: most often that is the agent itself, in its shell.
+    """
+    lease = view.lease(run)
+    if lease is None or not lease.held:
+        return None
+    if lease.kind == "session" and _ours(lease, session):
+        return lease
+    if state(lease, now) in (ALIVE, "unknown"):
+        raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
+    return lease
+
+
+def _ours(lease: Lease, session: str | None) -> bool:
+    if session:
+        return lease.session == session
+    return lease.process is None or inside(lease.process)
+
+
+def release(tx: Tx, run: int, lease: Lease | None) -> None:
+    """Nobody drives the run any more; whoever did, and was only not to be seen, is fenced off."""
+    if lease is not None:
+        tx.put_lease(run, lease.epoch + 1, None, None, None, None, None)
+
+
+def sign_of_life(tx: Tx, run: int, now: int) -> None:
+    """Somebody works on the run, lease or no lease."""
+    epoch = (tx.lease(run) or NOBODY).epoch
+    if not tx.beat(run, epoch, now):
+        tx.put_lease(run, epoch, None, None, None, None, now)
 
 
 def free(tx: Tx, run: int, epoch: int) -> None:

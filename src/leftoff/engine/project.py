@@ -108,3 +108,28 @@ def git_branch(project: str) -> str | None:
             head = _first_line(os.path.join(git, "HEAD"))
             return head[len("ref: refs/heads/") :] if head.startswith("ref: refs/heads/") else None
     return None
+
+
+def git_head(project: str) -> str | None:
+    """The commit that is checked out, without starting git; None where that cannot be told."""
+    for folder in _upward(project):
+        git = _git_dir(folder)
+        if git:
+            head = _first_line(os.path.join(git, "HEAD"))
+            if not head.startswith("ref: "):
+                return head or None
+            common = _first_line(os.path.join(git, "commondir"))
+            return _ref(os.path.normpath(os.path.join(git, common)) if common else git, head[len("ref: ") :])
+    return None
+
+
+def _ref(git: str, name: str) -> str | None:
+    """What a ref points to: a file of its own, or a line of packed-refs."""
+    found = _first_line(os.path.join(git, name))
+    if found:
+        return found
+    try:
+        with open(os.path.join(git, "packed-refs"), encoding="utf-8", errors="replace") as file:
+            return next((line[:40] for line in file if line.rstrip("\n").endswith(f" {name}")), None)
+    except OSError:
+        return None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from leftoff.engine.commit import NO_GUARD, commit_in, new_token, save_blobs
 from leftoff.engine.head import Head
+from leftoff.engine.lease import sign_of_life
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
+from leftoff.model.upgrades import current as current_schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +41,27 @@ class Reported:
         return self.version.seq if self.version is not None else self.row.seq
 
 
+def need_store(store: Store) -> None:
+    """Reports make no store: without one there is no run."""
+    if not store.exists():
+        raise NotFound(
+            f"There is no run here: {store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
+        )
+
+
+def beat(store: Store, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:
+    """A sign of life, which makes no version."""
+    need_store(store)
+
+    def work(tx: Tx) -> RunRow:
+        row = find(tx)
+        guard.check(tx, row, 0)
+        sign_of_life(tx, row.run, at)
+        return row
+
+    return store.write(work)
+
+
 def report(
     store: Store,
     find: Find,
@@ -54,24 +77,44 @@ def report(
 
     ``changes``: those that do not depend on what is there, made beforehand. ``blobs``: saved beforehand.
     """
-    if not store.exists():
-        raise NotFound(
-            f"There is no run here: {store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
-        )
-    token = new_token()
+    need_store(store)
     saved = list(blobs or ())
     if changes is not None:
         saved += save_blobs(store, changes)
 
     def work(tx: Tx) -> Reported:
-        row = find(tx)
         wanted = ChangeSet(scrubber)
         if changes is not None:
             wanted.changes.update(changes.changes)
-        seal = make(tx, row, wanted)
-        head = Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
-        large = save_blobs(store, wanted)  # hardly ever: only a record that was read here can be that large
-        done = commit_in(tx, head, wanted, at, guard, seal, token, saved + large)
-        return Reported(row, done[0] if done is not None else None)
+        return report_in(store, tx, find(tx), make, at, wanted, guard, saved)
 
     return store.write(work)
+
+
+def report_in(
+    store: Store, tx: Tx, row: RunRow, make: Make, at: int, changes: ChangeSet, guard: Guard, blobs: list[BlobRow]
+) -> Reported:
+    """The part inside the transaction."""
+    if row.card.get("schema", 1) != current_schema():
+        row = _bring_up(store, tx, row, at, guard)
+    seal = make(tx, row, changes)
+    large = save_blobs(store, changes)  # hardly ever: only a record that was read here can be that large
+    done = commit_in(tx, _head(row), changes, at, guard, seal, new_token(), blobs + large)
+    return Reported(row, done[0] if done is not None else None)
+
+
+def _head(row: RunRow) -> Head:
+    return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+
+
+def _bring_up(store: Store, tx: Tx, row: RunRow, at: int, guard: Guard) -> RunRow:
+    """A run in an older schema gets today's before anything else is written to it."""
+    from leftoff.engine.state import Reader
+    from leftoff.engine.upgrade import upgrade_changes
+
+    changes = upgrade_changes(Reader(store, tx, row.run, row.run_id))
+    blobs = save_blobs(store, changes)
+    commit_in(tx, _head(row), changes, at, guard, None, new_token(), blobs)
+    fresh = tx.run_row(row.run)
+    assert fresh is not None
+    return fresh

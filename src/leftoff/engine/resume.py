@@ -69,18 +69,18 @@ def go_on(
 def resume_changes(store: Store, head: Head, at: int, scrubber: Scrubber | None) -> ChangeSet:
     """The run is running again; steps that were in flight or failed are to be done."""
     changes = ChangeSet(scrubber)
-
-    def look(view: View) -> None:
-        reader = Reader(store, view, head.run, head.run_id)
-        status = reader.value("run", "status")
-        if status is None or status.plain != "running":
-            status_changes(changes, "running", at)
-        for path, value in reader.values("step").items():
-            if value.plain["status"] in ("running", "failed"):
-                changes.put("step", path, {**value.plain, "status": "pending"})
-
-    store.read(look)
+    store.read(lambda view: put_back(Reader(store, view, head.run, head.run_id), changes, at))
     return changes
+
+
+def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
+    """Put into a change set that the run is running, and that what was in flight or failed is to be done."""
+    status = reader.value("run", "status")
+    if status is None or status.plain != "running":
+        status_changes(changes, "running", at)
+    for path, value in reader.values("step").items():
+        if value.plain["status"] in ("running", "failed"):
+            changes.put("step", path, {**value.plain, "status": "pending"})
 
 
 def declare_changes(store: Store, head: Head, opening: Opening, changes: ChangeSet) -> None:

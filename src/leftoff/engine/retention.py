@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leftoff.engine.lease import describe, state
 from leftoff.engine.runs import find
-from leftoff.errors import Ambiguous, LeaseHeld, NoCheckpoint
-from leftoff.host import ALIVE
+from leftoff.errors import Ambiguous, LeaseHeld, NoCheckpoint, NotFound
+from leftoff.host import ALIVE, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
     """Drop these checkpoints (ids or prefixes), and whatever no kept one can see; bytes given back."""
     wanted = list(drop)
+    _need_store(store, run_id)
 
     def look(view: View) -> tuple[int, list[int]]:
         row = find(view, run_id)
@@ -25,6 +26,23 @@ def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
 
     run, seqs = store.read(look)
     return store.prune(run, seqs)
+
+
+def sweep(store: Store) -> int:
+    """Drop what crashes left behind; bytes given back."""
+    return store.sweep() if store.exists() else 0
+
+
+def backup(store: Store, folder: str) -> None:
+    """A consistent copy into a new folder, while others write."""
+    if not store.exists():
+        raise NotFound(f"There is nothing to back up: there is no store at {store.name}.")
+    store.backup(folder)
+
+
+def _need_store(store: Store, run_id: str) -> None:
+    if not store.exists():
+        raise NotFound(f"There is no run {run_id}: there is no store at {store.name}.")
 
 
 def _seq(view: View, row: RunRow, prefix: str) -> int:
@@ -39,11 +57,12 @@ def _seq(view: View, row: RunRow, prefix: str) -> int:
 
 def remove(store: Store, run_id: str, now: int) -> int:
     """Forget a run and everything that only it has; bytes given back. Not while somebody drives it."""
+    _need_store(store, run_id)
 
     def look(view: View) -> int:
         row = find(view, run_id)
         lease = view.lease(row.run)
-        if lease is not None and state(lease, now) == ALIVE:
+        if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
             raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
         return row.run
 

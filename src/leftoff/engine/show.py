@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.engine.info import LIMITS, RunInfo, health
+from leftoff.engine.info import LIMITS, Listing, RunInfo, health
 from leftoff.engine.state import Reader, need_version
 from leftoff.errors import NotFound
+from leftoff.model.codec import text
 from leftoff.model.ids import parent_of
 from leftoff.store.rows import RunRow
 
@@ -33,6 +34,17 @@ _OWN = ("variable", "item", "step", "artifact", "file")  # have a place of their
 _NO_ORDER = 1 << 40
 
 
+class _Then(Listing):
+    """What a listing would have said of one run at one version."""
+
+    def __init__(self, known: tuple[str | None, str | None, str]) -> None:
+        super().__init__(None, [], 0)
+        self._known = known
+
+    def of(self, row: RunRow) -> tuple[str | None, str | None, str]:
+        return self._known
+
+
 def document(store: Store, target: Target, now: int, limits: tuple[int, int] = LIMITS) -> dict[str, Any]:
     """The run as its listing has it, then its variables, steps, artifacts, files and records, all at that version."""
     return store.read(lambda view: _document(store, view, target, now, limits))
@@ -52,7 +64,8 @@ def _document(store: Store, view: View, target: Target, now: int, limits: tuple[
         row = as_of(row, version, reader.plain("run"))
     inner = inner_steps(steps)
     leaves = [path for path in ordered if path not in inner]
-    info = RunInfo(row, _first(leaves, steps, "running", "waiting"), _first(leaves, steps, "pending"), alive)
+    known = _first(leaves, steps, "running", "waiting"), _first(leaves, steps, "pending"), alive
+    info = RunInfo(row, _Then(known))
     return {
         **info.to_json(),
         "version": version.to_json(),
@@ -91,21 +104,28 @@ def step_record(path: str, record: dict[str, Any]) -> dict[str, Any]:
 
 def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:
     """The listing's row as it was at an older version."""
-    then = object.__new__(RunRow)
-    for name in RunRow.__slots__:
-        setattr(then, name, getattr(row, name))
-    then.seq, then.digest, then.counts = version.seq, version.digest, version.counts
-    then.updated_at, then.checkpoint = version.at, version.checkpoint
     card = {"created_at": iso(row.created_at), **own}
-    then.workflow = card.pop("workflow", row.workflow)
-    then.branch = card.pop("branch", row.branch)
-    then.status = card.pop("status", row.status)
-    then.title = card.pop("title", None)
     issue = card.pop("issue", None)
-    then.issue = None if issue is None else str(issue)
-    then.session = card.pop("session_id", None)
-    then.card = card
-    return then
+    columns = (
+        row.run,
+        row.run_id,
+        row.n,
+        version.seq,
+        version.digest,
+        version.counts,
+        version.at,
+        row.created_at,
+        card.pop("workflow", row.workflow),
+        card.pop("branch", row.branch),
+        card.pop("status", row.status),
+        card.pop("title", None),
+        None if issue is None else str(issue),
+        card.pop("session_id", None),
+        text(card),
+        row.hidden,
+        version.checkpoint,
+    )
+    return RunRow(columns)
 
 
 def inner_steps(paths: Iterable[str]) -> set[str]:

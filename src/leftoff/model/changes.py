@@ -11,7 +11,7 @@ from leftoff.model.codec import DICT, JSON, LIST, REDACTED, encode, encode_entri
 from leftoff.model.frozen import FrozenDict, FrozenList, freeze, mark
 from leftoff.model.ids import check_key, check_step
 from leftoff.model.values import SPREAD_OVER, item_prefix
-from leftoff.model.words import COLLECTIONS, STEP_STATUS
+from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ class Change:
     Most are plain: what they do not set is a default of the class, which makes them cheap.
     """
 
-    expect: Any = NOTHING
+    expect: Any = NOTHING  # the change that would make the record what it must be; None: it must not be there
     spread: Spread | None = None
     items: list[bytes]  # stored bytes of appended entries
     step: tuple[str, int] | None = None  # status and order of a step
     value: Any = NOTHING  # an immutable value that need not be decoded again
     secret: Any = NOTHING  # what was redacted, for the process that set it
+    kept: dict[int, Any] = {}  # the same, of appended entries by their place among the items
 
     def __init__(self, kind: str, collection: str, key: str, stored: bytes = b"") -> None:
         self.kind = kind
@@ -102,12 +103,12 @@ class ChangeSet:
         else:
             change = self._record(collection, key, value)
         if expect is not NOTHING:
-            change.expect = expect
+            change.expect = self._expected(collection, key, expect)
         self.changes[collection, key] = change
         return change
 
     def _variable(self, key: str, value: Any, base: Any, known: Any) -> Change:
-        if not key or not key.isascii() or "\0" in key or len(key) > _LONG:
+        if type(key) is not str or not key or not key.isascii() or "\0" in key or len(key) > _LONG:
             check_key(key, "variable")
         kind = type(value)
         if kind is str or kind is int or kind is bool or value is None or kind is float:
@@ -126,7 +127,11 @@ class ChangeSet:
         return change
 
     def _record(self, collection: str, key: str, value: Any) -> Change:
-        check_address(collection, key)
+        _check_written(collection, key)
+        if (collection, key) == ("run", "status") and value not in RUN_STATUS:
+            raise Invalid(
+                f"There is no run status {value!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}."
+            )
         change = Change(PUT, collection, key)
         self._whole(change, value, f"{collection}/{key}")
         if collection == "step":
@@ -156,13 +161,18 @@ class ChangeSet:
 
     def put_stored(self, collection: str, key: str, stored: bytes) -> None:
         """Set a record to bytes that are encoded already (those that refer to a blob)."""
-        check_address(collection, key)
+        _check_written(collection, key)
         self.changes[collection, key] = Change(PUT, collection, key, stored)
 
     def delete(self, collection: str, key: str, *, expect: Any = NOTHING) -> None:
-        check_address(collection, key)
+        _check_written(collection, key)
         change = self.changes[collection, key] = Change(DELETE, collection, key)
-        change.expect = expect
+        if expect is not NOTHING:
+            change.expect = self._expected(collection, key, expect)
+
+    def _expected(self, collection: str, key: str, value: Any) -> Change | None:
+        """What a record must be: encoded and redacted as it would be stored."""
+        return None if value is None else ChangeSet(self._scrubber).put(collection, key, value)
 
     def append(self, name: str, item: Any) -> None:
         """Add one entry to a list variable; its index is taken inside the transaction."""
@@ -176,6 +186,8 @@ class ChangeSet:
             raise Invalid(
                 f"{name} was assigned in this same commit; append to what you assign, or commit() first.",
             )
+        if stored[0] == _REDACTED_TAG:
+            there.kept = {**there.kept, len(there.items): freeze(item)}
         there.items.append(stored)
 
     def _container(self, change: Change, value: Any, base: Any, known: Any) -> None:
@@ -207,9 +219,11 @@ class ChangeSet:
             there = there + [None] * (len(encoded) - len(there))
             fresh = [e for e, h, k in zip(encoded, hashes, there, strict=False) if h != k and e is not None]
         else:
-            there = known if isinstance(known, dict) else {}
+            old = known if isinstance(known, dict) else {}
             fresh = [
-                b'"%s":%s' % (k.encode(), e) for k, e in encoded.items() if e is not None and there.get(k) != hashes[k]
+                b'"%s":%s' % (k.encode(), e)
+                for k, e in encoded.items()
+                if e is not None and old.get(k) != hashes[k]
             ]
         return bool(fresh) and scrubber.suspicious(key, b"\n".join(fresh).decode())
 
@@ -255,6 +269,15 @@ def check_address(collection: str, key: str) -> None:
         check_step(key)
     else:
         check_key(key, collection)
+
+
+def _check_written(collection: str, key: str) -> None:
+    if collection == "item":
+        raise Invalid(
+            "The entries of a variable are no records to be written one by one.",
+            hint="Assign the variable, or use run.append.",
+        )
+    check_address(collection, key)
 
 
 def step_facts(key: str, value: Any) -> tuple[str, int]:

@@ -20,22 +20,13 @@ from leftoff.errors import Corrupt, Invalid
 from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
 
 try:
-    from _hashlib import openssl_sha256 as sha256
+    from _hashlib import openssl_sha256 as _sha256
 except ImportError:  # a Python built without OpenSSL
-    from hashlib import sha256
-
-try:
-    from _json import encode_basestring as _quote
-    from _json import make_encoder as _make_encoder
-    from _json import make_scanner as _make_scanner
-except ImportError:  # an interpreter without the C accelerators
-    from json.encoder import encode_basestring as _quote
-    from json.scanner import make_scanner as _make_scanner
-
-    _make_encoder = None
+    from hashlib import sha256 as _sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Any, NoReturn
 
 MAX_DEPTH = 200
@@ -64,21 +55,27 @@ class _Context:
     parse_float = float
     parse_int = int
     parse_constant = staticmethod(_constant)
-    memo: dict[str, str] = {}  # noqa: RUF012
+    memo: dict[str, str] = {}
 
 
-_scan = _make_scanner(_Context())
-if _make_encoder is not None:
-    _iterencode = _make_encoder(None, _unknown, _quote, None, ":", ",", True, False, False)
-else:
-    from json import JSONEncoder
+def _parts() -> tuple[Callable[[Any], str], Callable[[Any, int], Iterable[str]], Callable[[str, int], Any]]:
+    """Quoting a text, encoding a value, scanning one: in C, or from ``json`` where the interpreter has no such parts."""
+    try:
+        from _json import encode_basestring, make_encoder, make_scanner
+    except ImportError:
+        from json import JSONDecoder, JSONEncoder
+        from json.encoder import encode_basestring as quote
 
-    def _iterencode(value: object, level: int) -> list[str]:
-        return [
-            JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":")).encode(
-                value
-            )
-        ]
+        encoder = JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
+        return quote, encoder.iterencode, JSONDecoder(parse_constant=_constant).scan_once
+    make: Any = make_encoder
+    context: Any = _Context()
+    encode_c = make(None, _unknown, encode_basestring, None, ":", ",", True, False, False)
+    return encode_basestring, encode_c, make_scanner(context)
+
+
+sha256 = _sha256
+_quote, _iterencode, _scan = _parts()
 
 
 def _is_json(value: object, depth: int) -> bool:
@@ -103,11 +100,11 @@ def text(value: object, name: str = "value") -> str:
     """Canonical JSON as text; ``name`` starts the path in an error."""
     kind = type(value)
     if kind is str:
-        return _quote(value)  # type: ignore[arg-type]
+        return _quote(value)
     if kind not in _PLAIN and not _is_json(value, MAX_DEPTH):
         value = _normal(value, name, MAX_DEPTH)
     try:
-        return "".join(_iterencode(value, 0))  # type: ignore[arg-type]
+        return "".join(_iterencode(value, 0))
     except (ValueError, TypeError, RecursionError):
         _normal(value, name, MAX_DEPTH)  # says which entry it is
         raise
@@ -209,7 +206,7 @@ def _normal(value: Any, path: str, depth: int) -> Any:
 
 def _is_enum(kind: type) -> bool:
     """Whether a class is an Enum: by its metaclass's name, as importing ``enum`` costs half of starting Python."""
-    return any(base.__name__ in ("EnumType", "EnumMeta") for base in type(kind).__mro__)
+    return any(base.__name__ in ("EnumType", "EnumMeta") for base in type.mro(type(kind)))
 
 
 _ADVICE = {

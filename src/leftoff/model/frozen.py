@@ -22,7 +22,7 @@ class FrozenList(list):  # type: ignore[type-arg]
     __slots__ = ()
 
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
     def __copy__(self) -> list[Any]:
         return list(self)
@@ -30,15 +30,15 @@ class FrozenList(list):  # type: ignore[type-arg]
     def __deepcopy__(self, memo: object) -> list[Any]:
         return [thaw(value) for value in self]
 
-    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
         return list, (list(self),)
 
 
 class FrozenDict(dict):  # type: ignore[type-arg]
     __slots__ = ()
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    pop = popitem = clear = update = setdefault = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    pop = popitem = clear = update = setdefault = _refuse
 
     def __copy__(self) -> dict[str, Any]:
         return dict(self)
@@ -46,7 +46,7 @@ class FrozenDict(dict):  # type: ignore[type-arg]
     def __deepcopy__(self, memo: object) -> dict[str, Any]:
         return {key: thaw(value) for key, value in self.items()}
 
-    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
         return dict, (dict(self),)
 
 

@@ -11,7 +11,6 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import (
     BLOB,
     DICT,
-    JSON,
     LIST,
     REDACTED,
     decode,

@@ -245,6 +245,8 @@ class Store:
 
     #: where it is, for people
     name: str
+    #: whether anything was written through this object
+    wrote = False
 
     def exists(self) -> bool:
         """Whether there is anything to read. Reading never creates a store; the first write does."""

@@ -219,8 +219,8 @@ class RunCheck:
             if version.checkpoint is not None and version.checkpoint != expected:
                 self.report.problem("checkpoint", where, "Its id does not follow from it.", run_id=version.run_id)
             newest = version
-        head = (self.row.seq, self.row.digest, self.row.counts)
-        if newest is None or head != (newest.seq, newest.digest, newest.counts):
+        head = (self.row.seq, self.row.digest, self.row.counts, self.row.checkpoint)
+        if newest is None or head != (newest.seq, newest.digest, newest.counts, newest.checkpoint):
             self.report.problem(
                 "run", f"run {self.row.run_id}", "The listing's copy of its head is off.", run_id=self.row.run_id
             )

@@ -24,7 +24,8 @@ _loaded = False
 _lock = allocate_lock()
 
 
-def _load() -> None:
+def load_checksums() -> None:
+    """Make the checksum VFS known to SQLite, once per process."""
     global _loaded
     with _lock:
         if _loaded:
@@ -56,7 +57,7 @@ def pragma(db: apsw.Connection, text: str) -> object:
 
 def open_file(path: str, *, read_only: bool = False) -> apsw.Connection:
     """A connection to an existing file (it may be empty)."""
-    _load()
+    load_checksums()
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     db = apsw.Connection(path, flags=flags, vfs=VFS, statementcachesize=200)
     db.set_busy_timeout(BUSY_MS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _operator import itemgetter
+
 from leftoff.errors import Corrupt
 from leftoff.host import Process
 from leftoff.model.codec import decode
@@ -12,50 +14,37 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class RunRow:
-    """A run as a listing shows it."""
+def _column(index: int) -> Any:
+    return property(itemgetter(index))
 
-    __slots__ = (
-        "branch",
-        "card",
-        "checkpoint",
-        "counts",
-        "created_at",
-        "digest",
-        "hidden",
-        "issue",
-        "n",
-        "run",
-        "run_id",
-        "seq",
-        "session",
-        "status",
-        "title",
-        "updated_at",
-        "workflow",
-    )
 
-    def __init__(self, columns: tuple[Any, ...]) -> None:
-        (
-            self.run,
-            self.run_id,
-            self.n,
-            self.seq,
-            self.digest,
-            self.counts,
-            self.updated_at,
-            self.created_at,
-            self.workflow,
-            self.branch,
-            self.status,
-            self.title,
-            self.issue,
-            self.session,
-            card,
-            self.hidden,
-            self.checkpoint,
-        ) = columns
-        self.card: dict[str, Any] = decode(card) if card != "{}" else {}
+class RunRow(tuple):  # type: ignore[type-arg]
+    """A run as a listing shows it. Ten thousand are listed at once, so a row is taken apart only where it is read."""
+
+    __slots__ = ()
+
+    run = _column(0)
+    run_id = _column(1)
+    n = _column(2)
+    seq = _column(3)
+    digest = _column(4)
+    counts = _column(5)
+    updated_at = _column(6)
+    created_at = _column(7)
+    workflow = _column(8)
+    branch = _column(9)
+    status = _column(10)
+    title = _column(11)
+    issue = _column(12)
+    session = _column(13)
+    hidden = _column(15)
+    checkpoint = _column(16)
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """The other `run` records."""
+        text = self[14]
+        return decode(text) if text != "{}" else {}
 
     def __repr__(self) -> str:
         return f"<run {self.run_id} {self.status} @{self.seq}>"

@@ -194,9 +194,11 @@ class SqliteStore(Store):
 
     def write(self, fn: Callable[[Tx], T]) -> T:
         try:
-            return self.queue.run(fn)  # type: ignore[no-any-return]
+            done: T = self.queue.run(fn)
         except (apsw.Error, OSError) as error:
             raise translate(error, self.path) from error
+        self.wrote = True
+        return done
 
     def _lead(self, batch: list[Ticket]) -> None:
         """Do a batch of work in one transaction, then let the others have their turn.
@@ -210,7 +212,7 @@ class SqliteStore(Store):
             db = self.take()
             db.set_wal_hook(self._saw_wal)
             tx = self._writer = SqliteTx(db, self.blobs)
-        execute, db = tx.execute, tx.db
+        execute, db = tx.quick, tx.db
         committing = False
         try:
             self.turn.take()

@@ -68,8 +68,11 @@ class SqliteView(View):
         if where.get("prefix") is not None:
             tests.append("substr(r.run_id, 1, ?) = ?")
             values += [len(where["prefix"]), where["prefix"]]
-        sql = f"{Q.run_columns} WHERE {' AND '.join(tests)} ORDER BY r.n DESC LIMIT ?"
-        return [RunRow(c) for c in self.execute(sql, (*values, -1 if limit is None else limit))]
+        sql = f"{Q.run_columns} WHERE {' AND '.join(tests)} ORDER BY r.n DESC"
+        if limit is not None:  # a limit that is none makes sorting half as fast
+            sql += " LIMIT ?"
+            values.append(limit)
+        return list(map(RunRow, self.execute(sql, values)))
 
     def leaf(self, run: int, status: str) -> str | None:
         row = self.execute(Q.current_leaf, (run, status)).fetchone()

@@ -83,7 +83,8 @@ class Scribe:
         self.steps: dict[str, tuple[str, str, int]] = {}
         self.history: dict[int, State] = {}
         self.checkpoints: dict[int, str] = {}
-        plan = self.plan({("run", "status"): "running"})
+        card = {"workflow": workflow, "branch": branch, "status": "running"}
+        plan = self.plan({("run", key): value for key, value in card.items()})
 
         def work(tx: Tx) -> int:
             run = tx.add_run(run_id, AT, workflow=workflow, branch=branch, status="running", hidden=False)
@@ -112,6 +113,18 @@ class Scribe:
     def commit(self, changes: dict[Address, Any] | None = None, **more: Any) -> int:
         """Make a commit (see ``plan``); its seq."""
         return self.make(self.plan(changes, **more))
+
+    def set_card(self, columns: dict[str, str], card: dict[str, Any] | None = None) -> int:
+        """Commit a run's own records, and the listing's copy of them with it."""
+        own = {"session_id" if key == "session" else key: value for key, value in columns.items()}
+        plan = self.plan({("run", key): value for key, value in {**own, **(card or {})}.items()})
+
+        def work(tx: Tx) -> None:
+            plan.write(tx, self.run)
+            tx.set_card(self.run, columns, card or {})
+
+        self.store.write(work)
+        return self.adopt(plan)
 
     def make(self, plan: Plan) -> int:
         self.store.write(lambda tx: plan.write(tx, self.run))

@@ -10,7 +10,7 @@ UPDATE run SET n = n + 1 WHERE run = 0
 
 -- name: move_head
 -- A commit moves the head of its run.
-UPDATE run SET n = (SELECT n FROM run WHERE run = 0), seq = ?, digest = ?, counts = ?, updated_at = ? WHERE run = ?
+UPDATE run SET n = (SELECT n FROM run WHERE run = 0), seq = ?, digest = ?, counts = ?, updated_at = ?, checkpoint = ? WHERE run = ?
 
 -- name: add_version
 -- One row per commit.
@@ -124,8 +124,7 @@ UPDATE run SET workflow = ?, branch = ?, status = ?, title = ?, issue = ?, sessi
 -- name: run_columns
 -- What a listing shows of a run (a fragment that other queries complete).
 SELECT r.run, r.run_id, r.n, r.seq, r.digest, r.counts, r.updated_at, r.created_at, r.workflow, r.branch, r.status,
-       r.title, r.issue, r.session, r.card, r.hidden,
-       (SELECT v.checkpoint FROM version v WHERE v.run = r.run AND v.seq = r.seq)
+       r.title, r.issue, r.session, r.card, r.hidden, r.checkpoint
 FROM run r
 
 -- name: current_leaf

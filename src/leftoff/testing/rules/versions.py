@@ -137,17 +137,18 @@ class VersionRules(Rules):
     def test_run_row(self, store: Store) -> None:
         """A listing shows a run's head and its card, by id or number."""
         scribe = Scribe(store, workflow="convert", branch="try-b")
-        scribe.commit({("note", "n"): 1}, seal="manual")
         card = {"team": "blue", "size": 3}
-        shown = {"workflow": "convert", "branch": "try-b", "status": "paused", "title": "T", "issue": "42", "session": "s"}
-        store.write(lambda tx: tx.set_card(scribe.run, shown, card))
+        shown = {"workflow": "convert", "branch": "try-b", "status": "paused"}
+        shown |= {"title": "T", "issue": "42", "session": "s"}
+        scribe.set_card(shown, card)
+        scribe.commit({("note", "n"): 1}, seal="manual")
         row = store.read(lambda v: v.find_run("run-1"))
         assert row is not None
         same = store.read(lambda v: v.run_row(scribe.run))
         assert same is not None and row.run_id == same.run_id
         assert shown == {name: getattr(row, name) for name in shown}
         assert card == row.card
-        assert (2, scribe.checkpoints[2], AT, AT + 2) == (row.seq, row.checkpoint, row.created_at, row.updated_at)
+        assert (3, scribe.checkpoints[3], AT, AT + 3) == (row.seq, row.checkpoint, row.created_at, row.updated_at)
         assert None is store.read(lambda v: v.find_run(""))
         assert None is store.read(lambda v: v.find_run("run"))
 
@@ -173,7 +174,7 @@ class VersionRules(Rules):
                 "issue": str(i % 4),
                 "session": f"s{i % 3}",
             }
-            store.write(lambda tx, run=scribe.run, c=columns: tx.set_card(run, c, {}))  # type: ignore[misc]
+            scribe.set_card(columns)
         assert ["b-7", "b-5", "b-3", "b-1"] == listed(store, workflow="w1")
         assert ["b-7", "a-6", "b-3", "a-2"] == listed(store, branch="b1")
         assert ["b-7", "a-6", "a-4", "b-3", "b-1", "a-0"] == listed(store, status=["running", "failed"])
@@ -202,7 +203,7 @@ class VersionRules(Rules):
         """Nor can a version of it be found by id or name before it is complete."""
         scribe = Scribe(store)
         scribe.commit(seal="manual", aliases=("cp",))
-        shown = {"workflow": "w", "branch": "main", "status": "running"}
+        shown = {"workflow": "work", "branch": "main", "status": "running"}
         store.write(lambda tx: tx.set_card(scribe.run, shown, {}, hidden=True))
         assert [] == store.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
         assert None is store.read(lambda v: v.aliased("cp"))

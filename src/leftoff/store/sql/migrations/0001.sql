@@ -14,6 +14,7 @@ CREATE TABLE run (
     digest     BLOB NOT NULL,
     counts     TEXT NOT NULL,              -- leaf steps by status
     updated_at INTEGER NOT NULL,
+    checkpoint TEXT,                       -- of the head, where it is sealed
     created_at INTEGER NOT NULL,
     workflow   TEXT NOT NULL,
     branch     TEXT NOT NULL,

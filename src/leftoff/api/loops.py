@@ -1,0 +1,106 @@
+"""``run.each``: a loop whose turns are steps, and how it is left.
+
+Going on to the next item completes the one before. A loop that is left is not told why, and the two reasons must not
+be confused: ``break`` leaves the item to be done, an exception fails it, also one that is caught outside the loop. So
+when the iterator is let go of, the instruction that the loop's frame is at is looked at: ``break`` and ``return`` pop
+the iterator, an exception strikes somewhere else. Where that cannot be told, the run's ``with`` block tells.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from leftoff.clock import iso
+from leftoff.engine.commit import Seal
+from leftoff.errors import LeftoffError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from leftoff.api.steps import Step, StepsMixin
+
+T = TypeVar("T")
+
+BROKE, RAISED, UNTOLD = "broke", "raised", "untold"
+
+# What a frame is at while it lets go of an iterator in the ordinary course of things.
+_ORDINARY = ("POP_TOP", "POP_ITER", "END_FOR", "RETURN_VALUE", "RETURN_CONST", "SWAP")
+_ORDINARY_STARTS = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "DELETE_")
+_SUSPENDED = ("YIELD_VALUE", "RESUME")
+
+
+def how_left(frame: FrameType | None) -> str:
+    """Whether a frame that lets go of an iterator right now does so by ``break`` or because of an exception."""
+    from opcode import opname
+
+    while frame is not None:
+        name = opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
+        if name in _SUSPENDED:  # a generator around the loop was itself let go of: its user knows
+            frame = frame.f_back
+            continue
+        return BROKE if name in _ORDINARY or name.startswith(_ORDINARY_STARTS) else RAISED
+    return UNTOLD
+
+
+class Each(Iterator[T], Generic[T]):
+    """The items of a batch that are not finished, each a step below the batch's own."""
+
+    def __init__(self, run: StepsMixin, path: str, pairs: Iterator[tuple[T, str]], again: bool) -> None:
+        self._run = run
+        self._path = path
+        self._pairs = pairs
+        self._again = again
+        self._ran = False
+        self._step: Step | None = None
+        self._frame = 0  # of the loop, by its identity: holding it would keep everything in it alive
+
+    def __iter__(self) -> Each[T]:
+        return self
+
+    def __next__(self) -> T:
+        done, self._step = self._step, None
+        if done is not None:
+            self._run._complete(done)
+        for item, below in self._pairs:
+            if self._again or not self._run.done(below):
+                self._begin(below)
+                self._frame = id(sys._getframe(1))
+                return item
+        self._end()
+        raise StopIteration
+
+    def _begin(self, below: str) -> None:
+        record = self._run._step_record(self._path)
+        if record is None or record["status"] != "running":
+            now = iso(self._run._clock.now())
+            self._run._put_step(self._path, drop=("completed_at",), status="running", started_at=now)
+        step = self._run._item(below, self._path)
+        self._run._enter(step)
+        self._step, self._ran = step, True
+
+    def _end(self) -> None:
+        """All items are finished, so the batch is; nothing to say where it was before."""
+        record = self._run._step_record(self._path)
+        if self._ran or record is None or record["status"] != "completed":
+            self._run._put_step(self._path, status="completed", completed_at=iso(self._run._clock.now()))
+            self._run._commit(Seal("step_complete", self._path))
+        self._ran = False
+
+    def close(self) -> None:
+        """Leave the loop as ``break`` does."""
+        step, self._step = self._step, None
+        if step is not None:
+            self._run._left(step, BROKE)
+
+    def __del__(self) -> None:
+        step, self._step = getattr(self, "_step", None), None
+        if step is None:
+            return
+        frame: Any = sys._getframe(1) if sys._getframe().f_back is not None else None
+        how = how_left(frame) if frame is not None and id(frame) == self._frame else UNTOLD
+        try:
+            self._run._left(step, how)
+        except LeftoffError:
+            pass  # nobody can be told from here; the next commit says it

@@ -1,0 +1,27 @@
+"""``leftoff beat``: somebody is at work."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import CURRENT, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "beat",
+    "Say that the current run is being worked on. Nothing of the run changes, only how alive it looks.",
+    options=CURRENT,
+    examples="""  leftoff beat
+  while sleep 60; do leftoff beat; done &""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.report import beat
+
+    row = beat(ctx.store, ctx.current_in, ctx.now, ctx.guard())
+    if args.json:
+        ctx.emit({"run_id": row.run_id, "seq": row.seq})
+    return 0

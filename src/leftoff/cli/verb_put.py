@@ -1,0 +1,53 @@
+"""``leftoff put``: any record."""
+
+from __future__ import annotations
+
+from leftoff.cli.given import asked, json_or_file, step_path
+from leftoff.cli.options import CURRENT, Opt, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+SPEC = Spec(
+    "put",
+    "Keep a record of the current run: message, conflict, knowledge, member, criterion, score, error, context, extra, …\n"
+    "A record that is there under the same key is replaced, unless --new: then it is a conflict (exit 5).\n"
+    "A step keeps its status and its place where the record does not say them.",
+    usage="COLLECTION KEY JSON",
+    least=3,
+    most=3,
+    options=(Opt("--new", None, "never replace a record that is there"), *CURRENT),
+    examples="""  leftoff put knowledge KE-1 '{"fact": "the API is rate limited", "source": "docs"}'
+  leftoff put message m-17 '{"to": "reviewer", "text": "done"}' --new
+  leftoff put step convert '{"title": "Convert", "instructions": "one page per PDF"}'
+  leftoff put context plan @plan.json""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.records import check_collection, put_record
+
+    collection, key, word = args.rest
+    check_collection(collection)
+    value = json_or_file(word, "The value")
+    if collection == "step":
+        key = step_path(key)
+    changes = ctx.changes()
+    if collection != "step":
+        from leftoff.model.changes import NOTHING
+
+        asked(lambda: changes.put(collection, key, value, expect=None if args.new else NOTHING))
+        done = ctx.report(changes=changes)
+    else:
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+            asked(lambda: put_record(tx, row, changes, collection, key, value, new=args.new))
+
+        done = ctx.report(make)
+    say_redacted(changes, ctx)
+    return ctx.told(done)

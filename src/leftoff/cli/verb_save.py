@@ -1,0 +1,46 @@
+"""``leftoff save``: a checkpoint, now."""
+
+from __future__ import annotations
+
+from leftoff.cli.given import own_step
+from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.engine.commit import Seal
+from leftoff.engine.world import remember_git
+from leftoff.model.words import TRIGGERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+SPEC = Spec(
+    "save",
+    "Seal a checkpoint of the current run, and print its id. It is always a new one, whether anything changed or not.",
+    options=(
+        Opt("--trigger", "T", f"why (default: manual): {', '.join(TRIGGERS)}", choices=TRIGGERS),
+        Opt("--note", "N", "what to remember of it"),
+        *CURRENT,
+    ),
+    examples="""  leftoff save
+  leftoff save --note "before the risky part"
+  id=$(leftoff save --trigger phase_transition)""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    note = ctx.redactor.mask(args.note) if args.note else None
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        remember_git(ctx.project, row, changes)
+        return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)
+
+    version = ctx.report(make).version
+    assert version is not None
+    if args.json:
+        ctx.emit(version.to_json())
+    else:
+        ctx.out(version.id or "")
+    return 0

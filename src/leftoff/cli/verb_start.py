@@ -1,0 +1,127 @@
+"""``leftoff start``: a new run that is reported on; or, with --resume, the unfinished one."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.cli.given import asked, assignments, number
+from leftoff.cli.options import Opt, Spec
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.runs import Opening
+    from leftoff.engine.start import Session, Started
+
+SPEC = Spec(
+    "start",
+    "Start a run, and print its id. It is reported on with step, set, note and the others.\n"
+    "Always a new run; an unfinished one of the same workflow and branch is named on stderr. --resume goes on with that\n"
+    "one, if there is one: what was in flight or failed is to be done again, steps and variables that it does not have\n"
+    "yet are added.",
+    usage="WORKFLOW",
+    least=1,
+    most=1,
+    options=(
+        Opt("--resume", None, "go on with the unfinished run of that workflow (or --run-id), if there is one"),
+        Opt("--title", "T", "what this run is about"),
+        Opt("--steps", "a,b,c", "its steps, in order"),
+        Opt("--total", "N", "how many steps it will have, where they are not known yet"),
+        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)"),
+        Opt("--var", "K=V", "a variable, as for `leftoff set`", many=True),
+        Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
+        Opt("--session", "ID", "the agent's session, which drives the run from now on"),
+        Opt("--issue", "N", "the issue it is for; `#N` names the run from now on"),
+        Opt("--task", "ID", "the task it is for"),
+        Opt("--agent", "NAME", "who works on it"),
+    ),
+    examples="""  run=$(leftoff start convert-pdfs --title "Nature trail" --steps collect,convert,publish)
+  leftoff start convert-pdfs --resume
+  leftoff start migrate --issue 42 --run-id migrate-42 --var target=v2""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.start import start_run
+
+    opening = asked(lambda: _opening(args, ctx))
+    session = _session(args)
+    started = asked(
+        lambda: start_run(
+            ctx.store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session
+        )
+    )
+    _tell(started, ctx)
+    return 0
+
+
+def _opening(args: Args, ctx: Context) -> Opening:
+    from leftoff.engine import project
+    from leftoff.engine.runs import Opening
+
+    facts = {
+        "git_branch": project.git_branch(ctx.project),
+        "git_head": project.git_head(ctx.project),
+        "issue": args.issue.lstrip("#") or None if args.issue else None,
+        "task": args.task,
+        "agent": args.agent,
+        "session_id": args.session or os.environ.get("LEFTOFF_SESSION") or None,
+        "total": number(args.total, "--total"),
+    }
+    return Opening(
+        args.rest[0],
+        title=args.title,
+        branch=ctx.branch,
+        run_id=_given(args.run_id, "--run-id"),
+        steps=_steps(args),
+        variables=assignments(args.var),
+        facts=facts,
+    )
+
+
+def _steps(args: Args) -> list[Any]:
+    if args.steps is None:
+        return []
+    if args.total is not None:
+        raise Usage("--steps and --total say the same thing twice.", hint="Give the steps, or how many there will be.")
+    names = [name.strip() for name in args.steps.split(",")]
+    if "" in names:
+        raise Usage(f"--steps has an empty name in it: {args.steps!r}.", hint="For example: --steps collect,convert,publish")
+    return names
+
+
+def _given(value: str | None, name: str) -> str | None:
+    if value == "":
+        raise Usage(f"{name} is empty.", hint=f"Leave {name} out, or give it a value.")
+    return value
+
+
+def _session(args: Args) -> Session | None:
+    """Only --session drives; a session from the environment is bound, and drives nothing."""
+    from leftoff.engine.start import Session
+
+    named = _given(args.session, "--session")
+    return Session(named, args.agent or f"session {named}") if named else None
+
+
+def _tell(started: Started, ctx: Context) -> None:
+    if ctx.args.json:
+        from leftoff.engine.info import run_info
+
+        found = run_info(ctx.store, started.run, ctx.now)
+        assert found is not None
+        ctx.emit(found.to_json())
+    else:
+        ctx.out(started.run_id)
+    if started.resumed:
+        ctx.say(f"leftoff: goes on with {started.run_id}. `leftoff brief` says where it is.")
+    elif started.twin is not None:
+        twin = started.twin
+        ctx.say(
+            f"leftoff: {twin.run_id} of the same workflow is {twin.status} too. `leftoff start --resume` goes on with it; "
+            f"with two of them, say which one is meant: --run RUN, or LEFTOFF_RUN."
+        )

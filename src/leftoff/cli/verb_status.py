@@ -1,0 +1,182 @@
+"""``leftoff status``: where this is, and every run that is not finished."""
+
+from __future__ import annotations
+
+import sys
+
+from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.cli.text import clean
+from leftoff.errors import LeftoffError, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.cli.screen import Screen
+    from leftoff.cli.text import Line
+    from leftoff.engine.info import RunInfo
+
+SPEC = Spec(
+    "status",
+    "Show the project, its store, the branch, the current run, and all runs that are not finished.",
+    options=(
+        Opt("--watch", None, "go on showing it, until Ctrl-C"),
+        Opt("--markdown", None, 'print the table "Active Checkpoints" of the sitebuilder protocol'),
+        *CURRENT,
+    ),
+    examples="""  leftoff status
+  leftoff status --watch
+  leftoff status --markdown""",
+)
+
+EVERY_S = 1.0
+
+
+def run(args: Args, ctx: Context) -> int:
+    if args.markdown and (args.watch or args.json):
+        other = "--watch" if args.watch else "--json"
+        raise Usage(f"--markdown and {other} do not go together.", hint=f"usage: {SPEC.line()}")
+    ctx.board()
+    if args.markdown:
+        from leftoff.engine.board import table
+
+        ctx.out(clean_lines(table(ctx.store, ctx.now, ctx.limits)))
+        return 0
+    if args.watch:
+        return watch(args, ctx)
+    found = Status(ctx)
+    if args.json:
+        ctx.emit(found.to_json())
+    else:
+        screen = ctx.screen()
+        screen.show(page(found, screen))
+    return 0
+
+
+def clean_lines(text: str) -> str:
+    return "\n".join(clean(line) for line in text.split("\n"))
+
+
+class Status:
+    """What `status` knows at one moment."""
+
+    def __init__(self, ctx: Context) -> None:
+        from leftoff.engine.project import git_branch
+        from leftoff.model.words import UNFINISHED
+
+        self.project = ctx.project
+        self.store = ctx.store.name
+        self.exists = ctx.store.exists()
+        self.branch = ctx.branch
+        self.git_branch = git_branch(ctx.project)
+        self.runs: list[RunInfo] = ctx.infos(status=UNFINISHED)
+        self.current: RunInfo | None = None
+        self.why_none = ""
+        try:
+            self.current = ctx.info(ctx.current())
+        except LeftoffError as error:
+            self.why_none = error.message
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "project": self.project,
+            "store": self.store,
+            "branch": self.branch,
+            "git_branch": self.git_branch,
+            "current_run": self.current.run_id if self.current is not None else None,
+            "runs": [run.to_json() for run in self.runs],
+        }
+
+
+def page(found: Status, screen: Screen) -> list[Line]:
+    from leftoff.cli.layout import facts
+    from leftoff.cli.runs import run_list
+
+    git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
+    here = "" if found.exists else " (not there yet: the first `leftoff start` makes it)"
+    lines = facts(
+        [
+            ("project", [(clean(found.project), "")]),
+            ("store", [(clean(found.store), ""), (here, "dim")]),
+            ("branch", [(clean(found.branch), ""), (git, "dim")]),
+            ("current", _current(found)),
+        ],
+        screen.columns,
+    )
+    if found.runs:
+        return [*lines, [], *run_list(found.runs, screen)]
+    return [*lines, [], [("Nothing is unfinished.", "dim")]]
+
+
+def _current(found: Status) -> Line:
+    if found.current is None:
+        return [(clean(found.why_none) if found.exists else "none", "dim")]
+    step = found.current.current_step or found.current.next_step
+    return [
+        (found.current.run_id, "id"),
+        (f", {clean(found.current.status)}, {found.current.percent}%", ""),
+        (f", {'at' if found.current.current_step else 'next:'} {clean(step)}" if step else "", "dim"),
+    ]
+
+
+# -- watching
+
+
+def watch(args: Args, ctx: Context) -> int:
+    """Until it is interrupted: redrawn on a terminal; elsewhere one page, with --json one event, for each change."""
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if args.json:
+            _events(ctx)
+        elif ctx.screen().fancy:
+            _redraw(ctx)
+        else:
+            for found in _moments(ctx):
+                screen = ctx.screen()
+                screen.show([*page(found, screen), []])
+    except KeyboardInterrupt:
+        if args.json:
+            found = Status(ctx)
+            ctx.emit({"event": "end", "run": found.current.to_json() if found.current is not None else None})
+        return 130
+    return 0
+
+
+def _events(ctx: Context) -> None:
+    for found in _moments(ctx):
+        ctx.emit({"event": "status", **found.to_json()})
+
+
+def _moments(ctx: Context) -> Iterator[Status]:
+    """The state of things whenever it is another one."""
+    import time
+
+    last: Any = None
+    while True:
+        found = Status(ctx)
+        if found.to_json() != last:
+            last = found.to_json()
+            yield found
+        time.sleep(EVERY_S)
+
+
+def _redraw(ctx: Context) -> None:
+    import time
+
+    from leftoff.cli.screen import rows_of
+    from leftoff.cli.term import Redrawn
+
+    with Redrawn(sys.stdout, ctx.screen().columns) as shown:
+        while True:
+            screen = ctx.screen()
+            lines = page(Status(ctx), screen)
+            room = rows_of(sys.stdout) - 2
+            if len(lines) > room:
+                lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]
+            shown.draw([*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
+            time.sleep(EVERY_S)

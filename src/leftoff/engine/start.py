@@ -1,0 +1,122 @@
+"""Starting a run that whoever asks for it reports on, without driving it from a process that stays.
+
+Always a new run, unless asked to go on with an unfinished one: both in one transaction, so that of two who ask at once
+to go on, the second goes on with what the first has started.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.commit import NO_GUARD, save_blobs
+from leftoff.engine.lease import refuse_driven, take_session
+from leftoff.engine.report import report_in
+from leftoff.engine.resume import put_back
+from leftoff.engine.runs import opening_changes, start_in
+from leftoff.engine.state import Reader
+from leftoff.engine.steps import next_order
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.commit import Seal
+    from leftoff.engine.runs import Opening
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
+
+
+class Session:
+    """An agent's session that takes the run's lease; its process, where that is known."""
+
+    __slots__ = ("id", "process", "who")
+
+    def __init__(self, id: str, who: str, process: Process | None = None) -> None:
+        self.id = id
+        self.who = who
+        self.process = process
+
+
+class Started:
+    """The run, whether it was there before, and the unfinished one that a new run has beside it."""
+
+    __slots__ = ("resumed", "run", "run_id", "twin")
+
+    def __init__(self, run: int, run_id: str, *, resumed: bool, twin: RunRow | None) -> None:
+        self.run = run
+        self.run_id = run_id
+        self.resumed = resumed
+        self.twin = twin
+
+
+def start_run(
+    store: Store,
+    opening: Opening,
+    at: int,
+    *,
+    scrubber: Scrubber | None,
+    resume: bool = False,
+    session: Session | None = None,
+) -> Started:
+    """A new run, or with ``resume`` the unfinished one of that id, or of that workflow, branch, title and issue."""
+    changes = opening_changes(opening, at, scrubber)
+    blobs = save_blobs(store, changes)
+
+    def work(tx: Tx) -> Started:
+        twin = _twin(tx, opening)
+        there = _of_id(tx, opening.run_id) if opening.run_id else twin
+        if resume and there is not None:
+            _go_on(store, tx, there, opening, at, scrubber, session)
+            return Started(there.run, there.run_id, resumed=True, twin=None)
+        head, _, _ = start_in(tx, opening, changes, blobs, at, None)
+        if session is not None:
+            take_session(tx, head.run, head.run_id, session.id, at, who=session.who, process=session.process)
+        return Started(head.run, head.run_id, resumed=False, twin=twin)
+
+    return store.write(work)
+
+
+def _twin(view: View, opening: Opening) -> RunRow | None:
+    where = {"workflow": opening.workflow, "branch": opening.branch, "status": UNFINISHED}
+    where.update(title=opening.title, issue=opening.facts.get("issue"))
+    found = view.list_runs(where, 1)
+    return found[0] if found else None
+
+
+def _of_id(view: View, run_id: str) -> RunRow | None:
+    row = view.find_run(run_id)
+    return row if row is not None and row.status in UNFINISHED else None
+
+
+def _go_on(
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    opening: Opening,
+    at: int,
+    scrubber: Scrubber | None,
+    session: Session | None,
+) -> None:
+    """The run is running again; steps and variables that it does not have yet are added, none is changed."""
+    bound = opening.facts.get("session_id")
+    refuse_driven(tx, row.run, row.run_id, at, bound)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        put_back(Reader(store, tx, row.run, row.run_id), changes, at)
+        place: dict[str, int] = {}
+        for name, known in opening.steps:
+            if tx.row(row.run, "step", name) is None:
+                parent = name.rpartition("/")[0]
+                place[parent] = place[parent] + 1 if parent in place else next_order(tx, row.run, name)
+                changes.put("step", name, {"status": "pending", "order": place[parent], **known})
+        for key, value in opening.variables.items():
+            if tx.row(row.run, "variable", key) is None:
+                changes.put("variable", key, value)
+        for key in ("agent", "session_id", "total"):
+            if opening.facts.get(key) is not None:
+                changes.put("run", key, opening.facts[key])
+        return None
+
+    report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
+    if session is not None:
+        take_session(tx, row.run, row.run_id, session.id, at, who=session.who, process=session.process)

@@ -1,0 +1,229 @@
+"""Rows straight from pages, without SQLite: whatever still lies in a damaged file can be read.
+
+A page that SQLite cannot reach any more, because the page above it is gone, still has its rows; and a row says by its
+shape which table it is of: the tables are strict, and the shapes are taken from the schema itself. Rows of pages that
+were freed are left alone, as long as anything says which pages those are.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from leftoff.store.connection import PAGE_SIZE
+from leftoff.store.migrate import MIGRATIONS
+from leftoff.store.pages import USABLE
+from leftoff.store.queries import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    GetPage = Callable[[int], bytes | None]
+
+INDEX_INNER, TABLE_INNER, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
+FREE = 2  # in a pointer map: the page is not used
+_ENTRY = 5  # bytes per page in a pointer map
+_MAPPED = USABLE // _ENTRY  # pages that one pointer map tells about
+
+_INDEX_LOCAL = (USABLE - 12) * 64 // 255 - 23
+_TABLE_LOCAL = USABLE - 35
+_LEAST_LOCAL = (USABLE - 12) * 32 // 255 - 23
+
+
+class Shape:
+    """What the rows of one table or index look like: names and types of the columns in stored order."""
+
+    def __init__(self, name: str, columns: list[tuple[str, str, bool]], rowid: str | None) -> None:
+        self.name = name
+        self.columns = columns  # name, type, whether it may be NULL
+        self.rowid = rowid  # the column that is the row's number
+
+    def fits(self, values: list[Any], rowid: int | None) -> bool:
+        if len(values) != len(self.columns) or (rowid is None) != (self.rowid is None):
+            return False
+        for value, (name, kind, nullable) in zip(values, self.columns, strict=True):
+            if value is None:
+                if not nullable and name != self.rowid:
+                    return False
+            elif _KINDS[kind] is not type(value):
+                return False
+        return True
+
+    def row(self, values: list[Any], rowid: int | None) -> dict[str, Any]:
+        named = {column[0]: value for column, value in zip(self.columns, values, strict=True)}
+        return named if self.rowid is None else {**named, self.rowid: rowid}
+
+
+_KINDS = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
+
+
+def shapes() -> list[Shape]:
+    """The shapes of every table and index of the current schema."""
+    db = apsw.Connection(":memory:")
+    try:
+        for name in MIGRATIONS:
+            for _ in db.execute(read(name)):
+                pass
+        out: list[Shape] = []
+        tables = db.execute("SELECT name, wr FROM pragma_table_list WHERE type = 'table' AND schema = 'main'").fetchall()
+        for table, without_rowid in tables:
+            if not table.startswith("sqlite_"):
+                out += _table_shapes(db, table, bool(without_rowid))
+        return out
+    finally:
+        db.close()
+
+
+def _table_shapes(db: apsw.Connection, table: str, without_rowid: bool) -> list[Shape]:
+    known = {}
+    rowid = None
+    for _, name, kind, notnull, _, key in db.execute(f"PRAGMA table_info({table})"):
+        known[name] = (name, kind, not notnull and not key)
+        if key and not without_rowid:
+            rowid = name
+    out = [] if without_rowid else [Shape(table, list(known.values()), rowid)]
+    for _, index, _, origin, _ in db.execute(f"PRAGMA index_list({table})").fetchall():
+        names = [row[2] for row in db.execute(f"PRAGMA index_xinfo({index})")]
+        columns = [known[name] if name is not None else (rowid or "rowid", "INTEGER", False) for name in names]
+        out.append(Shape(table if origin == "pk" else index, columns, None))
+    return out
+
+
+class Row:
+    """One row as it was found, with the pages that its bytes lie on."""
+
+    __slots__ = ("pages", "table", "values")
+
+    def __init__(self, table: str, values: dict[str, Any], pages: tuple[int, ...]) -> None:
+        self.table = table
+        self.values = values
+        self.pages = pages
+
+
+class Carver:
+    """All rows of all pages; ``get`` gives a page by its number."""
+
+    def __init__(self, get: GetPage, count: int) -> None:
+        self._get = get
+        self._count = count
+        self._shapes = shapes()
+
+    def rows(self) -> Iterator[Row]:
+        free = self.free_pages()
+        for number in range(1, self._count + 1):
+            if number not in free and not is_map(number):
+                yield from self.page_rows(number)
+
+    def free_pages(self) -> set[int]:
+        """The pages that the pointer maps call free."""
+        out = set()
+        for number in range(2, self._count + 1, _MAPPED + 1):
+            page = self._get(number) or b""
+            for entry in range(len(page[:USABLE]) // _ENTRY):
+                if page[entry * _ENTRY] == FREE:
+                    out.add(number + 1 + entry)
+        return out
+
+    def page_rows(self, number: int, page: bytes | None = None) -> Iterator[Row]:
+        """The rows whose cells are on one page (``page``: its bytes, if they shall be others than are there)."""
+        page = self._get(number) if page is None else page
+        if page is None:
+            return
+        start = 100 if number == 1 else 0
+        kind = page[start]
+        if kind not in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF):
+            return
+        first = start + (12 if kind == INDEX_INNER else 8)
+        cells = int.from_bytes(page[start + 3 : start + 5], "big")
+        for place in range(first, min(first + 2 * cells, USABLE - 1), 2):
+            row = self._cell(number, page, int.from_bytes(page[place : place + 2], "big"), kind)
+            if row is not None:
+                yield row
+
+    def _cell(self, number: int, page: bytes, at: int, kind: int) -> Row | None:
+        try:
+            if kind == INDEX_INNER:
+                at += 4
+            size, at = _varint(page, at)
+            rowid = None
+            if kind == TABLE_LEAF:
+                rowid, at = _varint(page, at)
+            pages = [number]
+            payload = self._payload(page, at, size, _TABLE_LOCAL if kind == TABLE_LEAF else _INDEX_LOCAL, pages)
+            values = decode_row(payload)
+        except (IndexError, ValueError):
+            return None
+        for shape in self._shapes:
+            if shape.fits(values, rowid):
+                return Row(shape.name, shape.row(values, rowid), tuple(pages))
+        return None
+
+    def _payload(self, page: bytes, at: int, size: int, most: int, pages: list[int]) -> bytes:
+        if size <= most:
+            local = size
+        else:
+            local = _LEAST_LOCAL + (size - _LEAST_LOCAL) % (USABLE - 4)
+            local = local if local <= most else _LEAST_LOCAL
+        if at + local > USABLE or size > self._count * PAGE_SIZE:
+            raise ValueError("a cell that leaves its page")
+        parts = [page[at : at + local]]
+        left = size - local
+        following = int.from_bytes(page[at + local : at + local + 4], "big") if left else 0
+        while left > 0:
+            more = self._get(following) if following else None
+            if more is None or len(pages) > self._count:
+                raise ValueError("a chain that ends too early")
+            pages.append(following)
+            parts.append(more[4 : 4 + min(left, USABLE - 4)])
+            left -= USABLE - 4
+            following = int.from_bytes(more[:4], "big")
+        return b"".join(parts)
+
+
+def is_map(number: int) -> bool:
+    """Whether a page is one of the pointer maps."""
+    return number >= 2 and (number - 2) % (_MAPPED + 1) == 0
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for _ in range(8):
+        byte = data[at]
+        at += 1
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at
+    return value << 8 | data[at], at + 1
+
+
+def decode_row(payload: bytes) -> list[Any]:
+    """The values of a row; ``ValueError`` where its bytes are no row."""
+    end, at = _varint(payload, 0)
+    kinds = []
+    while at < end:
+        kind, at = _varint(payload, at)
+        kinds.append(kind)
+    out: list[Any] = []
+    for kind in kinds:
+        value, at = _value(payload, at, kind)
+        out.append(value)
+    if at != len(payload):
+        raise ValueError("a row of another length than it says")
+    return out
+
+
+def _value(payload: bytes, at: int, kind: int) -> tuple[Any, int]:
+    if kind == 0:
+        return None, at
+    if kind in (8, 9):
+        return kind - 8, at
+    if kind < 7:
+        end = at + (0, 1, 2, 3, 4, 6, 8)[kind]
+        return int.from_bytes(payload[at:end], "big", signed=True), end
+    if kind < 12:
+        raise ValueError("a kind of value that leftoff never writes")
+    end = at + (kind - 12) // 2
+    if end > len(payload):
+        raise ValueError("a value that leaves its row")
+    return (payload[at:end] if kind % 2 == 0 else payload[at:end].decode()), end

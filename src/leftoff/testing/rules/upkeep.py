@@ -1,0 +1,301 @@
+"""Long jobs: pruning, removing, sweeping, backing up. Cut short anywhere, they leave nothing wrong."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.errors import Invalid, NotFound, StoreUnavailable
+from leftoff.host import Process, this_process
+from leftoff.model.values import blob_stored
+from leftoff.store.base import Store, Tx
+from leftoff.testing.faulty import FaultyStore
+from leftoff.testing.rules.base import Rules
+from leftoff.testing.rules.blobs import refer
+from leftoff.testing.rules.records import some_changes
+from leftoff.testing.rules.versions import listed
+from leftoff.testing.scribe import AT, Scribe, state_at
+
+GONE = Process(this_process().scope, 2**22 + 5, "1")
+
+
+class UpkeepRules(Rules):
+    def test_prune(self, store: Store, other: Store) -> None:
+        """Kept checkpoints and the head read as before; dropped and unsealed versions are gone; so is no other run."""
+        chance = random.Random(11)
+        scribe, neighbour = Scribe(store), Scribe(store, "run-2")
+        for _ in range(60):
+            scribe.commit(some_changes(chance), seal="manual" if chance.random() < 0.4 else None)
+            neighbour.commit(some_changes(chance))
+        drop = list(scribe.checkpoints)[::2]
+        kept = sorted({*scribe.checkpoints, scribe.seq} - {seq for seq in drop if seq != scribe.seq})
+        store.prune(scribe.run, drop)
+        assert kept == sorted(v.seq for v in other.read(lambda view: view.versions(scribe.run, sealed=False)))
+        assert (kept[0], scribe.seq) == other.read(lambda view: view.bounds(scribe.run))
+        scribe.verify(other, seqs=kept)
+        neighbour.verify(other)
+
+    def test_prune_drops_names(self, store: Store) -> None:
+        """The id and the other names of a dropped checkpoint lead nowhere; those of a kept one still do."""
+        scribe = Scribe(store)
+        for name in ("cp-2", "cp-3", "cp-4"):
+            scribe.commit(seal="manual", aliases=(name,))
+        store.prune(scribe.run, [2])
+        found = {name: store.read(lambda v, n=name: v.aliased(n)) for name in ("cp-2", "cp-3", "cp-4")}  # type: ignore[misc]
+        assert {"cp-2": None, "cp-3": 3, "cp-4": 4} == {n: f[1].seq if f else None for n, f in found.items()}
+        assert [] == store.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
+
+    def test_prune_keeps_the_head(self, store: Store) -> None:
+        """The newest version is kept even where it is named, and commits go on from it."""
+        scribe = Scribe(store)
+        scribe.commit({("note", "n"): 1}, seal="manual")
+        store.prune(scribe.run, [2, 99])
+        scribe.verify(seqs=[2])
+        scribe.commit({("note", "n"): 2})
+        scribe.verify(seqs=[2, 3])
+
+    def test_prune_twice(self, store: Store) -> None:
+        """Nothing is left to do the second time; a run that is not there has nothing to prune."""
+        scribe = Scribe(store)
+        for i in range(5):
+            scribe.commit({("note", "n"): i}, seal="manual")
+        store.prune(scribe.run, [2, 3])
+        store.prune(scribe.run, [2, 3])
+        store.prune(scribe.run + 1, [1])
+        scribe.verify(seqs=[4, 5, 6])
+
+    def test_prune_gives_space_back(self, store: Store) -> None:
+        """What is dropped returns to the file system, and the answer says about how much."""
+        chance = random.Random(5)
+        scribe = Scribe(store)
+        for _ in range(60):
+            changes = {("extra", str(i)): b"J" + chance.randbytes(700 if i % 2 else 20_000) for i in range(4)}
+            scribe.commit(changes, seal="manual")
+        before = self.size(store)
+        freed = store.prune(scribe.run, list(scribe.checkpoints))
+        after = self.size(store)
+        assert after < before / 4
+        assert freed >= (before - after) * 0.9
+        scribe.verify(seqs=[scribe.seq])
+
+    @pytest.mark.parametrize("when", ["before", "during", "after"])
+    def test_prune_cut_short(self, tmp_path: Path, when: Any) -> None:
+        """Cut short at any of its writes, kept versions still read as before; done again, it ends as if never cut."""
+        nth = 1
+        while True:
+            folder = tmp_path / str(nth)
+            folder.mkdir()
+            store = FaultyStore(self.make_store(folder))
+            scribe = prunable(store)
+            store.fail(when, nth=nth)
+            try:
+                store.prune(scribe.run, [3, 5])
+                done = True
+            except StoreUnavailable:
+                done = False
+            store.heal()
+            scribe.verify(seqs=[4, 8])
+            store.prune(scribe.run, [3, 5])
+            assert [8, 4] == [v.seq for v in store.read(lambda v, s=scribe: v.versions(s.run, sealed=False))]  # type: ignore[misc]
+            scribe.verify(seqs=[4, 8])
+            assert [] == store.check()["problems"]
+            store.close()
+            if done:
+                break
+            nth += 1
+        assert nth > 3
+
+    def test_prune_while_others_commit(self, store: Store, other: Store) -> None:
+        """Commits go on during a prune, and nothing that they need goes with it."""
+        scribe = Scribe(store)
+        for i in range(300):
+            scribe.commit({("variable", str(i % 7)): f"{i}" * 400}, seal="manual" if i % 10 == 0 else None)
+        ended = threading.Event()
+        scribe.store = other
+
+        def commit() -> None:
+            i = 0
+            while not ended.is_set() or i < 20:
+                scribe.commit({("variable", str(i % 7)): f"new {i}" * 300}, seal="manual")
+                i += 1
+
+        thread = threading.Thread(target=commit)
+        thread.start()
+        drop = [seq for seq in scribe.checkpoints if seq <= 301]
+        try:
+            store.prune(scribe.run, drop[::2])
+        finally:
+            ended.set()
+            thread.join()
+        scribe.verify(store, seqs=[*drop[1::2], *(seq for seq in scribe.checkpoints if seq > 301)])
+
+    def test_remove(self, store: Store, other: Store) -> None:
+        """A removed run is found by nothing, its id is free again, and no other run changed."""
+        scribe, neighbour = Scribe(store), Scribe(store, "run-2")
+        shared = b"J" + b"v" * 9000
+        for each in (neighbour, scribe):
+            each.commit({("extra", "x"): shared}, seal="manual", aliases=(f"cp-{each.run}",))
+            each.commit({("extra", "x"): None})
+        store.write(lambda tx: tx.put_lease(scribe.run, 1, "process", GONE, None, "x", AT))
+        store.write(lambda tx: tx.add_attempt("token", scribe.run, "a", AT))
+        store.remove(scribe.run)
+        assert ["run-2"] == listed(other)
+        gone = other.read(
+            lambda v: (
+                v.find_run("run-1", hidden=True),
+                v.run_row(scribe.run),
+                v.head(scribe.run),
+                v.lease(scribe.run),
+                v.attempt("token"),
+                v.aliased(f"cp-{scribe.run}"),
+                v.bounds(scribe.run),
+            )
+        )
+        assert (None,) * 7 == gone
+        assert [] == other.read(lambda v: v.collections(scribe.run, past=True))
+        assert [] == other.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
+        neighbour.verify(other)
+        Scribe(store, "run-1").verify(other)
+
+    def test_remove_gives_space_back(self, store: Store) -> None:
+        """The bytes of a removed run return to the file system."""
+        Scribe(store, "run-2")
+        before = self.size(store)
+        scribe = Scribe(store)
+        for i in range(30):
+            scribe.commit({("extra", str(i)): b"J" + random.Random(i).randbytes(20_000)})
+        full = self.size(store)
+        freed = store.remove(scribe.run)
+        assert self.size(store) - before < (full - before) / 10
+        assert freed > (full - before) / 2
+
+    @pytest.mark.parametrize("when", ["before", "during", "after"])
+    def test_remove_cut_short(self, tmp_path: Path, when: Any) -> None:
+        """A removal cut short leaves the run whole, or out of sight and to be swept; never half of it in sight."""
+        nth = 1
+        while True:
+            folder = tmp_path / str(nth)
+            folder.mkdir()
+            store = FaultyStore(self.make_store(folder))
+            scribe = prunable(store)
+            store.fail(when, nth=nth)
+            try:
+                store.remove(scribe.run)
+                done = True
+            except StoreUnavailable:
+                done = False
+            store.heal()
+            if listed(store):
+                scribe.verify()
+                store.remove(scribe.run)
+            store.sweep()
+            assert None is store.read(lambda v, s=scribe: v.run_row(s.run))  # type: ignore[misc]
+            assert [] == store.check()["problems"]
+            store.close()
+            if done:
+                break
+            nth += 1
+        assert nth > 3
+
+    def test_sweep_drops_abandoned_runs(self, store: Store) -> None:
+        """A hidden run whose maker died is dropped; one that is still being made stays."""
+        scribe = Scribe(store)
+
+        def add(run_id: str, maker: Process) -> int:
+            def work(tx: Tx) -> int:
+                run = tx.add_run(run_id, AT, workflow="w", branch="main", status="running", hidden=True)
+                tx.put_lease(run, 1, "process", maker, None, "fork", AT)
+                return run
+
+            return store.write(work)
+
+        dead, alive = add("run-2", GONE), add("run-3", this_process())
+        store.sweep()
+        assert None is store.read(lambda v: v.run_row(dead))
+        assert None is not store.read(lambda v: v.run_row(alive))
+        assert ["run-1"] == listed(store)
+        scribe.verify()
+
+    def test_sweep_of_a_clean_store(self, store: Store) -> None:
+        """A sweep touches nothing that is in use."""
+        scribe = prunable(store)
+        content = b"".join(store.load_blob(scribe.history[8]["artifact", "f"][1:]))
+        self.age(store)
+        store.sweep()
+        scribe.verify()
+        assert content == b"".join(store.load_blob(scribe.history[8]["artifact", "f"][1:]))
+
+    def test_backup(self, store: Store, tmp_path: Path) -> None:
+        """A backup is a whole store: it passes its check, has every version and blob, and can be gone on with."""
+        scribe = prunable(store)
+        store.backup(str(tmp_path / "copy"))
+        copy = self.open_backup(tmp_path / "copy")
+        assert [] == copy.check()["problems"]
+        scribe.verify(copy)
+        hash = scribe.history[8]["artifact", "f"][1:]
+        assert b"".join(store.load_blob(hash)) == b"".join(copy.load_blob(hash))
+        scribe.store = copy
+        scribe.commit({("note", "n"): "only in the copy"})
+        scribe.verify(copy)
+        assert 8 == (store.read(lambda v: v.head(scribe.run)) or (0,))[0]
+        copy.close()
+
+    def test_backup_while_others_write(self, store: Store, other: Store, tmp_path: Path) -> None:
+        """The copy holds the first so many commits, each whole, and none of the later ones."""
+        scribe = Scribe(other)
+        started, ended = threading.Event(), threading.Event()
+
+        def commit() -> None:
+            while not ended.is_set():
+                n = scribe.seq
+                row = other.save_blob([b"blob %d" % n * 100])
+                scribe.commit({("variable", "n"): n, ("artifact", str(n % 5)): blob_stored(row.hash)}, blobs=[row])
+                if n == 20:
+                    started.set()
+
+        thread = threading.Thread(target=commit)
+        thread.start()
+        try:
+            assert started.wait(60)
+            store.backup(str(tmp_path / "copy"))
+        finally:
+            ended.set()
+            thread.join()
+        copy = self.open_backup(tmp_path / "copy")
+        assert [] == copy.check()["problems"]
+        seqs = sorted(v.seq for v in copy.read(lambda v: v.versions(scribe.run, sealed=False)))
+        assert list(range(1, seqs[-1] + 1)) == seqs
+        assert seqs[-1] > 20
+        for seq in seqs:
+            assert scribe.history[seq] == copy.read(lambda v, s=seq: state_at(v, scribe.run, s))  # type: ignore[misc]
+        copy.close()
+
+    def test_backup_needs_an_empty_folder(self, store: Store, tmp_path: Path) -> None:
+        """A backup never writes into a folder that holds something."""
+        Scribe(store)
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / "file").write_text("mine")
+        with pytest.raises(Invalid):
+            store.backup(str(tmp_path / "full"))
+        assert ["file"] == [path.name for path in (tmp_path / "full").iterdir()]
+
+    def test_backup_of_nothing(self, store: Store, tmp_path: Path) -> None:
+        """A store that does not exist has no backup, and is not made by asking."""
+        with pytest.raises(NotFound):
+            store.backup(str(tmp_path / "copy"))
+        assert not store.exists()
+
+
+def prunable(store: Store) -> Scribe:
+    """A run of eight versions with small and large records, a blob, and checkpoints at 3, 4 and 5."""
+    scribe = Scribe(store)
+    refer(scribe, "f", b"first blob" * 500)
+    for seq in range(3, 8):
+        changes = {("extra", str(i)): f"{seq} {i} " * (500 if i % 3 == 0 else 2) for i in range(40)}
+        scribe.commit(changes, seal="manual" if seq < 6 else None)
+    refer(scribe, "f", b"second blob" * 500)
+    return scribe

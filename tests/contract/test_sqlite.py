@@ -1,0 +1,62 @@
+"""The SQLite store keeps the contract, bare and inside a wrapper that never fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from leftoff.store.base import Store
+from leftoff.store.sqlite import SqliteStore
+from leftoff.testing import FaultyStore, StoreContract
+
+
+class TestSqliteStore(StoreContract):
+    """Every obligation of a store, on SQLite."""
+
+    def make_store(self, folder: Path) -> Store:
+        return SqliteStore(str(folder / ".leftoff"))
+
+    def reopen(self, store: Store) -> Store:
+        return SqliteStore(store.name)
+
+    def open_backup(self, folder: Path) -> Store:
+        return SqliteStore(str(folder))
+
+    def size(self, store: Store) -> int:
+        inner(store).truncate()
+        return sum(path.stat().st_size for path in Path(store.name).rglob("*") if path.is_file())
+
+    def damage_blob(self, store: Store, hash: bytes) -> Callable[[], None]:
+        path = Path(inner(store).blobs.path(hash))
+        before = path.read_bytes()
+        middle = len(before) // 2
+        path.write_bytes(before[:middle] + bytes([before[middle] ^ 0x10]) + before[middle + 1 :])
+
+        def undo() -> None:
+            path.write_bytes(before)
+
+        return undo
+
+    def age(self, store: Store) -> None:
+        for part in ("blobs", "trash", "tmp"):
+            for path in Path(store.name, part).rglob("*"):
+                if path.is_file():
+                    os.utime(path, (0, 0))
+
+
+class TestWrappedStore(TestSqliteStore):
+    """A store around a store, without faults, keeps every obligation that the inner one does."""
+
+    def make_store(self, folder: Path) -> Store:
+        return FaultyStore(super().make_store(folder))
+
+    def reopen(self, store: Store) -> Store:
+        return FaultyStore(super().reopen(store))
+
+
+def inner(store: Store) -> SqliteStore:
+    while isinstance(store, FaultyStore):
+        store = store.store
+    assert isinstance(store, SqliteStore)
+    return store
