@@ -30,10 +30,10 @@ def faulty(store_path: Path) -> Iterator[FaultyStore]:
 
 
 @pytest.fixture
-def run(faulty: FaultyStore, store_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[leftoff.Run]:
+def run(faulty: FaultyStore, store_path: Path) -> Iterator[leftoff.Run]:
     """A run whose store can be told to fail. It has one variable and two versions."""
-    monkeypatch.setattr("leftoff.engine.project.open_store", lambda location, clock=None: faulty)
     with leftoff.open(store_path) as opened:
+        opened._store = faulty
         run = opened.start("work", run_id="run-1")
         run.variables["a"] = 1
         run.commit()
@@ -44,17 +44,12 @@ class Seen:
     """The run as another process sees it."""
 
     def __init__(self, faulty: FaultyStore) -> None:
-        store = SqliteStore(faulty.name)
-        try:
-            row = store.read(lambda view: view.find_run("run-1"))
-            assert row is not None
-            self.seq = row.seq
-            self.status = row.status
-            self.sealed = len(store.read(lambda view: view.versions(row.run, sealed=True)))
-        finally:
-            store.close()
         with leftoff.open(faulty.name) as opened:
-            self.variables = dict(opened.get("run-1").variables)
+            run = opened.get("run-1")
+            self.variables = dict(run.variables)
+            self.status = run.status
+            self.seq = run.history(sealed=False)[0].seq
+            self.sealed = len(run.history())
 
 
 def started(store: FaultyStore) -> Head:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.api import cells
 from leftoff.api.beat import Heart
+from leftoff.api.doubt import Doubt
 from leftoff.api.read import RunView
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
@@ -52,7 +53,7 @@ class Run(StepsMixin, RunView):
         self._redactor = owner._redactor
         self._lock = threading.RLock()
         self._pending = ChangeSet(self._redactor)
-        self._token = b""
+        self._doubt: Doubt | None = None  # a commit that failed, or so it seems
         self._blobs: list[BlobRow] = []
         self._assigned: dict[str, Change | None] = {}  # not yet committed
         self._cells: dict[str, Any] | None = None
@@ -212,18 +213,19 @@ class Run(StepsMixin, RunView):
         assert version is not None
         return version
 
-    def _commit(self, seal: Seal | None) -> Version | None:
+    def _commit(self, seal: Seal | None, *, durable: bool = True) -> Version | None:
         with self._lock:
+            doubt, settled = self._doubt, self._settle_doubt()
             pending = self._pending
-            if seal is None and not pending.changes:
-                return None
+            if not pending.changes and (seal is None or (doubt and settled and doubt.same(seal))):
+                return settled
             if not self._driving:
                 raise Invalid(f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it.")
-            assigned, blobs, token = self._assigned, self._blobs, self._token
+            assigned, blobs, since = self._assigned, self._blobs, self._head.seq
             # What is being written stays readable while it is: other threads see it through the copy.
             self._pending, self._assigned = ChangeSet(self._redactor), assigned.copy()
-            self._blobs, self._token = [], b""
-        token = token or new_token()
+            self._blobs = []
+        token = new_token()
         try:
             version = commit(
                 self._store,
@@ -234,14 +236,30 @@ class Run(StepsMixin, RunView):
                 seal=seal,
                 token=token,
                 blobs=blobs,
+                durable=durable,
             )
         except BaseException:
-            self._restore(pending, blobs, token)
+            self._restore(pending, blobs, Doubt(token, since, pending, seal, blobs))
             raise
         self._adopted(version, assigned, pending)
         return version
 
-    def _restore(self, pending: ChangeSet, blobs: list[BlobRow], token: bytes) -> None:
+    def _settle_doubt(self) -> Version | None:
+        """Before the next commit: what a failed one made durable all the same is not written again."""
+        doubt = self._doubt
+        if doubt is None:
+            return None
+        version = doubt.ask(self._store, self._number)
+        self._doubt = None
+        if version is not None:
+            saved = doubt.take_out(self._pending)
+            of_variables = [c for (collection, _), c in saved.changes.items() if collection == "variable"]
+            self._adopted(version, {c.key: None if c.kind == DELETE else c for c in of_variables}, saved)
+            self._blobs = [row for row in self._blobs if row not in doubt.blobs]
+            self.refresh()
+        return version
+
+    def _restore(self, pending: ChangeSet, blobs: list[BlobRow], doubt: Doubt) -> None:
         """A commit failed: its changes wait for the next one, under what was changed since."""
         with self._lock:
             for address, newer in self._pending.changes.items():
@@ -250,9 +268,7 @@ class Run(StepsMixin, RunView):
                     older.items = older.items + newer.items
                 else:
                     pending.changes[address] = newer
-            fresh = len(self._pending.changes) > 0
-            self._pending, self._blobs = pending, blobs + self._blobs
-            self._token = b"" if fresh else token
+            self._pending, self._blobs, self._doubt = pending, blobs + self._blobs, doubt
             for (collection, name), change in pending.changes.items():
                 if collection == "variable":
                     self._assigned[name] = None if change.kind == DELETE else change

@@ -92,7 +92,7 @@ class StepsMixin:
         _head: Any
         _driving: bool
 
-        def _commit(self, seal: Seal | None) -> Version | None: ...
+        def _commit(self, seal: Seal | None, *, durable: bool = True) -> Version | None: ...
         def _at_head(self, work: Any) -> Any: ...
         def _keep(self, change: Change) -> None: ...
         def _held(self, collection: str, key: str, plain: Any, holes: Any) -> Entry: ...
@@ -285,7 +285,7 @@ class StepsMixin:
             attempt=int(record.get("attempt") or 0) + 1,
             started_at=iso(self._clock.now()),
         )
-        self._commit(None)
+        self._commit(None, durable=False)  # it only says what is in flight; the step's end syncs it too
         self._stack().append(step)
 
     def _leave_stack(self, step: Step) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leftoff.engine.redact import Redactor
     from leftoff.engine.report import Make, Reported
     from leftoff.engine.settings import Settings
+    from leftoff.engine.settle import Settled
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
@@ -175,6 +176,34 @@ class Context:
             **more,
         )
 
+    def settle(self, status: str, **more: Any) -> Settled:
+        """Pause or finish the current run; with --json, print it."""
+        from leftoff.engine.settle import settle
+
+        session = os.environ.get("LEFTOFF_SESSION") or None
+        done = settle(
+            self.store,
+            self.current_in,
+            status,
+            self.now,
+            project=self.project,
+            scrubber=self.redactor,
+            session=session,
+            guard=self.guard(),
+            **more,
+        )
+        if self.args.json:
+            self.emit_run(done.row.run)
+        return done
+
+    def emit_run(self, run: int) -> None:
+        """A run as JSON, as it is now."""
+        from leftoff.engine.info import run_info
+
+        found = run_info(self.store, run, self.now)
+        assert found is not None
+        self.emit(found.to_json())
+
     def told(self, done: Reported, **more: Any) -> int:
         """The end of a report: with --json, which version of which run it made."""
         if self.args.json:
@@ -204,6 +233,14 @@ class Context:
     def say(self, text: str) -> None:
         """Talk, on stderr."""
         sys.stderr.write(printable(text) + "\n")
+
+    def say_redacted(self, changes: ChangeSet) -> None:
+        """A secret is not stored, and whoever gave it should know."""
+        from leftoff.model.changes import NOTHING
+
+        for (_, key), change in changes.changes.items():
+            if change.secret is not NOTHING:
+                self.say(f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md).")
 
     def emit(self, document: Any) -> None:
         """One JSON document on stdout."""

@@ -1,4 +1,4 @@
-"""What was given on the command line, as values: assignments, files, step paths. What is wrong is said as wrong usage."""
+"""What was given on the command line, as values. What is wrong with it is wrong usage."""
 
 from __future__ import annotations
 

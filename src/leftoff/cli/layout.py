@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 GAP = 2
 CARDS_BELOW = 44  # columns
+FOLD_OVER = 30  # a cell that may fold does so only beyond this, as long as another column can be left out instead
 
 
 class Column:
@@ -38,9 +39,11 @@ def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line
     while kept and _least(columns, natural, kept) > room:
         gone = max(kept, key=lambda i: columns[i].rank)
         if columns[gone].rank == 0:
-            return cards(columns, rows, room)
+            break
         kept.remove(gone)
     wide = _shrunk(columns, natural, kept, room)
+    if sum(wide.values()) + GAP * (len(kept) - 1) > room:
+        return cards(columns, rows, room)
     lines: list[Line] = [_heading(columns, kept, wide)]
     for row in rows:
         lines += _row(columns, row, kept, wide)
@@ -60,7 +63,11 @@ def cards(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line
 
 
 def _least(columns: list[Column], natural: list[int], kept: list[int]) -> int:
-    total = sum(min(natural[i], columns[i].least) if columns[i].least else natural[i] for i in kept)
+    """What is needed so that these columns are good to read."""
+    total = 0
+    for i in kept:
+        least = FOLD_OVER if columns[i].folds else columns[i].least
+        total += min(natural[i], least) if least else natural[i]
     return total + GAP * (len(kept) - 1)
 
 

@@ -83,7 +83,7 @@ class Spec:
 
 # For every verb that means the current run.
 CURRENT = (
-    Opt("--run", "RUN", "the run that is meant (default: LEFTOFF_RUN, the session's, the branch's only unfinished one)"),
+    Opt("--run", "RUN", "which run (default: LEFTOFF_RUN, the session's, the branch's only unfinished one)"),
     Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)"),
 )
 

@@ -35,7 +35,9 @@ def run(args: Args, ctx: Context) -> int:
         return 0
     name = args.rest[0]
     collection, key = _address(name)
-    value = _read(ctx, args.rest[1] if len(args.rest) > 1 else None, lambda reader: _one(reader, collection, key))
+    value = _read(
+        ctx, args.rest[1] if len(args.rest) > 1 else None, lambda reader: _one(reader, collection, key)
+    )
     if args.json or not isinstance(_plain(value, name), str):
         ctx.emit(value.plain)
     else:
@@ -52,7 +54,9 @@ def _address(name: str) -> tuple[str, str]:
 def _plain(value: Value, name: str) -> Any:
     """The value, unless all of it was redacted: a script must not take the mark for the secret."""
     if [] in value.holes:
-        raise Redacted(name, hint="Secrets are not stored. Read it from where it is kept, or allow it in leftoff.toml.")
+        raise Redacted(
+            name, hint="Secrets are not stored. Read it from where it is kept, or allow it in leftoff.toml."
+        )
     return value.plain
 
 
@@ -83,7 +87,11 @@ def _one(reader: Any, collection: str, key: str) -> Value:
     known = list(reader.raw(collection))
     near = get_close_matches(key, known, 3, 0.5)
     what = "variable" if collection == "variable" else f"{collection} record"
-    hint = f"Did you mean {', '.join(near)}?" if near else f"It has {_some(known) if known else f'no {what} at all'}."
+    hint = (
+        f"Did you mean {', '.join(near)}?"
+        if near
+        else f"It has {_some(known) if known else f'no {what} at all'}."
+    )
     raise NotFound(f"The run has no {what} {key}.", hint=hint)
 
 

@@ -108,12 +108,11 @@ class Lanes:
         symbol = "↺" if version.trigger == "rollback" else "●"
         mark = self._row({lane: symbol})
         self._waiting[lane] = self._parents[version.seq]
-        while self._waiting and self._waiting[-1] is None:
-            self._waiting.pop()
+        self._trim()
         for number, text in enumerate(told(width(mark))):
             out.append([(mark if number == 0 else pad(self._row({}), width(mark)), "graph"), *text])
         for row in self._forks.get(version.seq, []):
-            branch = self._row({lane: "├"}) + "─▸ "
+            branch = self._row({lane: "├"}).rstrip() + "─▸ "
             out.append([(branch, "graph"), (row.run_id, "id"), (f"  fork on {clean(row.branch)}, {row.status}", "dim")])
         return out
 
@@ -146,7 +145,12 @@ class Lanes:
                 out += "│ " if seq is not None else "  "
         for i in here[1:]:
             self._waiting[i] = None
+        self._trim()
         return out
+
+    def _trim(self) -> None:
+        while self._waiting and self._waiting[-1] is None:
+            self._waiting.pop()
 
 
 def _why(version: Version) -> str:
@@ -155,7 +159,7 @@ def _why(version: Version) -> str:
 
 def _told(version: Version, drawn: int, screen: Screen, wide: int, triggers: int) -> list[Line]:
     """One checkpoint: on one line, or on two where the terminal is narrow."""
-    room = screen.columns - drawn - 1
+    room = screen.columns - drawn
     when, note = screen.when(version.at), clean(version.note or "")
     seq = (pad(f"@{version.seq}", wide), "id")
     if screen.columns < NARROW:
@@ -166,7 +170,7 @@ def _told(version: Version, drawn: int, screen: Screen, wide: int, triggers: int
             [(crop(when, room), "dim")],
         ]
     why = pad(crop(_why(version), min(triggers, room // 3)), min(triggers, room // 3))
-    left = room - wide - 12 - width(why) - width(when) - 6
+    left = room - wide - width(why) - width(when) - 20
     text = pad(crop(note, left), left) if left > 3 else ""
     return [[seq, (f"  {version.id}  ", "dim"), (why, _look(version)), (f"  {text}  ", ""), (when, "dim")]]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "next",
-    "Print the next step of the current run: the first that is pending, in declared order. Its title, its instructions\n"
+    "Print the next step of the current run: the first that is pending, in declared order. Its title, instructions\n"
     "and why it is this one go to stderr. Where nothing is left, nothing is printed and the exit code is 0.",
     options=(
         Opt("--start", None, "mark it started in the same breath: of two who ask at once, each gets another"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "put",
-    "Keep a record of the current run: message, conflict, knowledge, member, criterion, score, error, context, extra, …\n"
+    "Keep a record of the current run: message, conflict, knowledge, member, criterion, score, error, context, …\n"
     "A record that is there under the same key is replaced, unless --new: then it is a conflict (exit 5).\n"
     "A step keeps its status and its place where the record does not say them.",
     usage="COLLECTION KEY JSON",
@@ -30,24 +30,20 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.records import check_collection, put_record
+    from leftoff.engine.records import check_collection, put_record, put_step
 
     collection, key, word = args.rest
     check_collection(collection)
     value = json_or_file(word, "The value")
-    if collection == "step":
-        key = step_path(key)
     changes = ctx.changes()
     if collection != "step":
-        from leftoff.model.changes import NOTHING
-
-        asked(lambda: changes.put(collection, key, value, expect=None if args.new else NOTHING))
+        asked(lambda: put_record(changes, collection, key, value, new=args.new))
         done = ctx.report(changes=changes)
-    else:
+        ctx.say_redacted(changes)
+        return ctx.told(done)
+    path = step_path(key)
 
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-            asked(lambda: put_record(tx, row, changes, collection, key, value, new=args.new))
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        asked(lambda: put_step(ctx.store, tx, row, changes, path, value, new=args.new))
 
-        done = ctx.report(make)
-    say_redacted(changes, ctx)
-    return ctx.told(done)
+    return ctx.told(ctx.report(make))

@@ -9,13 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.model.changes import ChangeSet
 
 SPEC = Spec(
     "set",
     "Set variables of the current run, all of them in one commit.\n"
-    "V is JSON where it is true, false, null, a list or an object, a number where it prints back as it was typed, and\n"
-    "text otherwise: tag=1.10, sha=1e5 and zip=007 stay text. K:=JSON says that it is JSON, K=@FILE reads it (@-: stdin).",
+    "V is JSON where it is true, false, null, a list or an object; a number where it prints back as it was typed; and\n"
+    "text otherwise: tag=1.10, sha=1e5 and zip=007 stay text. K:=JSON says that it is JSON, K=@FILE reads it (@- is\n"
+    "stdin).",
     usage="K=V…",
     least=1,
     most=None,
@@ -32,14 +32,5 @@ def run(args: Args, ctx: Context) -> int:
     for key, value in values.items():
         asked(lambda key=key, value=value: changes.put("variable", key, value))  # type: ignore[misc]
     done = ctx.report(changes=changes)
-    say_redacted(changes, ctx)
+    ctx.say_redacted(changes)
     return ctx.told(done)
-
-
-def say_redacted(changes: ChangeSet, ctx: Context) -> None:
-    """A secret is not stored, and whoever gave it should know."""
-    from leftoff.model.changes import NOTHING
-
-    for (_, key), change in changes.changes.items():
-        if change.secret is not NOTHING:
-            ctx.say(f"leftoff: {key} holds what looks like a secret, which is not stored. `[redaction] allow` keeps it.")

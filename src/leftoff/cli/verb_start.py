@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "start",
     "Start a run, and print its id. It is reported on with step, set, note and the others.\n"
-    "Always a new run; an unfinished one of the same workflow and branch is named on stderr. --resume goes on with that\n"
-    "one, if there is one: what was in flight or failed is to be done again, steps and variables that it does not have\n"
-    "yet are added.",
+    "Always a new run; an unfinished one of the same workflow and branch is named on stderr. --resume goes on with\n"
+    "that one, if there is one: what was in flight or failed is to be done again, and steps and variables that it\n"
+    "does not have yet are added.",
     usage="WORKFLOW",
     least=1,
     most=1,
     options=(
-        Opt("--resume", None, "go on with the unfinished run of that workflow (or --run-id), if there is one"),
+        Opt(
+            "--resume", None, "go on with the unfinished run of that workflow (or --run-id), if there is one"
+        ),
         Opt("--title", "T", "what this run is about"),
         Opt("--steps", "a,b,c", "its steps, in order"),
         Opt("--total", "N", "how many steps it will have, where they are not known yet"),
@@ -87,10 +89,14 @@ def _steps(args: Args) -> list[Any]:
     if args.steps is None:
         return []
     if args.total is not None:
-        raise Usage("--steps and --total say the same thing twice.", hint="Give the steps, or how many there will be.")
+        raise Usage(
+            "--steps and --total say the same thing twice.", hint="Give the steps, or how many there will be."
+        )
     names = [name.strip() for name in args.steps.split(",")]
     if "" in names:
-        raise Usage(f"--steps has an empty name in it: {args.steps!r}.", hint="For example: --steps collect,convert,publish")
+        raise Usage(
+            f"--steps has an empty name in it: {args.steps!r}.", hint="For example: --steps collect,convert"
+        )
     return names
 
 
@@ -110,11 +116,7 @@ def _session(args: Args) -> Session | None:
 
 def _tell(started: Started, ctx: Context) -> None:
     if ctx.args.json:
-        from leftoff.engine.info import run_info
-
-        found = run_info(ctx.store, started.run, ctx.now)
-        assert found is not None
-        ctx.emit(found.to_json())
+        ctx.emit_run(started.run)
     else:
         ctx.out(started.run_id)
     if started.resumed:
@@ -122,6 +124,6 @@ def _tell(started: Started, ctx: Context) -> None:
     elif started.twin is not None:
         twin = started.twin
         ctx.say(
-            f"leftoff: {twin.run_id} of the same workflow is {twin.status} too. `leftoff start --resume` goes on with it; "
-            f"with two of them, say which one is meant: --run RUN, or LEFTOFF_RUN."
+            f"leftoff: {twin.run_id} of the same workflow is unfinished too ({twin.status}); `leftoff start --resume`\n"
+            f"would go on with it. With two of them, say which one is meant: --run RUN, or LEFTOFF_RUN."
         )

@@ -63,7 +63,7 @@ def capture(
     name: str | None = None,
     most: int | None = None,
 ) -> Captured:
-    """Hash a file and keep a copy of it, durable before any record refers to it. ``most``: larger ones are only hashed."""
+    """Hash a file and keep a copy, durable before any record refers to it. ``most``: larger ones are only hashed."""
     full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     if not os.path.isfile(full):
         what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"

@@ -17,15 +17,26 @@ from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.ids import check_key, check_run_id
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.values import blob_about, index_key, item_prefix
-from leftoff.model.versions import Version
+from leftoff.model.versions import Version, pack_counts
 from leftoff.model.words import RUN_STATUS, STEP_STATUS, TRIGGERS
-from leftoff.store.bundle import AGAIN, BundleReader, sniff
+from leftoff.store.bundle import AGAIN, BundleReader, Sum, sniff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FACTS = {"run_id", "created_at", "seq", "digest", "versions", "records", "values", "blobs", "written_by"}
+FACTS = {
+    "run_id",
+    "created_at",
+    "seq",
+    "digest",
+    "versions",
+    "records",
+    "values",
+    "blobs",
+    "written_by",
+    "sum",
+}
 LATEST = 253_402_300_799_999  # the last millisecond of the year 9999
 MOST_TEXT = 1 << 20
 
@@ -84,6 +95,8 @@ class Check:
         self.blobs: set[bytes] = set()
         self.heads: dict[str, bytes] = {}  # the spread variables of the newest version
         self.items: list[str] = []
+        self.steps: dict[str, str] = {}  # and the status of its steps
+        self.sum = Sum()
 
     def check(self) -> Bundle:
         facts, totals = self.reader.facts(), self.reader.totals()
@@ -96,6 +109,9 @@ class Check:
             raise self.bad("it has content that no record refers to.")
         self._digests()
         self._entries()
+        self._leaves()
+        if self.sum.facts(facts) != facts["sum"]:
+            raise self.bad("its sum is off.")
         return self.bundle
 
     def _facts(self, facts: dict[str, str], totals: dict[str, int]) -> None:
@@ -177,6 +193,9 @@ class Check:
             if seq not in sealed or "\n" in name:
                 raise self.bad(f"{name!r} names no checkpoint.")
             sealed[seq].aliases += (name,)
+        for v in self.bundle.versions:
+            row = (v.seq, v.digest, v.at, v.counts, v.checkpoint, v.trigger, v.step, v.note)
+            self.sum.add(*row, *sorted(v.aliases))
 
     # -- content
 
@@ -198,14 +217,22 @@ class Check:
             hash, stored = self.reader.stored(value)
             self.values.add(value)
             self._named(self._content, collection, key, stored)
+            facts = self._named(self.bundle.facts_of, collection, key, stored)
+            self.sum.add(collection, key, seq, until, hash)
             amount = term(collection, key, hash)
             self.deltas[seq] = self.deltas.get(seq, 0) + amount
             if until is not None:
                 self.deltas[until] = self.deltas.get(until, 0) - amount
-            elif collection == "item":
-                self.items.append(key)
-            elif collection == "variable" and stored in (LIST, DICT):
-                self.heads[key] = stored
+            else:
+                self._live(collection, key, stored, facts)
+
+    def _live(self, collection: str, key: str, stored: bytes, facts: tuple[str, int] | None) -> None:
+        if facts is not None:
+            self.steps[key] = facts[0]
+        elif collection == "item":
+            self.items.append(key)
+        elif collection == "variable" and stored in (LIST, DICT):
+            self.heads[key] = stored
 
     def _span(self, name: str, seq: int, until: int | None, kept: list[int]) -> None:
         """From one version to another, and a kept one in between: otherwise no digest covers the record."""
@@ -231,7 +258,7 @@ class Check:
                 raise Corrupt(f"{where} has redacted places that are none.")
         else:
             raise Corrupt(f"{where} has the unknown tag {tag!r}.")
-        self._meaning(collection, key, stored, value)
+        self._meaning(collection, key, value)
 
     def _referring(self, where: str, stored: bytes) -> Any:
         about = blob_about(stored, where)
@@ -240,10 +267,8 @@ class Check:
         self.blobs.add(stored[1:33])
         return about
 
-    def _meaning(self, collection: str, key: str, stored: bytes, value: Any) -> None:
-        if collection == "step":
-            self.bundle.facts_of(collection, key, stored)
-        elif collection == "run" and key == "status" and value not in RUN_STATUS:
+    def _meaning(self, collection: str, key: str, value: Any) -> None:
+        if collection == "run" and key == "status" and value not in RUN_STATUS:
             raise Corrupt(f"the run has the status {value!r}, which is none.")
         elif collection == "run" and key == "schema":
             check_schema(value, self.bundle.run_id)
@@ -276,6 +301,16 @@ class Check:
             if prefix not in lengths or (prefix in lists and key != index_key(prefix, lengths[prefix])):
                 raise self.bad(f"item {key} has no place.")
             lengths[prefix] += 1
+
+    def _leaves(self) -> None:
+        """The counters of the newest version, which listings show."""
+        counts: dict[str, int] = {}
+        inner = {key[:at] for key in self.steps for at, char in enumerate(key) if char == "/"}
+        for key, status in self.steps.items():
+            if key not in inner:
+                counts[status] = counts.get(status, 0) + 1
+        if pack_counts(counts) != self.bundle.head.counts:
+            raise self.bad("its newest version has counters that are off.")
 
 
 def climbs(path: str) -> bool:

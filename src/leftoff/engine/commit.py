@@ -22,8 +22,6 @@ from leftoff.store.base import VALUE_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.engine.head import Head
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
@@ -104,13 +102,14 @@ def commit(
     seal: Seal | None = None,
     token: bytes = b"",
     blobs: list[BlobRow] | None = None,
+    durable: bool = True,
 ) -> Version | None:
     """Make the changes durable. The version, or ``None`` where nothing differs and nothing is sealed."""
     rows = save_blobs(store, changes)
     if blobs:
         rows = rows + blobs
     token = token or new_token()
-    done = store.write(lambda tx: commit_in(tx, head, changes, at, guard, seal, token, rows))
+    done = store.write(lambda tx: commit_in(tx, head, changes, at, guard, seal, token, rows), durable=durable)
     if done is None:
         return None
     version, since, apply = done
@@ -184,25 +183,10 @@ def add_version(
 
 def set_card(tx: Tx, run: int, *, hidden: bool = False) -> None:
     """Bring the listing's copy of the `run` records up to date."""
-    from leftoff.model.codec import payload
+    from leftoff.model.card import card_of
 
-    own: dict[str, Any] = {}
-    for record in tx.records(run, "run"):
-        own[record.key] = payload(record.stored, f"run/{record.key}")
-    issue = own.pop("issue", None)
-    columns = {
-        "workflow": _text(own.pop("workflow", None)) or "run",
-        "branch": _text(own.pop("branch", None)) or "main",
-        "status": _text(own.pop("status", None)) or "running",
-        "title": _text(own.pop("title", None)),
-        "issue": None if issue is None else str(issue),
-        "session": _text(own.pop("session_id", None)),
-    }
-    tx.set_card(run, columns, own, hidden=hidden)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    columns, card = card_of((record.key, record.stored) for record in tx.records(run, "run"))
+    tx.set_card(run, columns, card, hidden=hidden)
 
 
 def save_blobs(store: Store, changes: ChangeSet) -> list[BlobRow]:

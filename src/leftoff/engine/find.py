@@ -182,21 +182,29 @@ def current_run(
     if run:
         row = view.find_run(run)
         return row if row is not None else resolve_in(view, parse_ref(run), None).row
+    most = 1 if latest else None
     if session:
-        bound = view.list_runs({"session": session}, 1)
+        bound = view.list_runs({"session": session, "status": UNFINISHED}, most)
+        bound = bound or view.list_runs({"session": session}, 1)
         if bound:
-            return bound[0]
-    rows = view.list_runs({"branch": branch, "status": UNFINISHED}, None if not latest else 1)
+            return _only(bound, f"Session {session}")
+    rows = view.list_runs({"branch": branch, "status": UNFINISHED}, most)
+    if rows:
+        return _only(rows, f"Branch {branch}")
+    raise _none_here(view, branch)
+
+
+def _only(rows: list[RunRow], whose: str) -> RunRow:
+    """The one that is meant where there is only one; two are never mixed up."""
     if len(rows) == 1:
         return rows[0]
-    if rows:
-        names = [row.run_id for row in rows]
-        raise Ambiguous(
-            f"Branch {branch} has {len(rows)} unfinished runs: {', '.join(names[:10])}.",
-            candidates=names,
-            hint="Say which one: --run RUN, or set LEFTOFF_RUN.",
-        )
-    raise _none_here(view, branch)
+    names = [row.run_id for row in rows]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    raise Ambiguous(
+        f"{whose} has {len(rows)} unfinished runs: {', '.join(names[:10])}{more}.",
+        candidates=names,
+        hint="Say which one: --run RUN, or set LEFTOFF_RUN.",
+    )
 
 
 def _none_here(view: View, branch: str) -> NotFound:

@@ -1,11 +1,11 @@
-"""Any record, put by whoever reports: messages, knowledge, criteria, … Those that keep the run itself going have rules."""
+"""Any record, put by whoever reports: messages, knowledge, criteria, … A few collections have rules."""
 
 from __future__ import annotations
 
+from leftoff.engine.state import Reader
 from leftoff.engine.steps import next_order
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import payload
 from leftoff.model.words import COLLECTIONS
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow
 
 _REFUSED = {
@@ -35,20 +35,22 @@ def check_collection(collection: str) -> None:
         raise Usage(f"There is no collection {collection!r}.", hint=f"{hint}Collections: {', '.join(known)}.")
 
 
-def put_record(
-    tx: Tx, row: RunRow, changes: ChangeSet, collection: str, key: str, value: Any, *, new: bool = False
-) -> None:
+def put_record(changes: ChangeSet, collection: str, key: str, value: Any, *, new: bool = False) -> None:
     """Put a record into a change set. ``new``: only where there is none under that key."""
-    if collection == "step":
-        value = _step(tx, row, key, value)
     changes.put(collection, key, value, expect=None if new else NOTHING)
 
 
-def _step(tx: Tx, row: RunRow, key: str, value: Any) -> Any:
-    """A step keeps its status and its place, unless the record says otherwise."""
+def put_step(
+    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, value: Any, *, new: bool = False
+) -> None:
+    """Put the record of a step: it keeps its status and its place, unless the record says otherwise."""
     if not isinstance(value, dict):
-        raise Usage(f"The record of step {key} must be an object.", hint='For example: \'{"title": "Collect"}\'')
-    there = tx.record(row.run, "step", key)
-    old = payload(there.stored, f"step/{key}") if there is not None and there.stored[:1] in (b"J", b"R") else {}
-    order = old.get("order") if there is not None else next_order(tx, row.run, key)
-    return {"status": old.get("status", "pending"), "order": order, **value}
+        raise Usage(
+            f"The record of step {path} must be an object.", hint='For example: \'{"title": "Collect"}\''
+        )
+    found = Reader(store, tx, row.run, row.run_id).value("step", path)
+    if found is not None:
+        old = {"status": found.plain.get("status"), "order": found.plain.get("order")}
+    else:
+        old = {"status": "pending", "order": next_order(tx, row.run, path)}
+    put_record(changes, "step", path, {**old, **value}, new=new)

@@ -92,7 +92,14 @@ def report(
 
 
 def report_in(
-    store: Store, tx: Tx, row: RunRow, make: Make, at: int, changes: ChangeSet, guard: Guard, blobs: list[BlobRow]
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    make: Make,
+    at: int,
+    changes: ChangeSet,
+    guard: Guard,
+    blobs: list[BlobRow],
 ) -> Reported:
     """The part inside the transaction."""
     if row.card.get("schema", 1) != current_schema():

@@ -19,27 +19,28 @@ if TYPE_CHECKING:
 
 def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_GUARD) -> Version:
     """Make the run's records what they were at version ``seq``."""
-
-    def work(tx: Tx) -> Version:
-        target = need_version(tx, head.run, head.run_id, seq)
-        _save_present(tx, head, at, guard)
-        now = tx.head(head.run)
-        if now is None:
-            raise NotFound(f"Run {head.run_id} is gone.")
-        since, digest, counts, epoch, run_id = now
-        apply = Apply(tx, head, since, digest, counts)
-        _make_equal(store, tx, apply, seq)
-        name = target.id or f"version {seq}"
-        seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
-        return add_version(tx, apply, run_id, new_token(), epoch, at, seal)
-
-    version = store.write(work)
+    version = store.write(lambda tx: rollback_in(store, tx, head, seq, at, guard))
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
     bring_up(store, head, at, guard)  # the old version may have been written in an old schema
     return version
 
 
-def _save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
+def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
+    """The part inside the transaction."""
+    target = need_version(tx, head.run, head.run_id, seq)
+    save_present(tx, head, at, guard)
+    now = tx.head(head.run)
+    if now is None:
+        raise NotFound(f"Run {head.run_id} is gone.")
+    since, digest, counts, epoch, run_id = now
+    apply = Apply(tx, head, since, digest, counts)
+    _make_equal(store, tx, apply, seq)
+    name = target.id or f"version {seq}"
+    seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
+    return add_version(tx, apply, run_id, new_token(), epoch, at, seal)
+
+
+def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
     """Seal the head if it is not a checkpoint yet, so that the rollback can be undone."""
     row = tx.run_row(head.run)
     if row is not None and row.checkpoint is None:

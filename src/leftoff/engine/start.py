@@ -77,8 +77,13 @@ def start_run(
 
 
 def _twin(view: View, opening: Opening) -> RunRow | None:
-    where = {"workflow": opening.workflow, "branch": opening.branch, "status": UNFINISHED}
-    where.update(title=opening.title, issue=opening.facts.get("issue"))
+    where = {
+        "workflow": opening.workflow,
+        "branch": opening.branch,
+        "title": opening.title,
+        "issue": opening.facts.get("issue"),
+        "status": UNFINISHED,
+    }
     found = view.list_runs(where, 1)
     return found[0] if found else None
 

@@ -113,14 +113,18 @@ def _is_completed(view: View, row: RunRow, path: str) -> bool:
     return found is not None and found[1] == "completed"
 
 
-def step_changes(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, at: int) -> Seal | None:
+def step_changes(
+    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, at: int
+) -> Seal | None:
     """Put a report into a change set, inside the transaction that commits it; how to seal it."""
     if report.action == "done" and _is_completed(tx, row, report.path):
         return None
     if report.missing is not None:
         raise report.missing
     found = Reader(store, tx, row.run, row.run_id).value("step", report.path)
-    old: dict[str, Any] = dict(found.plain) if found is not None else {"order": next_order(tx, row.run, report.path)}
+    old: dict[str, Any] = (
+        dict(found.plain) if found is not None else {"order": next_order(tx, row.run, report.path)}
+    )
     record = _record(old, report, at)
     changes.put("step", report.path, record)
     _put_error(tx, row, changes, report, record, at)
@@ -148,8 +152,7 @@ def _record(old: dict[str, Any], report: StepReport, at: int) -> dict[str, Any]:
     if status in ("failed", "blocked"):
         record["error"] = _error(report)
     if report.outputs:
-        there = record.get("outputs")
-        record["outputs"] = list(dict.fromkeys([*(there if isinstance(there, list) else ()), *report.outputs]))
+        record["outputs"] = _with(record.get("outputs"), report.outputs)
     if report.result is not NOTHING:
         record["result"] = report.result
     for key, value in (("title", report.title), ("total", report.total)):
@@ -172,7 +175,12 @@ def _put_error(
 ) -> None:
     """What is open, under the step's path: written by fail and block, gone with done and skip."""
     if report.action in ("fail", "block"):
-        about = {"step": report.path, "status": record["status"], "at": iso(at), "attempt": record.get("attempt")}
+        about = {
+            "step": report.path,
+            "status": record["status"],
+            "at": iso(at),
+            "attempt": record.get("attempt"),
+        }
         changes.put("error", report.path, {**about, **record["error"]})
     elif report.action != "start" and tx.row(row.run, "error", report.path) is not None:
         changes.delete("error", report.path)
@@ -182,9 +190,19 @@ def _settle_run(tx: Tx, row: RunRow, changes: ChangeSet, before: object, after: 
     """A run is blocked while a step of it is."""
     if after == "blocked" and row.status in ("running", "failed"):
         changes.put("run", "status", "blocked")
-    elif before == "blocked" and after != "blocked" and row.status == "blocked":
-        if counts_of(row.counts)["blocked"] <= 1:
-            changes.put("run", "status", "running")
+    elif before == "blocked" != after and row.status == "blocked" and counts_of(row.counts)["blocked"] <= 1:
+        changes.put("run", "status", "running")
+
+
+def add_output(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, output: str) -> None:
+    """A file that a step wrote is one of its outputs; a step that is not there is not made for it."""
+    found = Reader(store, tx, row.run, row.run_id).value("step", path)
+    if found is not None:
+        changes.put("step", path, {**found.plain, "outputs": _with(found.plain.get("outputs"), [output])})
+
+
+def _with(there: object, outputs: list[str]) -> list[Any]:
+    return list(dict.fromkeys([*(there if isinstance(there, list) else ()), *outputs]))
 
 
 def next_order(view: View, run: int, path: str) -> int:

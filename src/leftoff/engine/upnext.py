@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 _SHOWN = 3
-_TOLD = (("running", "in progress"), ("waiting", "waiting for a person"), ("blocked", "blocked"), ("failed", "failed"))
+_TOLD = (
+    ("running", "in progress"),
+    ("waiting", "waiting for a person"),
+    ("blocked", "blocked"),
+    ("failed", "failed"),
+)
 
 
 class UpNext:
@@ -43,7 +48,8 @@ def up_next(store: Store, view: View, row: RunRow) -> UpNext:
     assert found is not None
     record = found.plain
     left = reader.value("error", path)
-    told = [record.get("instructions"), left.plain.get("resume_with") if left and isinstance(left.plain, dict) else None]
+    open_error = left.plain if left is not None and isinstance(left.plain, dict) else {}
+    told = (record.get("instructions"), open_error.get("resume_with"))
     instructions = "\n".join(text for text in told if isinstance(text, str))
     title = record.get("title")
     return UpNext(path, title if isinstance(title, str) else None, instructions or None, why)
@@ -65,7 +71,12 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None) -> str:
         said.append(f"{done} of {total} steps are done, and none is pending.")
     if row.status != "running":
         said.append(f"The run is {row.status}.")
-    said += [line for status, word in _TOLD if counts[status] for line in _held(reader, view, row.run, status, word)]
+    said += [
+        line
+        for status, word in _TOLD
+        if counts[status]
+        for line in _held(reader, view, row.run, status, word)
+    ]
     return " ".join(said)
 
 

@@ -1,13 +1,24 @@
-"""The world around a run: the commit that git has checked out, and the files that the run knows."""
+"""The world around a run: the commit that git has checked out, and the files that the run knows.
+
+Looked at cheaply: git is not started, a file whose size differs is not read, and of the others only so many bytes are.
+"""
 
 from __future__ import annotations
 
-from leftoff.engine.project import git_head
+import os
+
+from leftoff.engine.project import git_branch, git_head
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
     from leftoff.model.changes import ChangeSet
     from leftoff.store.rows import RunRow
+
+MOST_BYTES = 32 << 20  # read in one look
+MOST_FILES = 2000
 
 
 def remember_git(project: str, row: RunRow, changes: ChangeSet) -> None:
@@ -15,3 +26,66 @@ def remember_git(project: str, row: RunRow, changes: ChangeSet) -> None:
     head = git_head(project)
     if head is not None and head != row.card.get("git_head"):
         changes.put("run", "git_head", head)
+
+
+def git_moved(project: str, own: dict[str, Any]) -> list[str]:
+    """What git has checked out now, where that is not what the run knew; in sentences."""
+    said = []
+    branch, head = git_branch(project), git_head(project)
+    known_branch, known_head = own.get("git_branch"), own.get("git_head")
+    if known_branch and branch != known_branch:
+        said.append(f"The git branch was {known_branch} and is {branch or 'detached'} now.")
+    if known_head and head and head != known_head:
+        said.append(f"The git commit was {known_head[:12]} at the last checkpoint and is {head[:12]} now.")
+    return said
+
+
+class FilesSeen:
+    """Paths by what became of them, and how many were not looked at."""
+
+    __slots__ = ("changed", "gone", "unseen")
+
+    def __init__(self) -> None:
+        self.changed: list[str] = []
+        self.gone: list[str] = []
+        self.unseen = 0
+
+
+def look_at_files(project: str, records: Iterable[dict[str, Any]]) -> FilesSeen:
+    """Compare files with what their records say; of one path the newest record counts."""
+    known: dict[str, dict[str, Any]] = {}
+    for about in records:
+        path, hash = about.get("path"), about.get("hash")
+        if isinstance(path, str) and isinstance(hash, str):
+            before = known.get(path)
+            if before is None or str(before.get("captured_at")) <= str(about.get("captured_at")):
+                known[path] = about
+    seen, left = FilesSeen(), MOST_BYTES
+    for number, (path, about) in enumerate(sorted(known.items())):
+        left = _look(seen, project, path, about, left if number < MOST_FILES else 0)
+    return seen
+
+
+def _look(seen: FilesSeen, project: str, path: str, about: dict[str, Any], left: int) -> int:
+    """One file; how many bytes may still be read."""
+    full = os.path.join(project, path)
+    try:
+        size = os.stat(full).st_size
+    except OSError:
+        seen.gone.append(path)
+        return left
+    if size != about.get("size"):
+        seen.changed.append(path)
+    elif size > left:
+        seen.unseen += 1
+    else:
+        from leftoff.engine.artifacts import hash_file
+        from leftoff.errors import StoreUnavailable
+
+        try:
+            if f"sha256:{hash_file(full)[0].hex()}" != about["hash"]:
+                seen.changed.append(path)
+        except StoreUnavailable:
+            seen.unseen += 1
+        return left - size
+    return left

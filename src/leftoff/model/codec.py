@@ -59,15 +59,16 @@ class _Context:
 
 
 def _parts() -> tuple[Callable[[Any], str], Callable[[Any, int], Iterable[str]], Callable[[str, int], Any]]:
-    """Quoting a text, encoding a value, scanning one: in C, or from ``json`` where the interpreter has no such parts."""
+    """Quoting a text, encoding a value, scanning one: in C, or from ``json`` where there are no such parts."""
     try:
         from _json import encode_basestring, make_encoder, make_scanner
     except ImportError:
         from json import JSONDecoder, JSONEncoder
         from json.encoder import encode_basestring as quote
 
-        encoder = JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
-        return quote, encoder.iterencode, JSONDecoder(parse_constant=_constant).scan_once
+        encoder: Any = JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
+        decoder: Any = JSONDecoder(parse_constant=_constant)
+        return quote, encoder.iterencode, decoder.scan_once
     make: Any = make_encoder
     context: Any = _Context()
     encode_c = make(None, _unknown, encode_basestring, None, ":", ",", True, False, False)

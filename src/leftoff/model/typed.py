@@ -50,7 +50,7 @@ def _number(word: str) -> Any:
 
 
 def kept(value: Any, what: str) -> Any:
-    """A value that JSON can say and the store can keep: no infinity, no half of a surrogate pair, no bottomless depth."""
+    """A value that the store can keep: no infinity, no half of a surrogate pair, no bottomless depth."""
     try:
         encode(value, what)
     except ValueError as error:
@@ -88,5 +88,7 @@ def split(word: str) -> tuple[str, str, str]:
     elif value.startswith("@"):
         value, kind = value[1:], FILE
     if not mark or not key:
-        raise Usage(f"{word[:80]!r} is no K=V.", hint="For example: count=3 · name=Ada · tags:='[\"a\"]' · plan=@plan.md")
+        raise Usage(
+            f"{word[:80]!r} is no K=V.", hint="For example: count=3 · name=Ada · n:=1.10 · plan=@plan.md"
+        )
     return key, kind, value

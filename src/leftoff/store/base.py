@@ -252,7 +252,12 @@ class Store:
         """Whether there is anything to read. Reading never creates a store; the first write does."""
         raise NotImplementedError
 
-    def write(self, fn: Callable[[Tx], T]) -> T:
+    def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
+        """See obligations 1, 2 and 5.
+
+        ``durable=False``: seen by everyone when it returns, and safe from the death of any process; power loss may
+        take it until the next durable write has returned. For marks that say only that something began.
+        """
         raise NotImplementedError
 
     def read(self, fn: Callable[[View], T]) -> T:

@@ -3,6 +3,9 @@
 A blob is written to a temporary file, synced, renamed to ``blobs/ab/cdef…`` and its folder synced. A blob that
 nothing refers to moves to ``trash`` inside the transaction that forgets it, and is unlinked after a grace: a commit
 that refers to it meanwhile takes it back from there.
+
+A compressed file ends with the sha256 of what is before it, in a frame that zstd skips: some of zstd's own bits can be
+flipped without a change of the content, and such a flip must be seen, too.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ from leftoff.store.rows import BlobRow
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
+    from typing import Any, BinaryIO
 
 CHUNK = 1 << 18
 LEVEL = 3
 GRACE_S = 3600.0
 SMALL = 512  # below that, compressing is not worth a try
 SAMPLE = 1 << 16  # what decides whether a blob is compressed
+SKIPPED = b"\x5f\x2a\x4d\x18\x20\0\0\0"  # the head of a frame of 32 bytes that zstd skips
+TRAILER = len(SKIPPED) + 32
 
 
 def zstd() -> Any:
@@ -66,7 +71,7 @@ class Blobs:
         return row
 
     def _write(self, temp: str, chunks: Iterable[bytes]) -> BlobRow:
-        digest, size, stored = sha256(), 0, 0
+        digest, packed, size, stored = sha256(), sha256(), 0, 0
         packer: Any = None
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -75,9 +80,14 @@ class Blobs:
                     packer = self._packer(chunk)
                 digest.update(chunk)
                 size += len(chunk)
-                stored += _write_all(fd, packer.compress(chunk) if packer else chunk)
+                if packer:
+                    chunk = packer.compress(chunk)
+                    packed.update(chunk)
+                stored += _write_all(fd, chunk)
             if packer:
-                stored += _write_all(fd, packer.flush())
+                rest = packer.flush()
+                packed.update(rest)
+                stored += _write_all(fd, rest + SKIPPED + packed.digest())
             sync(fd)
         finally:
             os.close(fd)
@@ -107,37 +117,40 @@ class Blobs:
     def load(self, row: BlobRow) -> Iterator[bytes]:
         """The content in pieces; the last one only once everything proved right."""
         where = self.path(row.hash)
-        digest, held = sha256(), b""
+        if not os.path.exists(where) and os.path.exists(self.trash_path(row.hash)):
+            where = self.trash_path(row.hash)
+        digest, size, held = sha256(), 0, b""
         try:
-            for piece in self._pieces(row):
+            for piece in _content(where, row.encoding):
                 digest.update(piece)
+                size += len(piece)
+                if size > row.size:
+                    raise Corrupt(f"The blob {where} is longer than was recorded.", where=where)
                 if held:
                     yield held
                 held = piece
         except OSError as error:
             raise Corrupt(f"The blob {where} cannot be read: {error.strerror}", where=where) from error
-        if digest.digest() != row.hash:
+        if digest.digest() != row.hash or size != row.size:
             raise Corrupt(f"The blob {where} is damaged: its content has another hash.", where=where)
         if held:
             yield held
 
-    def _pieces(self, row: BlobRow) -> Iterator[bytes]:
-        path = self.path(row.hash)
-        if not os.path.exists(path) and os.path.exists(self.trash_path(row.hash)):
-            path = self.trash_path(row.hash)
-        unpack = zstd().ZstdDecompressor() if row.encoding == "zstd" else None
-        size = 0
-        with open(path, "rb") as file:
-            while raw := file.read(CHUNK):
-                try:
-                    piece = unpack.decompress(raw) if unpack else raw
-                except Exception as error:
-                    raise Corrupt(f"The blob {path} is damaged: {error}", where=path) from error
-                size += len(piece)
-                if size > row.size:
-                    raise Corrupt(f"The blob {path} is longer than was recorded.", where=path)
-                if piece:
-                    yield piece
+    def identify(self, hash: bytes) -> BlobRow | None:
+        """What a blob's file alone says of it; ``None`` where there is none with that content."""
+        path = self.path(hash)
+        for encoding in ("raw", "zstd"):
+            digest, size = sha256(), 0
+            try:
+                stored = os.stat(path).st_size
+                for piece in _content(path, encoding):
+                    digest.update(piece)
+                    size += len(piece)
+            except (Corrupt, OSError):
+                continue
+            if digest.digest() == hash:
+                return BlobRow(hash, size, stored, encoding)
+        return None
 
     def present(self, hash: bytes) -> bool:
         """Whether the file is in its place; one that is in the trash is taken back."""
@@ -186,6 +199,36 @@ class Blobs:
                 except FileNotFoundError:
                     pass
         return freed
+
+
+def _content(path: str, encoding: str) -> Iterator[bytes]:
+    """What is in a blob's file. Its length is not compared: another zstd may have packed the same content since."""
+    with open(path, "rb") as file:
+        length = os.fstat(file.fileno()).st_size
+        if encoding == "zstd":
+            yield from _unpacked(file, length - TRAILER, path)
+        else:
+            yield from _chunks(file, length)
+
+
+def _unpacked(file: BinaryIO, length: int, path: str) -> Iterator[bytes]:
+    unpack, packed = zstd().ZstdDecompressor(), sha256()
+    for raw in _chunks(file, length):
+        packed.update(raw)
+        try:
+            piece = unpack.decompress(raw)
+        except Exception as error:
+            raise Corrupt(f"The blob {path} is damaged: {error}", where=path) from error
+        if piece:
+            yield piece
+    if file.read(TRAILER) != SKIPPED + packed.digest():
+        raise Corrupt(f"The blob {path} is damaged: its packed bytes have another hash.", where=path)
+
+
+def _chunks(file: BinaryIO, length: int) -> Iterator[bytes]:
+    while length > 0 and (raw := file.read(min(CHUNK, length))):
+        length -= len(raw)
+        yield raw
 
 
 def _with_sample(chunks: Iterable[bytes]) -> Iterator[bytes]:

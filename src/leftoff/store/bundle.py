@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import apsw
 
 from leftoff.errors import BadData, Corrupt, Invalid, NotFound, StoreUnavailable, Unsupported
-from leftoff.model.codec import sha256
+from leftoff.model.codec import encode, sha256
 from leftoff.store.blobs import zstd
 from leftoff.store.queries import Queries, read
 
@@ -93,6 +93,25 @@ def unpack(data: bytes, size: int, where: str) -> bytes:
     if len(out) != size or not unpacker.eof or unpacker.unused_data:
         raise Corrupt(f"{where} does not have the size that it declares.", where=where, hint=AGAIN)
     return out
+
+
+class Sum:
+    """One hash over everything that no digest covers: when, why, by which names, from which version to which.
+
+    Fed by whoever writes a bundle and by whoever reads it, with the same rows in the same order.
+    """
+
+    def __init__(self) -> None:
+        self._hash = sha256()
+
+    def add(self, *cells: str | int | bytes | None) -> None:
+        self._hash.update(encode([cell.hex() if isinstance(cell, bytes) else cell for cell in cells]) + b"\n")
+
+    def facts(self, facts: dict[str, str]) -> str:
+        """The sum, facts and all."""
+        for name in sorted(facts.keys() - {"sum"}):
+            self.add(name, facts[name])
+        return str(self._hash.hexdigest())
 
 
 class BundleReader:

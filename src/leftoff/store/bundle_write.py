@@ -12,7 +12,7 @@ import apsw
 
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Unsupported, Usage
 from leftoff.store.blobs import LEVEL, zstd
-from leftoff.store.bundle import APPLICATION_ID, PACK, PIECE, ROWS, SCHEMA, TOTAL, Q, make_tables
+from leftoff.store.bundle import APPLICATION_ID, PACK, PIECE, ROWS, SCHEMA, TOTAL, Q, Sum, make_tables
 from leftoff.store.failures import translate
 from leftoff.store.location import sync, sync_folder
 
@@ -53,6 +53,7 @@ class BundleWriter:
         self._fill = 0
         self.counts = {"versions": 0, "records": 0, "values": 0, "blobs": 0}
         self.bytes = 0
+        self._sum = Sum()
         self._db: apsw.Connection | None = None
 
     def __enter__(self) -> BundleWriter:
@@ -122,13 +123,16 @@ class BundleWriter:
     # -- what is in it
 
     def facts(self, facts: dict[str, str]) -> None:
-        for name, value in facts.items():
+        """What the bundle says of itself; the last thing to be written."""
+        for name, value in {**facts, "sum": self._sum.facts(facts)}.items():
             self._put("put_fact", (name, value))
 
     def version(self, version: Version) -> None:
         v = version
+        row = (v.seq, v.digest, v.at, v.counts, v.checkpoint, v.trigger, v.step, v.note)
         self._count("versions")
-        self._put("put_version", (v.seq, v.digest, v.at, v.counts, v.checkpoint, v.trigger, v.step, v.note))
+        self._put("put_version", row)
+        self._sum.add(*row, *sorted(v.aliases))
         for name in v.aliases:
             self._put("put_alias", (v.seq, name))
 
@@ -140,6 +144,7 @@ class BundleWriter:
             value = self._value(hash, stored)
         self._count("records")
         self._put("put_record", (collection, key, seq, until, value))
+        self._sum.add(collection, key, seq, until, hash)
 
     def _value(self, hash: bytes, stored: bytes) -> int:
         if self._fill + len(stored) > PACK:

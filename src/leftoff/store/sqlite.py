@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 FILE = "store.db"
 CHECKPOINT_PAGES = 1000
 
+_NO_SYNC, _SYNC = "PRAGMA synchronous=NORMAL", f"PRAGMA synchronous={connection.SYNCHRONOUS}"
+
 QUIET_S = 2.0  # how long a fork waits for operations of other threads
 
 
@@ -59,6 +61,7 @@ class SqliteStore(Store):
         self._writer: SqliteTx | None = None
         self._wal_pages = 0
         self._ready = False
+        self._relaxed = False  # whether the writer's last transaction was not synced
         key = id(self)
         _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
@@ -130,20 +133,19 @@ class SqliteStore(Store):
         self.turn.close()
         self.queue = WriteQueue(self._lead)
 
-    def _create(self) -> None:
-        """Make the store where there is none, or bring its schema up to date. One process at a time."""
+    def _make_folder(self) -> None:
         if os.path.exists(self.folder) and not os.path.isdir(self.folder):
-            raise StoreUnavailable(f"{self.folder} is a file, not a folder.", hint="Move it away, or use another store.")
+            hint = "Move it away, or use another store."
+            raise StoreUnavailable(f"{self.folder} is a file, not a folder.", hint=hint)
         make_folder(self.folder)
         refuse_network(self.folder)
-        try:
-            self.turn.take()
-            if self.exists():
-                self._update()
-            else:
-                self._make()
-        finally:
-            self.turn.give()
+
+    def _create(self) -> None:
+        """Make the store where there is none, or bring its schema up to date. One process at a time."""
+        if self.exists():
+            self._update()
+        else:
+            self._make()
         self._ready = True
 
     def _update(self) -> None:
@@ -192,9 +194,9 @@ class SqliteStore(Store):
 
     # -- transactions
 
-    def write(self, fn: Callable[[Tx], T]) -> T:
+    def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
         try:
-            done: T = self.queue.run(fn)
+            done: T = self.queue.run(fn, durable)
         except (apsw.Error, OSError) as error:
             raise translate(error, self.path) from error
         self.wrote = True
@@ -206,16 +208,33 @@ class SqliteStore(Store):
         Ctrl-C may strike after any call: what was taken is given back, what was begun is ended.
         """
         if not self._ready:
-            self._create()
-        tx = self._writer
-        if tx is None:
-            db = self.take()
-            db.set_wal_hook(self._saw_wal)
-            tx = self._writer = SqliteTx(db, self.blobs)
+            self._make_folder()
+        try:
+            self.turn.take()
+            if not self._ready:
+                self._create()
+            self._transact(self._writer or self._new_writer(), batch)
+        finally:
+            try:
+                self._end_turn()
+            except BaseException:
+                self._end_turn()
+                raise
+        if self._wal_pages >= CHECKPOINT_PAGES and self._writer is not None:
+            self._checkpoint(self._writer.db)
+
+    def _new_writer(self) -> SqliteTx:
+        db = self.take()
+        db.set_wal_hook(self._saw_wal)
+        self._relaxed = False
+        self._writer = SqliteTx(db, self.blobs)
+        return self._writer
+
+    def _transact(self, tx: SqliteTx, batch: list[Ticket]) -> None:
         execute, db = tx.quick, tx.db
         committing = False
         try:
-            self.turn.take()
+            self._set_sync(execute, batch)
             execute("BEGIN IMMEDIATE")
             schema = execute("PRAGMA user_version").fetchone()[0]
             if schema != migrate.SCHEMA:
@@ -233,13 +252,24 @@ class SqliteStore(Store):
             elif committing and not isinstance(error, apsw.Error):  # interrupted, but durable by then
                 _all_done(batch)
             raise
-        finally:
-            self.turn.give()
-            if db.txn_state():  # a query was left half read
-                self._writer = None
-                self._shut(db)
-        if self._wal_pages >= CHECKPOINT_PAGES and self._writer is not None:
-            self._checkpoint(db)
+
+    def _set_sync(self, execute: Callable[[str], Any], batch: list[Ticket]) -> None:
+        """Whether this transaction is synced: unless all of it may wait. Interrupted, the next one looks again."""
+        if not any([ticket.durable for ticket in batch]):
+            if not self._relaxed:
+                self._relaxed = True
+                execute(_NO_SYNC)
+        elif self._relaxed:
+            execute(_SYNC)
+            self._relaxed = False
+
+    def _end_turn(self) -> None:
+        """Let others write. A connection on which a query was left half read is given up with it."""
+        self.turn.give()
+        tx = self._writer
+        if tx is not None and tx.db.txn_state():
+            self._writer = None
+            self._shut(tx.db)
 
     @staticmethod
     def _share(tx: SqliteTx, batch: list[Ticket]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _operator import attrgetter
+
 from leftoff.model.codec import sha256
 from leftoff.store.base import View
 from leftoff.store.queries import Q
@@ -29,6 +31,8 @@ _FIRST = ""
 _LAST: Any = b""  # SQLite sorts bytes behind all text
 _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
+
+_by_n = attrgetter("n")
 
 
 def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored: bytes | None) -> Record:
@@ -68,11 +72,12 @@ class SqliteView(View):
         if where.get("prefix") is not None:
             tests.append("substr(r.run_id, 1, ?) = ?")
             values += [len(where["prefix"]), where["prefix"]]
-        sql = f"{Q.run_columns} WHERE {' AND '.join(tests)} ORDER BY r.n DESC"
-        if limit is not None:  # a limit that is none makes sorting half as fast
-            sql += " LIMIT ?"
-            values.append(limit)
-        return list(map(RunRow, self.execute(sql, values)))
+        sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
+        if limit is not None:
+            return list(map(RunRow, self.execute(f"{sql} ORDER BY r.n DESC LIMIT ?", (*values, limit))))
+        rows = list(map(RunRow, self.execute(sql, values)))
+        rows.sort(key=_by_n, reverse=True)  # sooner than SQLite, which would carry every column along
+        return rows
 
     def leaf(self, run: int, status: str) -> str | None:
         row = self.execute(Q.current_leaf, (run, status)).fetchone()

@@ -21,10 +21,11 @@ MOST = 64  # in one transaction
 class Ticket:
     """A piece of work and, afterwards, its outcome."""
 
-    __slots__ = ("done", "error", "fn", "gate", "gone", "result")
+    __slots__ = ("done", "durable", "error", "fn", "gate", "gone", "result")
 
-    def __init__(self, fn: Callable[[Any], Any]) -> None:
+    def __init__(self, fn: Callable[[Any], Any], durable: bool) -> None:
         self.fn = fn
+        self.durable = durable
         self.result: Any = None
         self.error: BaseException | None = None
         self.done = False  # durable, or refused for good
@@ -50,8 +51,8 @@ class WriteQueue:
     def busy(self) -> bool:
         return self._leader is not None
 
-    def run(self, fn: Callable[[Any], Any]) -> Any:
-        ticket = Ticket(fn)
+    def run(self, fn: Callable[[Any], Any], durable: bool = True) -> Any:
+        ticket = Ticket(fn, durable)
         batch = [ticket]
         try:
             with self._mutex:

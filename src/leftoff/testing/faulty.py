@@ -51,7 +51,7 @@ class FaultyStore(Store):
         self._lock = allocate_lock()
         self._write = store.write
         # Pruning and the like write by themselves, in batches: they meet the same faults.
-        store.write = lambda fn: self.write(fn)  # type: ignore[method-assign]
+        store.write = lambda fn, *, durable=True: self.write(fn, durable=durable)  # type: ignore[method-assign]
 
     def __getattr__(self, name: str) -> Any:
         """What only that kind of store has."""
@@ -99,10 +99,10 @@ class FaultyStore(Store):
             raise fault.error
         return result
 
-    def write(self, fn: Callable[[Tx], T]) -> T:
+    def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
         if self.delay_s:
             time.sleep(self.delay_s)
-        return self._call("write", self._write, fn)
+        return self._call("write", lambda work: self._write(work, durable=durable), fn)
 
     def read(self, fn: Callable[[View], T]) -> T:
         return self._call("read", self.store.read, fn)

@@ -140,6 +140,17 @@ class TransactionRules(Rules):
         scribe.verify(again)
         again.close()
 
+    def test_write_that_need_not_be_synced(self, store: Store, other: Store) -> None:
+        """It is seen by everyone when it returns, outlives its handle, and those after it are as durable as ever."""
+        scribe = Scribe(store)
+        for i in range(4):
+            plan = scribe.plan({("variable", "a"): i})
+            store.write(lambda tx, plan=plan: plan.write(tx, scribe.run), durable=i % 2 == 1)  # type: ignore[misc]
+            scribe.adopt(plan)
+            scribe.verify(other)
+        store.close()
+        scribe.verify(other)
+
     def test_closed_store_can_be_used_again(self, store: Store) -> None:
         """`close` releases everything; the next operation opens what it needs."""
         scribe = Scribe(store)

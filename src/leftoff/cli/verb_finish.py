@@ -1,0 +1,37 @@
+"""``leftoff finish``: the end of a run."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import CURRENT, Opt, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+STATUS = ("completed", "failed", "abandoned")
+
+SPEC = Spec(
+    "finish",
+    "End the current run. It does not insist: steps that are left are named on stderr, and left as they are.",
+    options=(
+        Opt("--status", "S", f"{STATUS[0]} (the default), {STATUS[1]} or {STATUS[2]}", choices=STATUS),
+        Opt("--summary", "S", "what came of it"),
+        *CURRENT,
+    ),
+    examples="""  leftoff finish --summary "12 pages published"
+  leftoff finish --status abandoned""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    status = args.status or "completed"
+    summary = ctx.redactor.mask(args.summary) if args.summary else None
+    done = ctx.settle(status, summary=summary)
+    said = f"leftoff: {done.row.run_id} is {status}{'' if done.changed else ' already'}"
+    if done.left:
+        more = " and more" if done.more else ""
+        ctx.say(f"{said}; steps left: {', '.join(done.left)}{more}")
+    else:
+        ctx.say(f"{said}.")
+    return 0

@@ -1,0 +1,175 @@
+"""fsck of one run: records against their hashes, every kept version against its digest and counters, the listing's row
+and the columns of steps against the records."""
+
+from __future__ import annotations
+
+from leftoff.errors import Corrupt, LeftoffError
+from leftoff.model.card import card_of
+from leftoff.model.codec import sha256
+from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
+from leftoff.model.values import blob_of
+from leftoff.store.derived import Leaves, step_of
+from leftoff.store.queries import Q
+from leftoff.store.report import LOST_BLOB
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from leftoff.model.versions import Version
+    from leftoff.store.blobs import Blobs
+    from leftoff.store.report import Report
+
+_CARD = ("workflow", "branch", "status", "title", "issue", "session")
+
+
+class RunCheck:
+    """One run, inside one snapshot."""
+
+    def __init__(self, view: Any, blobs: Blobs, run: int, report: Report) -> None:
+        self.view = view
+        self.blobs = blobs
+        self.run = run
+        self.report = report
+        self.row = view.run_row(run)
+        self.lost = {name for name in view.facts() if name.startswith(LOST_BLOB)}
+        # What begins (1) and ends (-1) at a version: its seq, which of the two, the digest's term, a step's path, status.
+        self.events: list[tuple[int, int, int, str | None, str]] = []
+        self.own: dict[str, bytes] = {}  # the live `run` records
+        self.columns: dict[str, tuple[str | None, int | None]] = {}  # status and leaf of live steps
+
+    def check(self) -> None:
+        if self.row is None:  # removed meanwhile
+            return
+        for columns in self.view.execute(Q.all_records, (self.run,)):
+            self._record(*columns)
+        self.events.sort(key=lambda event: event[:2])
+        leaves = self._versions()
+        self._steps(leaves)
+        self._card()
+
+    def _problem(self, code: str, what: str, message: str) -> None:
+        self.report.problem(code, what, message, run_id=self.row.run_id)
+
+    # -- records
+
+    def _record(
+        self,
+        run_id: str,
+        collection: str,
+        key: str,
+        seq: int,
+        until: int | None,
+        hash: bytes,
+        stored: bytes | None,
+        blob: bytes | None,
+        status: str | None,
+        leaf: int | None,
+    ) -> None:
+        self.report.count("records")
+        where = f"{collection}/{key} of {run_id}@{seq}"
+        wrong = self._wrong(hash, stored, blob)
+        if wrong:
+            self._problem("record", where, wrong)
+        path, found = None, ""
+        if collection == "step" and stored is not None and not wrong:
+            path, found = key, self._status(stored, where)
+        if until is None:
+            if collection == "step":
+                self.columns[key] = (status, leaf)
+            elif collection == "run" and stored is not None and not wrong:
+                self.own[key] = stored
+        if until != seq:  # else nothing ever saw it
+            value = term(collection, key, hash)
+            self.events.append((seq, 1, value, path, found))
+            if until is not None:
+                self.events.append((until, -1, -value, path, found))
+
+    def _wrong(self, hash: bytes, stored: bytes | None, blob: bytes | None) -> str:
+        if stored is None:
+            return "Its bytes are gone."
+        if sha256(stored).digest() != hash:
+            return "Its bytes have another hash."
+        if blob_of(stored) != blob:
+            return "It names another blob than its bytes do."
+        if blob is not None and self.view.blob(blob) is None:
+            if LOST_BLOB + blob.hex() not in self.lost:
+                return f"The blob {blob.hex()} is not known."
+            self.report.count("records_without_blob")
+        return ""
+
+    def _status(self, stored: bytes, where: str) -> str:
+        """What a step's own bytes say; nothing where they are in a blob that is lost."""
+        try:
+            return str(step_of(self._load, stored, where)["status"])
+        except LeftoffError as error:
+            if stored[:1] != b"B":
+                self._problem("record", where, error.message)
+            return ""
+
+    def _load(self, hash: bytes) -> Iterator[bytes]:
+        row = self.view.blob(hash)
+        if row is None:
+            raise Corrupt(f"The blob {hash.hex()} is gone.", where=hash.hex())
+        return self.blobs.load(row)
+
+    # -- versions
+
+    def _versions(self) -> Leaves:
+        """The digest and the counters at every kept version, in one pass over what began and what ended."""
+        total, at, leaves = 0, 0, Leaves()
+        newest = None
+        for version in reversed(self.view.versions(self.run, sealed=False)):
+            while at < len(self.events) and self.events[at][0] <= version.seq:
+                _, kind, value, path, status = self.events[at]
+                total += value
+                at += 1
+                if path is not None:
+                    leaves.add(path, status) if kind > 0 else leaves.remove(path)
+            self.report.count("versions")
+            self._version(version, to_bytes(total & MASK), leaves)
+            newest = version
+        self._head(newest)
+        if at < len(self.events):
+            self._problem("digest", f"run {self.row.run_id}", "It has records of a version behind its newest one.")
+        return leaves
+
+    def _version(self, version: Version, digest: bytes, leaves: Leaves) -> None:
+        where = f"{version.run_id}@{version.seq}"
+        if digest != version.digest:
+            self._problem("digest", where, "The records are not those that were committed.")
+        elif "" not in leaves.statuses.values() and leaves.packed() != version.counts:
+            self._problem("run", where, "Its counters are off.")
+        expected = checkpoint_id(version.run_id, version.seq, version.digest)
+        if version.checkpoint is not None and version.checkpoint != expected:
+            self._problem("checkpoint", where, "Its id does not follow from it.")
+
+    # -- what is kept for listing
+
+    def _head(self, newest: Version | None) -> None:
+        row = self.row
+        if newest is None:
+            self._problem("digest", f"run {row.run_id}", "It has no version at all.")
+            return
+        shown = (row.seq, row.digest, row.counts, row.checkpoint, row.n, row.updated_at)
+        there = (newest.seq, newest.digest, newest.counts, newest.checkpoint, newest.n, newest.at)
+        if shown != there:
+            self._problem("run", f"run {row.run_id}", "The listing's copy of its head is off.")
+
+    def _steps(self, leaves: Leaves) -> None:
+        for path, (status, leaf) in self.columns.items():
+            where = f"step/{path} of {self.row.run_id}"
+            if leaf != int(leaves.is_leaf(path)):
+                self._problem("run", where, "Its place in the tree is off.")
+            if leaves.statuses.get(path, "") not in ("", status):
+                self._problem("run", where, f"The listing calls it {status}.")
+
+    def _card(self) -> None:
+        try:
+            columns, card = card_of(self.own.items())
+            same = card == self.row.card and columns == {name: getattr(self.row, name) for name in _CARD}
+        except (Corrupt, ValueError):
+            same = False
+        if not same:
+            self._problem("run", f"run {self.row.run_id}", "The listing's copy of its own records is off.")

@@ -1,0 +1,77 @@
+"""What the tables keep besides the records, worked out again from them: counters, leaves, the listing's row."""
+
+from __future__ import annotations
+
+from leftoff.errors import Corrupt
+from leftoff.model.changes import LAST
+from leftoff.model.codec import BLOB, payload
+from leftoff.model.ids import parent_of
+from leftoff.model.versions import pack_counts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+
+class Leaves:
+    """Steps that come and go, and how many leaves there are of each status."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, str] = {}
+        self._below: dict[str, int] = {}  # how many steps are below a path
+        self._counts: dict[str, int] = {}
+
+    def add(self, path: str, status: str) -> None:
+        for above in _above(path):
+            self._below[above] = self._below.get(above, 0) + 1
+            if self._below[above] == 1 and above in self.statuses:
+                self._count(self.statuses[above], -1)
+        self.statuses[path] = status
+        if self.is_leaf(path):
+            self._count(status, 1)
+
+    def remove(self, path: str) -> None:
+        if self.is_leaf(path):
+            self._count(self.statuses[path], -1)
+        del self.statuses[path]
+        for above in _above(path):
+            self._below[above] -= 1
+            if self._below[above] == 0 and above in self.statuses:
+                self._count(self.statuses[above], 1)
+
+    def is_leaf(self, path: str) -> bool:
+        return not self._below.get(path)
+
+    def packed(self) -> str:
+        return pack_counts(self._counts)
+
+    def _count(self, status: str, by: int) -> None:
+        self._counts[status] = self._counts.get(status, 0) + by
+
+
+def _above(path: str) -> list[str]:
+    return [path[:at] for at, character in enumerate(path) if character == "/"]
+
+
+def step_of(load: Callable[[bytes], Iterable[bytes]], stored: bytes, where: str) -> dict[str, Any]:
+    """A step's record from its stored bytes; one that is a blob is read by ``load``."""
+    if stored[:1] == BLOB and len(stored) == 33:
+        stored = b"".join(load(stored[1:]))
+    value = payload(stored, where)
+    if not isinstance(value, dict) or not isinstance(value.get("status"), str):
+        raise Corrupt(f"{where} is no step.", where=where)
+    return value
+
+
+def orders(steps: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Where each step stands among the others: its place below that of the nearest step above it."""
+    out: dict[str, str] = {}
+    for path in sorted(steps, key=lambda path: path.count("/")):
+        order = steps[path].get("order")
+        own = f"{order if isinstance(order, int) and 0 <= order < LAST else LAST:08d}"
+        above = parent_of(path)
+        while above and above not in out:
+            above = parent_of(above)
+        out[path] = f"{out[above]}/{own}" if above else own
+    return out
