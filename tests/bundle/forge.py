@@ -93,14 +93,12 @@ def sum_up(db: apsw.Connection) -> None:
 def forge(path: Path, records: list[tuple[str, str, bytes]], run_id: str = "forged", **facts: str) -> None:
     """A bundle of one version whose every hash is right, whatever its records say."""
     with BundleWriter(str(path)) as out:
-        total = 0
-        for collection, key, stored in sorted(records):
-            hash = sha256(stored).digest()
-            total += term(collection, key, hash) if "\0" not in key else 0
-            out.record(collection, key, 1, None, hash, stored)
-        digest = to_bytes(total & MASK)
+        hashed = [(*record, sha256(record[2]).digest()) for record in sorted(records)]
+        digest = to_bytes(sum(term(collection, key, hash) for collection, key, _, hash in hashed) & MASK)
         sealed = checkpoint_id(run_id, 1, digest)
         out.version(Version(run_id, 1, digest, 0, counts=NO_COUNTS, checkpoint=sealed, trigger="manual"))
+        for collection, key, stored, hash in hashed:
+            out.record(collection, key, 1, None, hash, stored)
         known: dict[str, Any] = {"run_id": run_id, "created_at": 0, "seq": 1, "digest": digest.hex()}
         known = {**known, "written_by": "forge", **out.counts, **facts}
         out.facts({name: str(value) for name, value in known.items()})
@@ -133,12 +131,17 @@ def _turn(run: leftoff.Run, dice: random.Random, turn: int) -> None:
         if what == 0 and name in run.variables:
             del run.variables[name]
         elif what == 1:
-            run.variables[name] = [dice.randrange(9) for _ in range(dice.choice([3, 3000]))]
+            run.variables[name] = [dice.choice("abc") * 100 for _ in range(dice.choice([3, 60]))]
         elif what == 2:
-            run.variables[name] = {str(i): dice.random() for i in range(dice.choice([3, 300]))}
+            run.variables[name] = {str(i): dice.choice("abc") * 100 for i in range(dice.choice([3, 60]))}
         elif what == 3:
-            path = "/".join(dice.choice("abc") for _ in range(dice.randrange(1, 4)))
-            run.put("step", path, {"status": dice.choice(["pending", "completed", "failed"]), "order": turn})
+            parts = [dice.choice("abc") for _ in range(dice.randrange(1, 4))]
+            for depth in range(1, len(parts) + 1):
+                about = {
+                    "status": dice.choice(["pending", "completed", "failed"]),
+                    "order": 9 - ord(parts[depth - 1]) % 8,
+                }
+                run.put("step", "/".join(parts[:depth]), about)
         elif what == 4:
             run.put("knowledge", name, {"turn": turn, "text": "x" * dice.choice([5, 5000])})
         else:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leftoff.clock import iso
 from leftoff.engine.commit import Seal
 from leftoff.errors import LeftoffError
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from leftoff.api.steps import Step, StepsMixin
 
@@ -28,20 +28,27 @@ BROKE, RAISED, UNTOLD = "broke", "raised", "untold"
 # What a frame is at while it lets go of an iterator in the ordinary course of things.
 _ORDINARY = ("POP_TOP", "POP_ITER", "END_FOR", "RETURN_VALUE", "RETURN_CONST", "SWAP")
 _ORDINARY_STARTS = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "DELETE_")
-_SUSPENDED = ("YIELD_VALUE", "RESUME")
+_GENERATOR = 0x20  # among the flags of a code object
 
 
-def how_left(frame: FrameType | None) -> str:
+def loops_of(frame: FrameType | None) -> list[tuple[int, CodeType]]:
+    """The frame that asks for an item and, where that is a generator, the one that asks it in turn, and so on.
+
+    By identity: holding a frame would keep everything in it alive. An address may be used again, so the code too.
+    """
+    out = []
+    while frame is not None:
+        out.append((id(frame), frame.f_code))
+        frame = frame.f_back if frame.f_code.co_flags & _GENERATOR else None
+    return out
+
+
+def how_left(frame: FrameType) -> str:
     """Whether a frame that lets go of an iterator right now does so by ``break`` or because of an exception."""
     from opcode import opname
 
-    while frame is not None:
-        name = opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
-        if name in _SUSPENDED:  # a generator around the loop was itself let go of: its user knows
-            frame = frame.f_back
-            continue
-        return BROKE if name in _ORDINARY or name.startswith(_ORDINARY_STARTS) else RAISED
-    return UNTOLD
+    name = opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
+    return BROKE if name in _ORDINARY or name.startswith(_ORDINARY_STARTS) else RAISED
 
 
 class Each(Iterator[T], Generic[T]):
@@ -54,7 +61,7 @@ class Each(Iterator[T], Generic[T]):
         self._again = again
         self._ran = False
         self._step: Step | None = None
-        self._frame = 0  # of the loop, by its identity: holding it would keep everything in it alive
+        self._loops: list[tuple[int, CodeType]] = []
 
     def __iter__(self) -> Each[T]:
         return self
@@ -66,7 +73,7 @@ class Each(Iterator[T], Generic[T]):
         for item, below in self._pairs:
             if self._again or not self._run.done(below):
                 self._begin(below)
-                self._frame = id(sys._getframe(1))
+                self._loops = loops_of(sys._getframe(1))
                 return item
         self._end()
         raise StopIteration
@@ -98,8 +105,9 @@ class Each(Iterator[T], Generic[T]):
         step, self._step = getattr(self, "_step", None), None
         if step is None:
             return
-        frame: Any = sys._getframe(1) if sys._getframe().f_back is not None else None
-        how = how_left(frame) if frame is not None and id(frame) == self._frame else UNTOLD
+        frame = sys._getframe().f_back
+        ours = frame is not None and (id(frame), frame.f_code) in self._loops
+        how = how_left(frame) if ours and frame is not None else UNTOLD
         try:
             self._run._left(step, how)
         except LeftoffError:

@@ -448,7 +448,7 @@ class Run(StepsMixin, RunView):
     ) -> None:
         if not self._driving:
             return
-        self._close_left_open(error)
+        self._close_all(error)
         try:
             self._leave(error)
         except StoreUnavailable:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leftoff.api.loops import BROKE, RAISED, Each
+from leftoff.api.loops import BROKE, RAISED, UNTOLD, Each
 from leftoff.clock import iso
 from leftoff.engine.commit import Seal
 from leftoff.engine.state import Reader
@@ -339,7 +339,7 @@ class StepsMixin:
 
     def _left(self, step: Step, how: str) -> None:
         """A loop was left in the middle of an item. By an exception: it will be told by whoever catches it."""
-        if not self._driving:
+        if not self._driving or self._known().get(step.path, ({},))[0].get("status") != "running":
             return
         self._leave_stack(step)
         if how == BROKE:
@@ -349,8 +349,14 @@ class StepsMixin:
                 self._left_open.append((step, how))
 
     def _put_back(self, step: Step) -> None:
+        self._leave_stack(step)
         self._put_step(step.path, drop=("started_at",), status="pending")
         self._put_batch(step, "pending")
+
+    def _close_all(self, error: BaseException | None) -> None:
+        """The run is left: so is every loop of this thread that still has an item open."""
+        self._left_open += [(step, UNTOLD) for step in self._stack() if step.batch is not None]
+        self._close_left_open(error)
 
     def _close_left_open(self, error: BaseException | None) -> None:
         """Settle the items whose loop was left, now that the error is known or can no longer be."""

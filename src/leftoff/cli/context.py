@@ -79,7 +79,7 @@ class Context:
         if self._store is not None:
             if self._store.wrote:
                 self.board()
-            self._store.close()
+            self._store.close(soon=True)
 
     def board(self) -> None:
         """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
@@ -200,7 +200,7 @@ class Context:
         """A run as JSON, as it is now."""
         from leftoff.engine.info import run_info
 
-        found = run_info(self.store, run, self.now)
+        found = run_info(self.store, run, self.now, self.limits)
         assert found is not None
         self.emit(found.to_json())
 
@@ -232,7 +232,9 @@ class Context:
 
     def say(self, text: str) -> None:
         """Talk, on stderr."""
-        sys.stderr.write(printable(text) + "\n")
+        from leftoff.cli.text import clean_lines
+
+        sys.stderr.write(printable(clean_lines(text)) + "\n")
 
     def say_redacted(self, changes: ChangeSet) -> None:
         """A secret is not stored, and whoever gave it should know."""
@@ -244,6 +246,7 @@ class Context:
 
     def emit(self, document: Any) -> None:
         """One JSON document on stdout."""
+        from leftoff.cli.text import safe_json
         from leftoff.model.codec import text
 
-        out(text(document))
+        out(safe_json(text(document)))

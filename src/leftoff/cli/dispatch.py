@@ -105,12 +105,14 @@ def out(text: str) -> None:
 
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
+    from leftoff.cli.text import clean_lines, safe_json
+
     lines = f"leftoff: {error.message}\n"
     if error.hint:
         lines += f"{error.hint}\n"
-    sys.stderr.write(printable(lines))
+    sys.stderr.write(printable(clean_lines(lines)))
     if as_json:
         from leftoff.model.codec import text
 
         about = {"code": error.code, "message": printable(error.message), "hint": printable(error.hint)}
-        out(text({"error": about}))
+        out(safe_json(text({"error": about})))

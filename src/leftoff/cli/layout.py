@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 GAP = 2
 CARDS_BELOW = 44  # columns
-FOLD_OVER = 30  # a cell that may fold does so only beyond this, as long as another column can be left out instead
+FOLD_OVER = (
+    30  # a cell that may fold does so only beyond this, as long as another column can be left out instead
+)
 
 
 class Column:
@@ -97,9 +99,7 @@ def _heading(columns: list[Column], kept: list[int], wide: dict[int, int]) -> Li
 
 
 def _row(columns: list[Column], row: list[Line], kept: list[int], wide: dict[int, int]) -> list[Line]:
-    cells = {
-        i: (wrapped(row[i], wide[i]) if columns[i].folds else [cropped(row[i], wide[i])]) for i in kept
-    }
+    cells = {i: (wrapped(row[i], wide[i]) if columns[i].folds else [cropped(row[i], wide[i])]) for i in kept}
     lines: list[Line] = []
     for number in range(max(len(cell) for cell in cells.values())):
         line: Line = []
@@ -139,6 +139,7 @@ def wrapped(line: Line, room: int) -> list[Line]:
         if width(text) > left and out[-1]:
             out.append([])
             left = room
+            text = text.lstrip()
         pieces = fold(text, room)
         for number, piece in enumerate(pieces):
             if number:

@@ -62,7 +62,7 @@ def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
         Column("UPDATED", right=True),
     ]
     on_main = all(run.branch == "main" for run in runs)
-    roomy = screen.columns >= ROOMY
+    counted = " {}" if screen.columns >= ROOMY else ""
     rows: list[list[Line]] = []
     for run in runs:
         rows.append(
@@ -71,7 +71,11 @@ def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
                 [(clean(run.title or run.workflow), "")],
                 [] if on_main else [(clean(run.branch), "")],
                 status_line(run.status, run.health),
-                [*bar(run.percent, run.status), (f" {run.percent:3d}%", ""), (f" {done_of(run)}" if roomy else "", "dim")],
+                [
+                    *bar(run.percent, run.status),
+                    (f" {run.percent:3d}%", ""),
+                    (counted.format(done_of(run)), "dim"),
+                ],
                 step_line(run),
                 [(screen.when(run.row.updated_at), "dim")],
             ]

@@ -38,6 +38,23 @@ def _escaped(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def clean_lines(text: str) -> str:
+    """The same for text that may have several lines."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def safe_json(text: str) -> str:
+    """The same JSON, with what a terminal would obey or hide written as ``\\uXXXX``: it can only be inside strings."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _JOINERS else _utf16(c) for c in text)
+
+
+def _utf16(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
 def width(text: str) -> int:
     """How many columns a terminal gives it."""
     if text.isascii():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.text import clean_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,5 +32,5 @@ def run(args: Args, ctx: Context) -> int:
     if args.json:
         ctx.emit({"run_id": target.row.run_id, "text": text})
     else:
-        ctx.out(text)
+        ctx.out(clean_lines(text))
     return 0

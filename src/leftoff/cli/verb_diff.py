@@ -29,6 +29,7 @@ SPEC = Spec(
 )
 
 DEEPEST = 6  # levels into a value before it is compared whole
+NARROW = 50  # columns
 MOST = 40  # places inside one entry that a terminal shows
 
 
@@ -52,10 +53,8 @@ def _address(target: Target) -> tuple[int, str, int]:
 
 
 def page(found: Diff, old: Target, new: Target, screen: Screen) -> list[Line]:
-    lines: list[Line] = [
-        [("--- ", "removed"), *_named(old, screen)],
-        [("+++ ", "added"), *_named(new, screen)],
-    ]
+    lines = _fit([("--- ", "removed"), *_named(old, screen)], screen)
+    lines += _fit([("+++ ", "added"), *_named(new, screen)], screen)
     for name in ("steps", "variables", "artifacts", "files"):
         lines += section(name, getattr(found, name), screen)
     for name, entries in found.records.items():
@@ -94,8 +93,10 @@ def one(mark: str, key: str, thing: Any, screen: Screen) -> list[Line]:
     """An entry that is on one side only."""
     style = "added" if mark == "+" else "removed"
     if isinstance(thing, dict) and isinstance(thing.get("status"), str):  # a step: how far it is says enough
-        return [_fit([(f"  {mark} {clean(key)}", style), (": ", "dim"), (clean(thing["status"]), style)], screen)]
-    return [_fit([(f"  {mark} {clean(key)}", style), (" = ", "dim"), (value(thing), style)], screen)]
+        return _fit(
+            [(f"  {mark} {clean(key)}", style), (": ", "dim"), (clean(thing["status"]), style)], screen
+        )
+    return _fit([(f"  {mark} {clean(key)}", style), (" = ", "dim"), (value(thing), style)], screen)
 
 
 def changed(key: str, old: Any, new: Any, screen: Screen) -> list[Line]:
@@ -103,20 +104,22 @@ def changed(key: str, old: Any, new: Any, screen: Screen) -> list[Line]:
     parts = differences((), old, new)
     label = f"  ~ {clean(key)}"
     if len(parts) == 1 and parts[0][0] == ():
-        return [_fit(_change(label, value(old), value(new)), screen)]
-    lines: list[Line] = [_fit([(label, "changed")], screen)]
+        return _fit(_change(label, value(old), value(new)), screen)
+    lines = _fit([(label, "changed")], screen)
     status = next((part for part in parts if part[0] == ("status",)), None)
     if status is not None and _NOTHING not in status and isinstance(old["status"], str):
-        lines = [_fit(_change(label, clean(old["status"]), clean(str(new["status"]))), screen)]
+        lines = _fit(_change(label, clean(old["status"]), clean(str(new["status"]))), screen)
         parts.remove(status)
     for path, before, after in parts[:MOST] if screen.fancy else parts:
         name = _place(path)
         if before is _NOTHING:
-            lines.append(_fit([(f"      + {name}", "added"), (" = ", "dim"), (value(after), "added")], screen))
+            lines += _fit([(f"      + {name}", "added"), (" = ", "dim"), (value(after), "added")], screen)
         elif after is _NOTHING:
-            lines.append(_fit([(f"      - {name}", "removed"), (" = ", "dim"), (value(before), "removed")], screen))
+            lines += _fit(
+                [(f"      - {name}", "removed"), (" = ", "dim"), (value(before), "removed")], screen
+            )
         else:
-            lines.append(_fit(_change(f"      ~ {name}", value(before), value(after)), screen))
+            lines += _fit(_change(f"      ~ {name}", value(before), value(after)), screen)
     if screen.fancy and len(parts) > MOST:
         lines.append([(f"      … and {len(parts) - MOST} more places", "dim")])
     return lines
@@ -133,7 +136,9 @@ class _Nothing:
 _NOTHING: Any = _Nothing()
 
 
-def differences(path: tuple[str | int, ...], old: Any, new: Any) -> list[tuple[tuple[str | int, ...], Any, Any]]:
+def differences(
+    path: tuple[str | int, ...], old: Any, new: Any
+) -> list[tuple[tuple[str | int, ...], Any, Any]]:
     """The places where two values differ, from the outside in."""
     from leftoff.engine.diff import same
 
@@ -169,10 +174,10 @@ def _place(path: tuple[str | int, ...]) -> str:
     return clean(out)
 
 
-def _fit(line: Line, screen: Screen) -> Line:
-    """On a terminal, within its width: each of two values gets its share of what is left."""
-    if not screen.fancy:
-        return line
-    from leftoff.cli.layout import line_width, shared
+def _fit(line: Line, screen: Screen) -> list[Line]:
+    """On a terminal, within its width: each of two values gets its share of the line, or, if narrow, its own lines."""
+    from leftoff.cli.layout import line_width, shared, wrapped
 
-    return line if line_width(line) <= screen.columns else shared(line, screen.columns)
+    if not screen.fancy or line_width(line) <= screen.columns:
+        return [line]
+    return [shared(line, screen.columns)] if screen.columns >= NARROW else wrapped(line, screen.columns)

@@ -113,7 +113,13 @@ class Lanes:
             out.append([(mark if number == 0 else pad(self._row({}), width(mark)), "graph"), *text])
         for row in self._forks.get(version.seq, []):
             branch = self._row({lane: "├"}).rstrip() + "─▸ "
-            out.append([(branch, "graph"), (row.run_id, "id"), (f"  fork on {clean(row.branch)}, {row.status}", "dim")])
+            out.append(
+                [
+                    (branch, "graph"),
+                    (row.run_id, "id"),
+                    (f"  fork on {clean(row.branch)}, {row.status}", "dim"),
+                ]
+            )
         return out
 
     def _open(self, seq: int) -> int:
@@ -128,7 +134,9 @@ class Lanes:
     def _row(self, marks: dict[int, str]) -> str:
         lanes = max(len(self._waiting), max(marks, default=-1) + 1)
         waiting = [*self._waiting, *[None] * (lanes - len(self._waiting))]
-        return "".join(f"{marks.get(i) or ('│' if seq is not None else ' ')} " for i, seq in enumerate(waiting))
+        return "".join(
+            f"{marks.get(i) or ('│' if seq is not None else ' ')} " for i, seq in enumerate(waiting)
+        )
 
     def _joined(self, here: list[int]) -> str:
         """Several lanes come together in the first of them."""

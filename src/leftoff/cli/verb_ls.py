@@ -16,7 +16,11 @@ SPEC = Spec(
     "ls",
     f"List the runs, the one with the latest news first: the newest {NEWEST} that are not archived.",
     options=(
-        Opt("--status", "S", "only these: running, paused, blocked, failed, completed, abandoned (with commas)"),
+        Opt(
+            "--status",
+            "S",
+            "only these: running, paused, blocked, failed, completed, abandoned (with commas)",
+        ),
         Opt("--workflow", "W", "only runs of this workflow"),
         Opt("--branch", "B", "only runs of this branch"),
         Opt("--all", None, "every run"),
@@ -67,5 +71,7 @@ def whole(name: str, given: str) -> int:
     """A number of things, 1 or more."""
     number = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
     if number < 1:
-        raise Usage(f"{name} is a whole number from 1 to 999999999, not {given!r}.", hint=f"For example: {name} 20")
+        raise Usage(
+            f"{name} is a whole number from 1 to 999999999, not {given!r}.", hint=f"For example: {name} 20"
+        )
     return number

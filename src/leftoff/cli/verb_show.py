@@ -38,6 +38,8 @@ SPEC = Spec(
   leftoff show 3f9a --json      a checkpoint, for a program""",
 )
 
+NARROW = 40  # columns: below, a step's symbol must do
+
 STEP_LOOK = {
     "pending": ("○", "dim"),
     "running": ("●", "busy"),
@@ -114,8 +116,11 @@ def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
         ("run", [(found["run_id"], "id")]),
         ("workflow", [(clean(found["workflow"]), "")]),
         ("branch", [(clean(found["branch"]), ""), (git, "dim")]),
-        ("status", status_line(status, found["health"]) if screen.fancy else [(f"{status}, {found['health']}", "")]),
-        ("progress", [*drawn, (f"{found['percent']}%", ""), (f", {done}{_rest(steps)}", "dim")]),
+        (
+            "status",
+            status_line(status, found["health"]) if screen.fancy else [(f"{status}, {found['health']}", "")],
+        ),
+        ("progress", [*drawn, (f"{found['percent']}%", ""), (f"  {done}{_rest(steps)}", "dim")]),
     ]
     out += [(name, [(text, "")]) for name, text in _optional(found)]
     out += [(name, [(_time(found[key], screen), "")]) for name, key in _TIMES if found[key]]
@@ -175,16 +180,19 @@ def step_lines(records: list[dict[str, Any]], screen: Screen) -> list[Line]:
         return _bare_steps(records)
     room = screen.columns - 4
     names = [_step_name(record) for record in records]
-    wide = min(max((width(name) for name in names), default=0), max(room - 26, room // 2))
+    wide = min(max((width(name) for name in names), default=0), room - 26 if room >= NARROW else room)
     lines: list[Line] = []
     for record, name in zip(records, names, strict=True):
         symbol, style = STEP_LOOK.get(record["status"], ("?", ""))
         line: Line = [(f"{symbol} ", style), (pad(crop(name, wide), wide), "")]
-        line.append((f"  {record['status']:<9}", style if style != "good" else "dim"))
-        line.append(("".join(f"  {word}" for word in _step_facts(record)), "dim"))
+        if room >= NARROW:
+            line.append((f"  {record['status']:<9}", style if style != "good" else "dim"))
+            line.append(("".join(f"  {word}" for word in _step_facts(record)), "dim"))
         lines.append(line)
         if record["error"]:
-            lines.append([("  " + " " * name.count("  "), ""), (crop(_error(record["error"]), room - 2), "bad")])
+            lines.append(
+                [("  " + " " * name.count("  "), ""), (crop(_error(record["error"]), room - 2), "bad")]
+            )
     return lines
 
 
@@ -284,6 +292,10 @@ def pairs(shown: list[tuple[str, str]], screen: Screen, between: str = "  ") -> 
     for name, text in shown:
         label = crop(clean(name), wide)
         lines.append(
-            [(pad(label, wide), "id"), (between, "dim"), (crop(text, max(room - wide - len(between), 1)), "value")]
+            [
+                (pad(label, wide), "id"),
+                (between, "dim"),
+                (crop(text, max(room - wide - len(between), 1)), "value"),
+            ]
         )
     return lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.text import clean
-from leftoff.errors import LeftoffError, Usage
+from leftoff.cli.text import clean, clean_lines
+from leftoff.errors import NotFound, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +56,6 @@ def run(args: Args, ctx: Context) -> int:
     return 0
 
 
-def clean_lines(text: str) -> str:
-    return "\n".join(clean(line) for line in text.split("\n"))
-
-
 class Status:
     """What `status` knows at one moment."""
 
@@ -77,7 +73,7 @@ class Status:
         self.why_none = ""
         try:
             self.current = ctx.info(ctx.current())
-        except LeftoffError as error:
+        except (NotFound, Usage) as error:
             self.why_none = error.message
 
     def to_json(self) -> dict[str, Any]:

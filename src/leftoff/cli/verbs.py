@@ -9,6 +9,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "show": ("look", "one run, now or at any checkpoint"),
     "log": ("look", "a run's checkpoints, newest first"),
     "diff": ("look", "what differs between two versions"),
+    "resume": ("go", "go on with a run, from where it is or from further back"),
     "start": ("go", "start a run; --resume goes on with an unfinished one"),
     "next": ("report", "the next step and its instructions; --start takes it"),
     "step": ("report", "report on a step: start, done, fail, block, skip"),
@@ -25,6 +26,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "finish": ("report", "end the run, and say what is left"),
     "export": ("keep", "write a run with its history to one portable file"),
     "import": ("keep", "take in runs that were exported elsewhere"),
+    "rollback": ("time", "a run's records as they were, as a new checkpoint"),
+    "fork": ("time", "a new run that starts from a version of another"),
+    "rm": ("keep", "remove a run for good"),
     "fsck": ("keep", "check every byte of the store; --repair sets damage aside"),
     "help": ("more", "explain leftoff, or one verb"),
 }

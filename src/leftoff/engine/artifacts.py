@@ -6,7 +6,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.errors import NotFound, StoreUnavailable
-from leftoff.model.codec import sha256
+from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_stored
 
 TYPE_CHECKING = False

@@ -30,7 +30,10 @@ _TRIES = 5
 
 def table(store: Store, now: int, limits: tuple[int, int] = LIMITS) -> str:
     """The table as Markdown, without an end of line at its end."""
-    lines = ["| Agent | Task | Progress | Last Update | Status |", "|-------|------|----------|-------------|--------|"]
+    lines = [
+        "| Agent | Task | Progress | Last Update | Status |",
+        "|-------|------|----------|-------------|--------|",
+    ]
     lines += [f"| {' | '.join(map(_cell, _row(run, now)))} |" for run in active(store, now, limits)]
     return "\n".join(lines)
 

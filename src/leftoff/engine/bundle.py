@@ -16,6 +16,7 @@ from leftoff.engine.head import Head
 from leftoff.engine.lease import free, take
 from leftoff.errors import Conflict, Corrupt, LeftoffError, NotFound
 from leftoff.model.digest import MASK
+from leftoff.model.ids import parent_of
 from leftoff.model.values import blob_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.bundle_write import BundleWriter, check_target
@@ -162,6 +163,7 @@ def import_bundle(store: Store, bundle: Bundle, at: int, driver: tuple[Process, 
         replay = _Replay(bundle, blobs, store.write(lambda tx: _hidden_run(tx, bundle, at, driver)))
         try:
             replay.play(Pace(store))
+            replay.put_in_order(Pace(store))
             new = store.write(replay.complete)
         except BaseException:
             _forget(store, replay.run)
@@ -210,6 +212,27 @@ class _Replay:
             apply = pace.batch(lambda tx, _size, batch=batch: self._some(tx, batch))  # type: ignore[misc]
             self.digest = apply.digest & MASK
             self.counts = apply.packed_counts()
+
+    def put_in_order(self, pace: Pace) -> None:
+        """A step stands where its order and those of the steps above it say; pruned versions may have told it."""
+        places: dict[str, str] = {}
+        steps = self.bundle.steps
+        for key in sorted(steps):
+            above = parent_of(key)
+            while above and above not in steps:
+                above = parent_of(above)
+            own = f"{steps[key][1]:08d}"
+            places[key] = f"{places[above]}/{own}" if above else own
+        waiting = list(places.items())
+        while waiting:
+            some, waiting = waiting[: pace.size], waiting[pace.size :]
+            pace.batch(lambda tx, _size, some=some: self._order(tx, some))  # type: ignore[misc]
+
+    def _order(self, tx: Tx, places: list[tuple[str, str]]) -> None:
+        for key, order in places:
+            row = tx.row(self.run, "step", key)
+            if row is not None and row[2] != order:
+                tx.set_order(self.run, key, order)
 
     def _events(self) -> Iterator[tuple[Any, ...]]:
         """What was put and what ended, each version behind what it consists of."""

@@ -51,6 +51,7 @@ class Bundle:
         self.created_at = 0
         self.versions: list[Version] = []
         self.blobs: dict[bytes, tuple[int, int]] = {}  # size and pieces, by hash
+        self.steps: dict[str, tuple[str, int]] = {}  # status and order of the newest version's steps
 
     @property
     def head(self) -> Version:
@@ -95,7 +96,6 @@ class Check:
         self.blobs: set[bytes] = set()
         self.heads: dict[str, bytes] = {}  # the spread variables of the newest version
         self.items: list[str] = []
-        self.steps: dict[str, str] = {}  # and the status of its steps
         self.sum = Sum()
 
     def check(self) -> Bundle:
@@ -228,7 +228,7 @@ class Check:
 
     def _live(self, collection: str, key: str, stored: bytes, facts: tuple[str, int] | None) -> None:
         if facts is not None:
-            self.steps[key] = facts[0]
+            self.bundle.steps[key] = facts
         elif collection == "item":
             self.items.append(key)
         elif collection == "variable" and stored in (LIST, DICT):
@@ -305,8 +305,8 @@ class Check:
     def _leaves(self) -> None:
         """The counters of the newest version, which listings show."""
         counts: dict[str, int] = {}
-        inner = {key[:at] for key in self.steps for at, char in enumerate(key) if char == "/"}
-        for key, status in self.steps.items():
+        inner = {key[:at] for key in self.bundle.steps for at, char in enumerate(key) if char == "/"}
+        for key, (status, _) in self.bundle.steps.items():
             if key not in inner:
                 counts[status] = counts.get(status, 0) + 1
         if pack_counts(counts) != self.bundle.head.counts:

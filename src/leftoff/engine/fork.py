@@ -9,10 +9,11 @@ from leftoff.clock import iso
 from leftoff.engine.apply import Apply
 from leftoff.engine.commit import Seal, add_version, new_token, save_blobs, set_card
 from leftoff.engine.head import Head
-from leftoff.engine.lease import take
+from leftoff.engine.lease import free, take
 from leftoff.engine.runs import Opening, free_id
 from leftoff.engine.state import Reader, facts_of, need_version, whole
 from leftoff.engine.upgrade import upgrade_changes
+from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import payload
 from leftoff.model.codec import store as encoded
@@ -68,6 +69,13 @@ def fork(
     )
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
     return head, epoch, version
+
+
+def fork_paused(store: Store, target: Target, at: int, **given: Any) -> Head:
+    """A fork that nobody drives yet: this process holds its lease only while it copies."""
+    head, epoch, _ = fork(store, target, at, (this_process(), "leftoff fork"), status="paused", **given)
+    store.write(lambda tx: free(tx, head.run, epoch))
+    return head
 
 
 def _copied(

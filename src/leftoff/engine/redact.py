@@ -16,6 +16,20 @@ this module imports nothing; ``re`` is loaded, and a pattern compiled, when a te
 
 from __future__ import annotations
 
+from leftoff.engine.credentials import (
+    FILES,
+    MAPS,
+    MASK,
+    NAMES,
+    credential_in,
+    harmless,
+    is_map,
+    is_path,
+    is_secret_file,
+    last_words,
+    word_set,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
@@ -26,125 +40,6 @@ if TYPE_CHECKING:
     Path = list[str | int]
 
 WHOLE = 512  # up to this many characters a string is redacted whole
-MASK = "[redacted]"
-_DIGITS = "0123456789"
-
-
-def _set(words: str, ending: str = "") -> frozenset[str]:
-    return frozenset([f"{word}{ending}" for word in words.split()])
-
-
-# ---------------------------------------------------------------------------------------------- names
-
-# Credentials, as the words they end in. "token" and "secret" may follow any word that is not in _HARMLESS.
-_NAMES = _set(
-    "password passwd pwd passphrase pass_word pass_phrase pgpassword dbpassword userpassword sshpass "
-    "db_pass user_pass smtp_pass mail_pass admin_pass root_pass password_confirmation password_confirm "
-    "secret client_secret clientsecret token authtoken accesstoken refreshtoken idtoken sessiontoken "
-    "bearertoken apitoken access_token refresh_token auth_token bearer_token id_token session_token api_token "
-    "api_key apikey access_key accesskey secret_key secretkey private_key privatekey encryption_key "
-    "signing_key account_key authorization authorization_header auth_header cookie set_cookie setcookie "
-    "credential credentials secrets passwords passphrases api_keys apikeys access_keys secret_keys "
-    "private_keys access_tokens refresh_tokens auth_tokens api_tokens"
-)
-
-# A dict under one of these, with nothing but strings in it, maps names to secrets, unless it describes a schema.
-# Any other dict is judged by its own keys.
-_MAPS = _set("secrets passwords passphrases api_keys apikeys access_tokens auth_tokens private_keys")
-_SCHEMA = _set("type $ref shape name title description documentation")
-
-# Names that often hold a path: of the credential, or of the working folder.
-_FILES = _set("pwd credential credentials private_key privatekey")
-
-# The word before "token", "cookie", … that makes it something else: paging, parsing, language models, styling, locks.
-_HARMLESS = _set(
-    "next prev previous page continuation start stop end eos bos pad unk mask sep cls special first last max min per "
-    "input output prompt completion cached total sync watch delta change sequence resume cursor pagination marker "
-    "skip idempotency fencing lease lock attempt cancel cancellation design color colour theme style unexpected "
-    "expected peek lookahead current word string keyword",
-    "_token",
-) | _set("trade_secret top_secret open_secret prior_authorization pre_authorization fortune_cookie")
-
-# A name that starts with one of these says what is done or known about a credential, and holds none.
-_ABOUT = _set(
-    "is has no needs requires require missing invalid wrong forgot change rotate check validate get set list fetch "
-    "create generate delete remove revoke describe reveal show hide enable disable without"
-)
-
-
-def words(name: str) -> list[str]:
-    """The lower-case words of a name, split at ``_ - .`` and spaces, and where camelCase changes."""
-    found: list[str] = []
-    word = ""
-    for index, char in enumerate(name):
-        if char in "_-. ":
-            found.append(word)
-            word = ""
-            continue
-        if (
-            word
-            and char.isupper()
-            and (not name[index - 1].isupper() or name[index + 1 : index + 2].islower())
-        ):
-            found.append(word)
-            word = ""
-        word += char
-    found.append(word)
-    return [_lower(word) for word in found if word]
-
-
-def _lower(word: str) -> str:
-    """Lower case; but a word that only becomes ASCII by that (the Kelvin sign) is no English word."""
-    lower = word.lower()
-    return word if lower.isascii() and not word.isascii() else lower
-
-
-def _last_words(name: str) -> list[str]:
-    """The words of a name without the number at its end: ``password_2`` is a password."""
-    parts = words(name)
-    while parts and not parts[-1].rstrip(_DIGITS):
-        parts.pop()
-    if parts:
-        parts[-1] = parts[-1].rstrip(_DIGITS)
-    return parts
-
-
-def _credential(name: str, names: frozenset[str]) -> str:
-    """The credential that a name names, or nothing."""
-    parts = _last_words(name)
-    for count in range(min(len(parts), 8), 0, -1):
-        found = "_".join(parts[-count:])
-        if found in _HARMLESS:
-            return ""
-        if found in names:
-            return found if count == len(parts) else _of_something(found, parts[0])
-    return ""
-
-
-def _of_something(credential: str, first: str) -> str:
-    """The credential at the end of a longer name; DB_PWD, unlike PWD, is never a folder."""
-    if first in _ABOUT:
-        return ""
-    return "password" if credential == "pwd" else credential
-
-
-def _harmless(text: str) -> bool:
-    """Whether a string under a credential's name is none: empty, masked already, or a reference to one."""
-    inner = text.strip()
-    if not inner or inner == MASK or not inner.strip("*"):
-        return True
-    if inner.endswith("}") and inner.startswith(("${", "{{")):
-        reference = inner.strip("${} ").replace(".", "_").replace("-", "_")
-        return reference.isidentifier()
-    return False
-
-
-def _is_map(value: dict[str, object]) -> bool:
-    return _SCHEMA.isdisjoint(value) and all(isinstance(item, str) for item in value.values())
-
-
-def _is_path(text: str) -> bool:
-    return text.startswith(("/", "./", "../", "~/")) or text[1:3] in (":\\", ":/")
 
 
 # --------------------------------------------------------------------------------------------- shapes
@@ -300,7 +195,7 @@ _VALUE = (
     r"(?P<value>(?P<open>\\?[\"'])(?:(?!(?P=open))[^\n])*+|[^\s\"'`,;&<>(){}\[\]|\\]++)(?P<after>[^\n]?)"
 )
 _COOKIE = r"(?P<value>(?P<open>)[^\n\"'=]{1,200}=[^\n\"']*+)(?P<after>)"
-_NOT_SECRET = _set(
+_NOT_SECRET = word_set(
     "none null nil true false expired missing required invalid empty unset optional yes no ok given absent "
     "revoked rejected accepted denied pending unknown undefined string str"
 )
@@ -310,9 +205,9 @@ def _looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) -
     """Whether what follows a credential's name in a text is its value, rather than code or prose about it."""
     value, after = found["value"].removeprefix(found["open"] or ""), found["after"]
     plain = value.rstrip(".!?")
-    if not plain or _harmless(value) or plain.lower() in _NOT_SECRET or value.startswith(("$", "%", "//")):
+    if not plain or harmless(value) or plain.lower() in _NOT_SECRET or value.startswith(("$", "%", "//")):
         return False
-    if credential in _FILES and _is_path(value):
+    if credential in FILES and is_path(value):
         return False
     if found["open"] is not None:
         return True
@@ -323,36 +218,6 @@ def _looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) -
     if sign == ":" and plain.isalpha() and plain.islower():
         return after != " "  # "the token: it expires" is prose, "password: swordfish" is not
     return True
-
-
-# ---------------------------------------------------------------------------------------------- files
-
-_SECRET_FILES = _set(
-    ".env .envrc .netrc _netrc .npmrc .pypirc .git-credentials .htpasswd .pgpass .my.cnf .dockercfg .s3cfg .boto "
-    ".vault-token credentials.json application_default_credentials.json kubeconfig kubeconfig.yaml kubeconfig.yml "
-    "secrets.json secrets.yaml secrets.yml secrets.toml"
-)
-_SECRET_ENDINGS = (
-    ".pem", ".key", ".p12", ".pfx", ".p8", ".ppk", ".jks", ".keystore", ".kdbx", ".env", ".kubeconfig",
-    ".aws/credentials", ".cargo/credentials", ".cargo/credentials.toml", ".docker/config.json", ".kube/config",
-)  # fmt: skip
-_SECRET_STARTS = ("service-account", "service_account", "serviceaccount", "client_secret")
-_KEY_FILES = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
-_EXAMPLES = _set("example sample template dist defaults")
-
-
-def _secret_file(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    stem, _, ending = name.rpartition(".")
-    if name.startswith(".env."):
-        return ending not in _EXAMPLES
-    if ending == "env" and stem in _EXAMPLES:
-        return False
-    if name in _SECRET_FILES or f"/{path}".endswith(_SECRET_ENDINGS):
-        return True
-    if name.startswith(_KEY_FILES):
-        return not stem or ending in ("bak", "old")  # id_rsa, and not id_rsa.pub
-    return ending == "json" and name.startswith(_SECRET_STARTS)
 
 
 # ------------------------------------------------------------------------------------------- redactor
@@ -372,8 +237,8 @@ class Redactor:
         self._enabled = enabled
         self._allow = frozenset(entry for entry in allow if not _is_glob(entry))
         self._globs = tuple(entry for entry in allow if _is_glob(entry))
-        added = [found for found in map(_last_words, names) if found]
-        self._names = _NAMES.union("_".join(found) for found in added)
+        added = [found for found in map(last_words, names) if found]
+        self._names = NAMES.union("_".join(found) for found in added)
         self._needles = tuple(max(found, key=len) for found in added)
         self._patterns = tuple(patterns)
         # A pattern sees the text itself, not its JSON; and a name beyond ASCII may be escaped there.
@@ -429,7 +294,7 @@ class Redactor:
         """Whether a file is one that holds secrets, by its path: it is hashed, and never captured."""
         path = path.replace("\\", "/")
         name = path.rpartition("/")[2]
-        return _secret_file(path.lower()) and not (self._allows(name) or self._allows(path))
+        return is_secret_file(path.lower()) and not (self._allows(name) or self._allows(path))
 
     def _find(self, key: str, value: object) -> Iterator[tuple[Any, str | None]]:
         """The trail to each entry that holds a secret, with its masked text, or None where all of it goes.
@@ -443,7 +308,7 @@ class Redactor:
                 if text is not entry and not self._allowed(key, trail):
                     yield trail, text
             elif isinstance(entry, dict):
-                inherited = name if name in _MAPS and _is_map(entry) else ""
+                inherited = name if name in MAPS and is_map(entry) else ""
                 for word, item in entry.items():
                     if isinstance(item, (str, list, dict)):
                         queue.append(((trail, word), item, self._credential(word) or inherited))
@@ -454,7 +319,7 @@ class Redactor:
 
     def _judge(self, text: str, name: str) -> str | None:
         """The text itself, the text with its secrets masked, or None where it must go."""
-        if name and not _harmless(text) and not (name in _FILES and _is_path(text)):
+        if name and not harmless(text) and not (name in FILES and is_path(text)):
             return None
         if not self._patterns and not _maybe_shaped(text.lower()):
             return text
@@ -472,7 +337,7 @@ class Redactor:
         if known is None:
             if len(name) > 200:
                 return ""
-            known = _credential(name, self._names)
+            known = credential_in(name, self._names)
             if len(self._known) >= 4096:
                 self._known.clear()
             self._known[name] = known

@@ -57,6 +57,11 @@ def _seq(view: View, row: RunRow, prefix: str) -> int:
 
 def remove(store: Store, run_id: str, now: int) -> int:
     """Forget a run and everything that only it has; bytes given back. Not while somebody drives it."""
+    return store.remove(check_removable(store, run_id, now))
+
+
+def check_removable(store: Store, run_id: str, now: int) -> int:
+    """The number of a run that nobody drives; ``LeaseHeld`` where somebody does."""
     _need_store(store, run_id)
 
     def look(view: View) -> int:
@@ -64,6 +69,6 @@ def remove(store: Store, run_id: str, now: int) -> int:
         lease = view.lease(row.run)
         if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
             raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
-        return row.run
+        return int(row.run)
 
-    return store.remove(store.read(look))
+    return store.read(look)

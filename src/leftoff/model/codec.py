@@ -18,11 +18,7 @@ from __future__ import annotations
 
 from leftoff.errors import Corrupt, Invalid
 from leftoff.model.frozen import FrozenDict, FrozenList, mark, marks
-
-try:
-    from _hashlib import openssl_sha256 as _sha256
-except ImportError:  # a Python built without OpenSSL
-    from hashlib import sha256 as _sha256
+from leftoff.model.hashing import sha256 as sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +71,6 @@ def _parts() -> tuple[Callable[[Any], str], Callable[[Any, int], Iterable[str]],
     return encode_basestring, encode_c, make_scanner(context)
 
 
-sha256 = _sha256
 _quote, _iterencode, _scan = _parts()
 
 

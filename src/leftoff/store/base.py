@@ -181,6 +181,10 @@ class Tx(View):
     def set_leaf(self, run: int, step: str, leaf: bool) -> None:
         raise NotImplementedError
 
+    def set_order(self, run: int, step: str, order: str) -> None:
+        """Where a step stands among the others."""
+        raise NotImplementedError
+
     def add_version(
         self,
         run: int,
@@ -294,6 +298,7 @@ class Store:
         """fsck of bytes and rows: ``checked`` (counts), ``problems`` and ``quarantined``."""
         raise NotImplementedError
 
-    def close(self) -> None:
-        """Release everything; the store may be used again afterwards."""
+    def close(self, *, soon: bool = False) -> None:
+        """Release everything; the store may be used again afterwards. ``soon``: another process will use it at once,
+        so what only tidies up may wait."""
         raise NotImplementedError

@@ -14,7 +14,7 @@ import os
 import sys
 
 from leftoff.errors import Corrupt
-from leftoff.model.codec import sha256
+from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.location import sync, sync_folder
 from leftoff.store.rows import BlobRow
 

@@ -12,7 +12,7 @@ import re
 import apsw
 
 from leftoff.errors import Corrupt, LeftoffError
-from leftoff.model.codec import sha256
+from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store import walcheck
 from leftoff.store.check_run import RunCheck
 from leftoff.store.connection import PAGE_SIZE

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.card import card_of
-from leftoff.model.codec import sha256
+from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.values import blob_of
 from leftoff.store.derived import Leaves, step_of
@@ -33,7 +33,7 @@ class RunCheck:
         self.run = run
         self.report = report
         self.row = view.run_row(run)
-        self.lost = {name for name in view.facts() if name.startswith(LOST_BLOB)}
+        self.lost = {name for name, _ in view.execute(Q.meta) if name.startswith(LOST_BLOB)}
         # What begins (1) and ends (-1) at a version: its seq, which of the two, the digest's term, a step's path, status.
         self.events: list[tuple[int, int, int, str | None, str]] = []
         self.own: dict[str, bytes] = {}  # the live `run` records

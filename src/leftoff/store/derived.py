@@ -23,6 +23,7 @@ class Leaves:
         self._counts: dict[str, int] = {}
 
     def add(self, path: str, status: str) -> None:
+        self.remove(path)
         for above in _above(path):
             self._below[above] = self._below.get(above, 0) + 1
             if self._below[above] == 1 and above in self.statuses:
@@ -32,6 +33,8 @@ class Leaves:
             self._count(status, 1)
 
     def remove(self, path: str) -> None:
+        if path not in self.statuses:
+            return
         if self.is_leaf(path):
             self._count(self.statuses[path], -1)
         del self.statuses[path]

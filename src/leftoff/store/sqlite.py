@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 FILE = "store.db"
 CHECKPOINT_PAGES = 1000
+SHORT_PAGES = 100  # a log that whoever comes next reads faster than it is emptied and synced
 
 _NO_SYNC, _SYNC = "PRAGMA synchronous=NORMAL", f"PRAGMA synchronous={connection.SYNCHRONOUS}"
 
@@ -149,12 +150,13 @@ class SqliteStore(Store):
         self._ready = True
 
     def _update(self) -> None:
-        db = connection.open_file(self.path)
+        """On the connection that the writer will use: opening another one costs as much as the commit."""
+        db = self.take()
         try:
             if migrate.check(db, self.path, writing=True) < migrate.SCHEMA:
-                self._migrate(connection.prepare(db, self.path))
+                self._migrate(db)
         finally:
-            db.close()
+            self.give(db)
 
     def _make(self) -> None:
         """A whole store under another name, renamed last: nobody ever sees half of one."""
@@ -376,8 +378,8 @@ class SqliteStore(Store):
             db.set_busy_timeout(connection.BUSY_MS)
             self.give(db)
 
-    def close(self) -> None:
-        if self._wal_pages and self._ready:
+    def close(self, *, soon: bool = False) -> None:
+        if self._ready and self._wal_pages > (SHORT_PAGES if soon else 0):
             try:
                 self.truncate()
             except StoreUnavailable:  # a full disk must not spoil the way out: the WAL is durable as it is

@@ -7,7 +7,10 @@ only after the first was synced.
 
 from __future__ import annotations
 
+import os
 import struct
+
+import apsw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,14 +46,31 @@ def _sum(data: bytes, order: str, state: tuple[int, int]) -> tuple[int, int]:
 
 def _indexed(shm: str, salts: bytes) -> int:
     """The number of committed frames that the shared-memory index knows of, for this generation of the log."""
-    try:
-        with open(shm, "rb") as file:
-            head = file.read(96)
-    except OSError:
-        return 0
+    head = _index_head(shm)
     if len(head) < 96 or head[:48] != head[48:96] or head[32:40] != salts:
         return 0
     return int(struct.unpack("=I", head[16:20])[0])
+
+
+_kept: dict[tuple[int, int], int] = {}
+
+
+def _index_head(shm: str) -> bytes:
+    """The start of the index. SQLite's locks are on that file, and a process that closes any descriptor of a file loses
+    all its locks on it: while a connection of ours is open, so stays the descriptor."""
+    try:
+        facts = os.stat(shm)
+        key = (facts.st_dev, facts.st_ino)
+        fd = _kept.pop(key) if key in _kept else os.open(shm, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.pread(fd, 96, 0)
+    finally:
+        if any(db.filename == shm[: -len("-shm")] for db in apsw.connections()):
+            _kept[key] = fd
+        else:
+            os.close(fd)
 
 
 def _frames(data: bytes, size: int) -> Iterator[tuple[int, bytes, bytes]]:

@@ -144,9 +144,9 @@ class FaultyStore(Store):
         self._count("check")
         return self.store.check(repair=repair)
 
-    def close(self) -> None:
+    def close(self, *, soon: bool = False) -> None:
         self._count("close")
-        self.store.close()
+        self.store.close(soon=soon)
 
 
 def _then_raise(fn: Callable[[Any], Any], error: BaseException) -> Callable[[Any], Any]:

@@ -38,6 +38,10 @@ DELETE FROM record WHERE run = ? AND collection = ? AND key = ?
 -- A step got its first step below it, or lost its last.
 UPDATE record SET leaf = ? WHERE run = ? AND collection = 'step' AND key = ?
 
+-- name: set_order
+-- A step whose place was told by a version that an import does not have any more.
+UPDATE record SET ord = ? WHERE run = ? AND collection = 'step' AND key = ?
+
 -- name: has_below
 -- Whether any step is below this one.
 SELECT 1 FROM record WHERE run = ? AND collection = 'step' AND key > ? AND key < ? LIMIT 1
@@ -308,6 +312,28 @@ FROM run r JOIN (
     UNION ALL
     SELECT run, collection, key, seq, until, hash, data, blob, NULL, NULL FROM past WHERE run = ?1
 ) p ON p.run = r.run
+
+-- name: runs_to_check
+-- Every run that fsck looks at: those on their way in or out are nobody's yet, or no longer.
+SELECT run FROM run WHERE hidden = 0 ORDER BY run
+
+-- name: rows_of_no_run
+-- Rows whose run is not there, by table and run.
+SELECT 'record', run, count(*) FROM record WHERE run NOT IN (SELECT run FROM run) GROUP BY run
+UNION ALL SELECT 'past', run, count(*) FROM past WHERE run NOT IN (SELECT run FROM run) GROUP BY run
+UNION ALL SELECT 'version', run, count(*) FROM version WHERE run NOT IN (SELECT run FROM run) GROUP BY run
+UNION ALL SELECT 'alias', run, count(*) FROM alias WHERE run NOT IN (SELECT run FROM run) GROUP BY run
+UNION ALL SELECT 'lease', run, count(*) FROM lease WHERE run NOT IN (SELECT run FROM run) GROUP BY run
+UNION ALL SELECT 'attempt', run, count(*) FROM attempt WHERE run NOT IN (SELECT run FROM run) GROUP BY run
+
+-- name: hidden_but_complete
+-- Runs that nobody sees although they have versions under a name that is a run's own.
+SELECT run_id FROM run WHERE hidden = 1 AND run > 0 AND instr(run_id, ' ') = 0
+AND EXISTS (SELECT 1 FROM version v WHERE v.run = run.run)
+
+-- name: newest_commit
+-- The greatest number that a commit has, and the number that the store gave last.
+SELECT (SELECT coalesce(max(n), 0) FROM version), (SELECT n FROM run WHERE run = 0)
 
 -- name: all_values
 -- Every value, to be hashed again.

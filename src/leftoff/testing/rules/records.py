@@ -112,8 +112,8 @@ class RecordRules(Rules):
     def test_steps(self, store: Store) -> None:
         """A step's status, order and leaf are kept beside it, and follow it."""
         scribe = Scribe(store)
-        scribe.commit(steps={"b": ("pending", "00000001", 1), "a": ("running", "00000002", 0)})
-        scribe.commit(steps={"a/x": ("pending", "00000002/00000000", 1)})
+        below = {"a/x": ("pending", "00000002/00000000", 1)}
+        scribe.commit(steps={"b": ("pending", "00000001", 1), "a": ("running", "00000002", 0), **below})
         scribe.commit(steps={"b": ("completed", "00000001", 1)})
         rows = store.read(lambda v: {key: v.row(scribe.run, "step", key) for key in ("a", "a/x", "b")})
         facts = {key: row[1:] if row else None for key, row in rows.items()}

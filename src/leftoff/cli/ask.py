@@ -1,0 +1,55 @@
+"""Questions to a person: asked on stderr, answered on stdin. With nobody there, exit 7 says how to answer before."""
+
+from __future__ import annotations
+
+import sys
+
+from leftoff.cli.dispatch import printable
+from leftoff.errors import NeedsPerson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leftoff.cli.context import Context
+
+YES = ("y", "yes")
+
+
+def can_ask(ctx: Context) -> bool:
+    """Whether a person sits there; a program that wants JSON is none."""
+    return not ctx.args.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(ctx: Context, what: str, *, hint: str) -> bool:
+    """Whether to do it: --yes, or an answer. Nobody there to answer is exit 7."""
+    if ctx.args.yes:
+        return True
+    if not can_ask(ctx):
+        raise NeedsPerson(what, hint=hint)
+    return answer(f"{what} Go on? [y/N]: ", hint).lower() in YES
+
+
+def choose(question: str, choices: Sequence[str], hint: str) -> str:
+    """One of the choices, by its first letter or in full; asked again until it is one."""
+    while True:
+        given = answer(question, hint).lower()
+        for choice in choices:
+            if given and given in (choice[0], choice):
+                return choice
+        letters = ", ".join(choice[0] for choice in choices[:-1])
+        _say(f"Please answer {letters} or {choices[-1][0]}.\n")
+
+
+def answer(question: str, hint: str) -> str:
+    _say(question)
+    line = sys.stdin.readline()
+    if not line:
+        _say("\n")
+        raise NeedsPerson("There was no answer.", hint=hint)
+    return line.strip()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(printable(text))
+    sys.stderr.flush()

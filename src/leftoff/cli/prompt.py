@@ -1,0 +1,71 @@
+"""The resume prompt, in the form that the claude protocol shows: what was found, how far it is, and four choices."""
+
+from __future__ import annotations
+
+from leftoff.cli.ask import answer, choose
+from leftoff.cli.text import clean
+from leftoff.model.times import ago, millis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.engine.find import Target
+
+RESUME, FRESH, VIEW, DELETE = "resume", "start", "view", "delete"
+HINT = "--yes resumes without asking."
+
+
+def ask(ctx: Context, target: Target, found: dict[str, Any], going: str) -> str:
+    """What to do with a run that was found: ``resume``, ``start`` or ``delete``. Its page is shown on the way.
+
+    ``found`` is its `show` document at the version in question, ``going`` says what resuming would do.
+    """
+    while True:
+        ctx.say(text(found, ctx.now, going))
+        choice = choose("Choice [r/s/v/d]: ", (RESUME, FRESH, VIEW, DELETE), HINT)
+        if choice == VIEW:
+            _view(found, ctx)
+        elif choice != DELETE or sure(target):
+            return choice
+
+
+def text(found: dict[str, Any], now: int, going: str) -> str:
+    steps = found["steps"]
+    created = millis(found["created_at"])
+    age = f" ({ago(created, now, words=True)})" if created is not None else ""
+    done = steps["completed"] + steps["skipped"]
+    how_far = f"Step {done} of {steps['total']} completed" if steps["total"] else "no steps are declared"
+    return f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
+Created: {clean(found["created_at"][:19].replace("T", " "))}{age}
+Progress: {how_far}
+Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["status"])}, {found["health"]})
+
+Options:
+  (r)esume - {going}
+  (s)tart fresh - Mark it abandoned and start over
+  (v)iew details - Show everything it holds
+  (d)elete - Remove it without starting
+"""
+
+
+def continuing(found: dict[str, Any]) -> str:
+    """What resuming from the head does."""
+    step = found["current_step"] or found["next_step"]
+    return f"Continue from {clean(step)}" if step else "Continue"
+
+
+def sure(target: Target) -> bool:
+    """The second question before a run is removed."""
+    run_id = target.row.run_id
+    given = answer(f"Remove run {run_id} and all its checkpoints for good? [y/N]: ", HINT)
+    return given.lower() in ("y", "yes")
+
+
+def _view(found: dict[str, Any], ctx: Context) -> None:
+    from leftoff.cli.screen import stderr
+    from leftoff.cli.verb_show import page
+
+    screen = stderr(ctx.now)
+    screen.show([*page(found, screen), []])

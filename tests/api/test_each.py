@@ -1,0 +1,344 @@
+"""run.each: one step per item, finished ones skipped, and what becomes of an item whose loop is left."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+import leftoff
+from leftoff.errors import Invalid
+from tests.api.test_steps import sealed, statuses
+
+
+def below(run: Any) -> list[str]:
+    """The items' steps, without the batch's own."""
+    return [path.partition("/")[2] for path in run.steps if "/" in path]
+
+
+def test_one_step_per_item(run: leftoff.Run) -> None:
+    """Each is a step below the batch, declared up front, running in its turn, completed by going on."""
+    seen = []
+    for item in run.each("convert", ["a.pdf", "b.pdf"]):
+        seen.append((item, statuses(run)))
+    assert [
+        ("a.pdf", {"convert": "running", "convert/a.pdf": "running", "convert/b.pdf": "pending"}),
+        ("b.pdf", {"convert": "running", "convert/a.pdf": "completed", "convert/b.pdf": "running"}),
+    ] == seen
+    assert {"completed"} == set(statuses(run).values())
+    assert [
+        ("step_complete", "convert/a.pdf"),
+        ("step_complete", "convert/b.pdf"),
+        ("step_complete", "convert"),
+    ] == sealed(run)
+
+
+def test_finished_items_are_skipped(store: leftoff.Store, run: leftoff.Run) -> None:
+    """After a resume only what was not done comes again, also where the list has grown."""
+    for item in run.each("convert", ["a", "b", "c"]):
+        if item == "b":
+            break
+    run.pause()
+    again = store.resume(run.id)
+    assert ["b", "c", "d"] == list(again.each("convert", ["a", "b", "c", "d"]))
+    assert [] == list(again.each("convert", ["a", "b", "c", "d"]))
+
+
+def test_looping_over_what_is_done_says_nothing(run: leftoff.Run) -> None:
+    """A batch that is finished stays as it is: no version, no checkpoint."""
+    list(run.each("convert", ["a"]))
+    before = run.info.to_json()["head"]
+    assert [] == list(run.each("convert", ["a"]))
+    assert before == run.info.to_json()["head"]
+
+
+def test_again(run: leftoff.Run) -> None:
+    """`again=True` takes the finished ones too."""
+    list(run.each("convert", ["a", "b"]))
+    assert ["a", "b"] == list(run.each("convert", ["a", "b"], again=True))
+    assert 2 == run.steps["convert/a"]["attempt"]
+
+
+def test_no_items(run: leftoff.Run) -> None:
+    """A batch of nothing is done at once."""
+    assert [] == list(run.each("convert", []))
+    assert run.done("convert")
+    assert [] == list(run.each("other", iter(())))
+    assert run.done("other")
+
+
+def test_generators(run: leftoff.Run) -> None:
+    """Items may come one by one: each is declared in its turn, and asked for only then."""
+    asked = []
+
+    def items() -> Iterator[str]:
+        for name in ("a", "b", "c"):
+            asked.append(name)
+            yield name
+
+    for item in run.each("convert", items()):
+        assert item == asked[-1]
+        assert asked == below(run)
+    assert {"completed"} == set(statuses(run).values())
+
+
+def test_slashes_are_percent_encoded(run: leftoff.Run) -> None:
+    """An item is one part of a path, whatever is in it."""
+    names = ["docs/a.md", "100%", "docs%2Fa.md", "a\0b", "caf\u00e9 \U0001f600"]
+    assert names == list(run.each("convert", names))
+    assert ["docs%2Fa.md", "100%25", "docs%252Fa.md", "a%00b", "caf\u00e9 \U0001f600"] == below(run)
+
+
+def test_repeats_get_a_number(run: leftoff.Run) -> None:
+    """The second of its name is #2; an item that is really called so is not mistaken for it."""
+    items = ["x", "x", "x#2", "x", "y"]
+    assert items == list(run.each("convert", items))
+    assert ["x", "x#2", "x#2#2", "x#3", "y"] == below(run)
+    assert [] == list(run.each("convert", items))
+
+
+@pytest.mark.parametrize(
+    ("items", "names"),
+    [
+        ([1, 2.5], ["1", "2.5"]),
+        (range(2), ["0", "1"]),
+        (("a",), ["a"]),
+        ({"k": 1}, ["k"]),
+        ([PurePosixPath("docs/a.md")], ["docs%2Fa.md"]),
+    ],
+    ids=repr,
+)
+def test_what_names_itself(run: leftoff.Run, items: Any, names: list[str]) -> None:
+    """Text, numbers and paths are their own names."""
+    assert list(items) == list(run.each("convert", items))
+    assert names == below(run)
+
+
+def test_dicts_need_a_key(run: leftoff.Run) -> None:
+    """A dict has no name of its own: `key` is a field, or a function."""
+    items = [{"id": "p1", "n": 1}, {"id": "p2", "n": 2}]
+    with pytest.raises(Invalid, match="dict") as caught:
+        list(run.each("convert", items))
+    assert 'key="id"' in caught.value.hint
+    assert items == list(run.each("convert", items, key="id"))
+    assert items == list(run.each("other", items, key=lambda item: f"n{item['n']}"))
+    assert ["p1", "p2", "n1", "n2"] == below(run)
+
+
+@pytest.mark.parametrize("item", [None, True, ["a"], (1,), b"x"], ids=repr)
+def test_nameless_items(run: leftoff.Run, item: Any) -> None:
+    """What has no name of its own needs a key, and a key must give one."""
+    with pytest.raises(Invalid):
+        list(run.each("convert", [item]))
+    with pytest.raises(Invalid, match="cannot name an item"):
+        list(run.each("convert", [item], key=lambda _: ""))
+
+
+def test_key_may_be_an_attribute(run: leftoff.Run) -> None:
+    """Objects are named by one of theirs."""
+    list(run.each("convert", [Path("docs/a.md")], key="stem"))
+    assert ["a"] == below(run)
+
+
+# -- leaving the loop
+
+
+def test_break_leaves_the_item_pending(store: leftoff.Store, run: leftoff.Run) -> None:
+    """At once, and the batch with it; what was done before stays done."""
+    for item in run.each("convert", ["a", "b", "c"]):
+        if item == "b":
+            run.variables["seen"] = item
+            break
+    expected = {
+        "convert": "pending",
+        "convert/a": "completed",
+        "convert/b": "pending",
+        "convert/c": "pending",
+    }
+    assert expected == statuses(run)
+    run.commit()
+    assert expected == statuses(store.get(run.id))
+    assert "b" == store.get(run.id).variables["seen"]
+
+
+def test_an_exception_fails_the_item(store: leftoff.Store) -> None:
+    """Out through the run's with block: item, batch and run are failed, with the error."""
+    with pytest.raises(RuntimeError), store.run("w", steps=["convert"]) as run:
+        for item in run.each("convert", ["a", "b", "c"]):
+            if item == "b":
+                raise RuntimeError("page 3 is torn")
+    seen = store.get(run.id)
+    assert {
+        "convert": "failed",
+        "convert/a": "completed",
+        "convert/b": "failed",
+        "convert/c": "pending",
+    } == statuses(seen)
+    assert {"type": "RuntimeError", "message": "page 3 is torn"} == seen.steps["convert/b"]["error"]
+    assert "failed" == seen.status
+    newest = seen.history()[0]
+    assert ("error", "convert/b", "page 3 is torn") == (newest.trigger, newest.step, newest.note)
+
+
+def test_an_exception_caught_outside_the_loop_fails_the_item(store: leftoff.Store) -> None:
+    """Also where the program goes on: the item is not taken for one that was left by break."""
+    with store.run("w") as run:
+        try:
+            for _ in run.each("convert", ["a", "b"]):
+                raise RuntimeError("page 3 is torn")
+        except RuntimeError:
+            pass
+        assert {"convert": "failed", "convert/a": "failed", "convert/b": "pending"} == statuses(run)
+        assert ["a", "b"] == list(run.each("convert", ["a", "b"]))
+    assert {"completed"} == set(statuses(store.get(run.id)).values())
+
+
+def test_while_it_is_handled_the_exception_is_known(run: leftoff.Run) -> None:
+    """Whatever is asked of the run in the handler records which one it was."""
+    try:
+        for _ in run.each("convert", ["a", "b"]):
+            raise RuntimeError("page 3 is torn")
+    except RuntimeError:
+        run.checkpoint(note="looking into it")
+    assert {"type": "RuntimeError", "message": "page 3 is torn"} == run.steps["convert/a"]["error"]
+
+
+def test_an_exception_inside_the_body_that_is_caught_there(run: leftoff.Run) -> None:
+    """What the body deals with is no failure: going on completes the item."""
+    for _ in run.each("convert", ["a"]):
+        try:
+            raise RuntimeError
+        except RuntimeError:
+            continue
+    assert {"completed"} == set(statuses(run).values())
+
+
+def enumerated(run: leftoff.Run) -> Any:
+    return enumerate(run.each("convert", ["a", "b"]))
+
+
+def zipped(run: leftoff.Run) -> Any:
+    return zip(run.each("convert", ["a", "b"]), itertools.count(), strict=False)
+
+
+def wrapped(run: leftoff.Run) -> Any:
+    def progress(items: Any) -> Iterator[Any]:
+        for item in items:
+            yield item
+
+    return progress(progress(run.each("convert", ["a", "b"])))
+
+
+def plain(run: leftoff.Run) -> Any:
+    return run.each("convert", ["a", "b"])
+
+
+@pytest.mark.parametrize("loop", [plain, enumerated, zipped, wrapped], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("inside", ["break", "return", "raise", "call", "nested", "finally", "with"])
+def test_however_the_loop_is_left(run: leftoff.Run, loop: Any, inside: str) -> None:
+    """break and return leave the item pending, an exception fails it, whatever is around the loop or in it."""
+
+    def boom() -> None:
+        raise RuntimeError
+
+    def body() -> None:  # noqa: C901 - one way out for each case
+        for _ in loop(run):
+            if inside == "break":
+                break
+            if inside == "return":
+                return
+            if inside == "raise":
+                raise RuntimeError
+            if inside == "call":
+                boom()
+            if inside == "nested":
+                for _ in range(3):
+                    boom()
+            if inside == "finally":
+                try:
+                    boom()
+                finally:
+                    str(1)
+            if inside == "with":
+                with pytest.MonkeyPatch.context():
+                    boom()
+
+    try:
+        body()
+    except RuntimeError:
+        pass
+    expected = "pending" if inside in ("break", "return") else "failed"
+    assert {"convert": expected, "convert/a": expected, "convert/b": "pending"} == statuses(run)
+
+
+@pytest.mark.parametrize("way", ["close", "del", "rebind", "forget"])
+def test_an_iterator_that_is_put_away(run: leftoff.Run, way: str) -> None:
+    """Taking items by hand and stopping is no failure either."""
+
+    def take() -> None:
+        items: Any = run.each("convert", ["a", "b"])
+        assert "a" == next(items)
+        if way == "close":
+            items.close()
+        elif way == "del":
+            del items
+        elif way == "rebind":
+            items = None
+
+    take()
+    assert {"convert": "pending", "convert/a": "pending", "convert/b": "pending"} == statuses(run)
+
+
+def test_an_interrupted_item_is_pending(store: leftoff.Store) -> None:
+    """Ctrl-C is nobody's failure."""
+    with pytest.raises(KeyboardInterrupt), store.run("w") as run:
+        for _ in run.each("convert", ["a", "b"]):
+            raise KeyboardInterrupt
+    seen = store.get(run.id)
+    assert {"convert": "pending", "convert/a": "pending", "convert/b": "pending"} == statuses(seen)
+    assert ("paused", "user_interrupt") == (seen.status, seen.history()[0].trigger)
+
+
+def test_a_break_and_a_later_exception(store: leftoff.Store) -> None:
+    """An item that was left by break has nothing to do with what goes wrong afterwards."""
+    with pytest.raises(RuntimeError), store.run("w") as run:
+        for _ in run.each("convert", ["a"]):
+            break
+        raise RuntimeError
+    assert {"convert": "pending", "convert/a": "pending"} == statuses(store.get(run.id))
+
+
+def test_artifacts_belong_to_their_item(run: leftoff.Run, tmp_path: Path) -> None:
+    """A file recorded in the loop is an output of the item."""
+    for name in run.each("convert", ["a", "b"]):
+        page = tmp_path / f"{name}.md"
+        page.write_text(name)
+        run.artifact(page)
+    assert ["a.md"] == run.steps["convert/a"]["outputs"]
+    assert "convert/b" == run.artifacts["b.md"]["step"]
+
+
+def test_many_items_are_declared_in_few_commits(run: leftoff.Run) -> None:
+    """Progress can be seen from the start, and costs little."""
+    before = run.info.to_json()["head"]["seq"]
+    for _ in run.each("convert", [f"item-{i:04d}" for i in range(1200)]):
+        break
+    run.commit()
+    assert 1200 == run.info.steps["total"]
+    assert run.info.to_json()["head"]["seq"] - before <= 6
+
+
+def test_an_iterator_in_a_variable_and_an_exception(store: leftoff.Store) -> None:
+    """It is let go of only with the traceback, so the end of the run settles the item."""
+    with pytest.raises(RuntimeError), store.run("w") as run:
+        items = run.each("convert", ["a", "b"])
+        for _ in items:
+            raise RuntimeError("page 3 is torn")
+    seen = store.get(run.id)
+    assert {"convert": "failed", "convert/a": "failed", "convert/b": "pending"} == statuses(seen)
+    assert "page 3 is torn" == seen.steps["convert/a"]["error"]["message"]
+    del items
+    assert {"convert": "failed", "convert/a": "failed", "convert/b": "pending"} == statuses(seen)

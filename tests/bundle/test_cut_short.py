@@ -1,0 +1,136 @@
+"""An import that is cut short leaves nothing to be seen, and the next one succeeds."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import leftoff
+from leftoff.engine.bundle import import_bundle
+from leftoff.errors import StoreUnavailable
+from leftoff.store.pace import Pace
+from leftoff.store.sqlite import SqliteStore
+from tests.bundle.forge import DRIVER, make_run, opened, write_bundle
+from tests.cli.command import LEFTOFF, call, environment, succeed
+
+KILLED = """
+import os, signal, sys
+from leftoff.cli import main
+from leftoff.store.pace import Pace
+left, batch = int(sys.argv[1]), Pace.batch
+def dying(self, work):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return batch(self, work)
+Pace.batch = dying
+sys.exit(main(["import", sys.argv[2]]))
+"""
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A bundle that takes several batches."""
+    here = tmp_path / "here"
+    here.mkdir()
+    write_bundle(here, make_run(here), tmp_path / "run.leftoff")
+    return tmp_path / "run.leftoff"
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """Another project."""
+    folder = tmp_path / "there"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_killed_half_way(batches: int, bundle: Path, there: Path) -> None:
+    """No run is seen, fsck is clean, a sweep gives everything back, and importing again works."""
+    command = [sys.executable, "-c", KILLED, str(batches), str(bundle)]
+    killed = subprocess.run(command, cwd=there, env=environment(), capture_output=True)
+    assert -signal.SIGKILL == killed.returncode, killed.stderr
+    with leftoff.open(there / ".leftoff") as store:
+        assert [] == store.list()
+        assert store.fsck().ok
+        store.sweep()
+        left = "SELECT count(*) FROM run WHERE run > 0"
+        assert 0 == store._store.read(lambda view: view.execute(left).fetchone()[0])  # type: ignore[attr-defined]
+    assert "imported" in succeed("import", str(bundle), cwd=there).out
+    with leftoff.open(there / ".leftoff") as store:
+        assert ["completed"] == [run.status for run in store.list()]
+
+
+def test_a_sweep_leaves_an_import_in_progress_alone(
+    bundle: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who tidies up meanwhile does not take it for a leftover."""
+    store, other = (SqliteStore(str(there / ".leftoff")) for _ in range(2))
+    batch = Pace.batch
+    swept: list[int] = []
+
+    def sweeping(self: Pace, work: object) -> object:
+        result = batch(self, work)  # type: ignore[arg-type]
+        if len(swept) < 2 and self._store is store:
+            swept.append(other.sweep())
+        return result
+
+    monkeypatch.setattr(Pace, "batch", sweeping)
+    with opened(bundle) as checked:
+        assert import_bundle(store, checked, 0, DRIVER)
+    assert 2 == len(swept)
+    store.close()
+    other.close()
+
+
+def test_a_failure_half_way_cleans_up(bundle: Path, there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full in the third batch: the error says so, and nothing of the run is left."""
+    store = SqliteStore(str(there / ".leftoff"))
+    batch = Pace.batch
+    calls = []
+
+    def failing(self: Pace, work: object) -> object:
+        calls.append(1)
+        if len(calls) == 3:
+            raise StoreUnavailable("The disk is full.")
+        return batch(self, work)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Pace, "batch", failing)
+    with opened(bundle) as checked, pytest.raises(StoreUnavailable):
+        import_bundle(store, checked, 0, DRIVER)
+    left = "SELECT (SELECT count(*) FROM run WHERE run > 0) + (SELECT count(*) FROM record)"
+    assert 0 == store.read(lambda view: view.execute(left).fetchone()[0])  # type: ignore[attr-defined]
+    store.close()
+
+
+def test_two_at_once(bundle: Path, there: Path) -> None:
+    """Processes that import the same bundle at the same moment make one run, and both succeed."""
+    command = [str(LEFTOFF), "import", str(bundle), "--json"]
+    both = [subprocess.Popen(command, cwd=there, env=environment(), stdout=subprocess.PIPE) for _ in range(3)]
+    for process in both:
+        process.communicate(timeout=60)
+    assert [0, 0, 0] == [process.returncode for process in both]
+    with leftoff.open(there / ".leftoff") as store:
+        assert 1 == len(store.list())
+        assert store.fsck().ok
+
+
+def test_a_full_disk_half_way(bundle: Path, there: Path) -> None:
+    """By a limit on the size of files: exit 8, and the store is as it was."""
+    succeed("import", str(bundle), "--dry-run", cwd=there)
+    limited = f"ulimit -f 64; {LEFTOFF} import {bundle}"
+    done = subprocess.run(
+        ["bash", "-c", limited], cwd=there, env=environment(), capture_output=True, text=True
+    )
+    assert (8, "") == (done.returncode, done.stdout)
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) >= 2
+    with leftoff.open(there / ".leftoff") as store:
+        assert [] == store.list()
+        assert store.fsck().ok
+    assert 0 == call("import", str(bundle), cwd=there).code
