@@ -46,6 +46,7 @@ clean: ## remove what was built; never a .leftoff folder
 
 $(VENV): pyproject.toml constraints.txt tools/make-venv
 	@tools/make-venv $(PYTHON) .venv -c constraints.txt -e '.[test,check]'
+	@$(BIN)/python -m compileall -q src # the command starts as fast as an installed one, even where nothing is cached
 	@rm -f .venv/made-by-* && touch $@
 
 $(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-venv

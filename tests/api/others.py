@@ -50,6 +50,11 @@ def wait_for(child: subprocess.Popen[str], line: str) -> None:
     raise AssertionError(f"the program ended without {line!r}: {child.communicate()[1]}")
 
 
+def out_of_reach(*_: Any, **__: Any) -> Any:
+    """In the place of a store's `write`: the disk is full."""
+    raise leftoff.StoreUnavailable("The disk is full.")
+
+
 def elsewhere(path: Path, run_id: str, changes: dict[tuple[str, str], Any], *, trigger: str | None = None) -> None:
     """What an agent reports about a run that somebody else drives: it needs no lease."""
     with leftoff.open(path) as store:

@@ -11,7 +11,7 @@ import pytest
 
 import leftoff
 from leftoff.errors import Invalid
-from tests.api.others import program, start_program, wait_for
+from tests.api.others import out_of_reach, program, start_program, wait_for
 from tests.api.test_steps import sealed, statuses
 
 
@@ -299,9 +299,6 @@ run.finish()
 def test_the_store_was_lost_while_an_error_was_on_its_way(store: leftoff.Store, monkeypatch: Any) -> None:
     """The error that ended the work is the one that is told."""
 
-    def broken(fn: Any) -> Any:
-        raise leftoff.StoreUnavailable("the disk is full")
-
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError), store.run("w"):
-        patch.setattr(store._store, "write", broken)
+        patch.setattr(store._store, "write", out_of_reach)
         _ = 1 / 0

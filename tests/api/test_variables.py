@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import leftoff
 from leftoff.errors import Conflict, Frozen, Invalid, StoreUnavailable
-from tests.api.others import elsewhere, said
+from tests.api.others import elsewhere, out_of_reach, said
 
 BIG_LIST = [{"i": i, "text": "x" * 100} for i in range(100)]
 BIG_DICT = {f"k{i:03d}": "x" * 100 for i in range(100)}
@@ -251,12 +251,9 @@ def test_a_failed_commit_keeps_its_changes(
     run.note("n")
     run.artifact(tmp_path / "a.md")
 
-    def broken(fn: Any) -> Any:
-        raise StoreUnavailable("the disk is full")
-
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(store._store, "write", broken)
+            patch.setattr(store._store, "write", out_of_reach)
             with pytest.raises(StoreUnavailable):
                 run.commit()
         assert {"gone": 1, "kept": "k", "list": [1]} == dict(store.get(run.id).variables)

@@ -30,6 +30,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "fork": ("time", "a new run that starts from a version of another"),
     "rm": ("keep", "remove a run for good"),
     "fsck": ("keep", "check every byte of the store; --repair sets damage aside"),
+    "init": ("more", "make the store here, and say what else is worth doing"),
+    "demo": ("more", "a workflow, killed half way and resumed, explained as it goes"),
+    "completion": ("more", "completions for bash, zsh or fish"),
     "help": ("more", "explain leftoff, or one verb"),
 }
 

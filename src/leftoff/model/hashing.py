@@ -11,11 +11,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _hashlib import HASH
     from collections.abc import Callable
-    from typing import Any
 
 
-def _openssl() -> Callable[..., Any]:
+def _openssl() -> Callable[..., HASH]:
     try:
         from _hashlib import openssl_sha256
     except ImportError:  # a Python built without OpenSSL
@@ -25,19 +25,19 @@ def _openssl() -> Callable[..., Any]:
     return openssl_sha256
 
 
-def _own() -> Callable[..., Any]:
+def _own() -> Callable[..., HASH]:
     """The interpreter's own, if it was built with one."""
     try:
         own = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
     except ImportError:
         return _openssl()
-    found: Callable[..., Any] = own.sha256
+    found: Callable[..., HASH] = own.sha256
     return found
 
 
-def long_sha256(data: bytes = b"") -> Any:
+def long_sha256(data: bytes = b"") -> HASH:
     """For files, and for whole stores."""
     return _openssl()(data)
 
 
-sha256: Callable[..., Any] = _openssl() if "_hashlib" in sys.modules else _own()
+sha256: Callable[..., HASH] = _openssl() if "_hashlib" in sys.modules else _own()

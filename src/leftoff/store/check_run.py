@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.card import card_of
-from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
+from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
 from leftoff.store.derived import Leaves, step_of
 from leftoff.store.queries import Q

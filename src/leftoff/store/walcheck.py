@@ -12,11 +12,14 @@ import struct
 
 import apsw
 
+from leftoff.store.connection import PAGE_SIZE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADER, FRAME = 32, 24
+TRIES = 3
 
 
 class WalReport:
@@ -44,9 +47,8 @@ def _sum(data: bytes, order: str, state: tuple[int, int]) -> tuple[int, int]:
     return a, b
 
 
-def _indexed(shm: str, salts: bytes) -> int:
+def _indexed(head: bytes, salts: bytes) -> int:
     """The number of committed frames that the shared-memory index knows of, for this generation of the log."""
-    head = _index_head(shm)
     if len(head) < 96 or head[:48] != head[48:96] or head[32:40] != salts:
         return 0
     return int(struct.unpack("=I", head[16:20])[0])
@@ -79,31 +81,76 @@ def _frames(data: bytes, size: int) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def inspect(path: str) -> WalReport:
-    """Read ``path`` (a ``-wal`` file) without SQLite. Opening it drops no lock: those are on other files."""
+    """Read ``path`` (a ``-wal`` file) without SQLite. Opening it drops no lock: those are on other files.
+
+    A writer may restart the log while it is being read, so damage counts once it was seen more than once.
+    """
+    for _ in range(TRIES):
+        report = _inspect(path)
+        if not report.damaged:
+            break
+    return report
+
+
+def _inspect(path: str) -> WalReport:
     report = WalReport()
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        return report
+    index = _index_head(_shm(path))  # before the log: what it knows of must be there
+    data = _read(path)
     if len(data) < HEADER:
         return report
-    magic, _, size, _ = struct.unpack(">IIII", data[:16])
-    order = ">" if magic & 1 else "<"
-    state = _sum(data[:24], order, (0, 0))
-    sound = magic & 0xFFFFFFFE == 0x377F0682 and struct.pack(">II", *state) == data[24:32]
-    if not sound:
-        report.frames = max(0, (len(data) - HEADER) // (FRAME + 4096))
+    start = _start(data)
+    if start is None:
+        report.frames = (len(data) - HEADER) // (FRAME + PAGE_SIZE)
         report.bad_frame = 1 if any(data) else 0
         return report
-    indexed = _indexed(_shm(path), data[16:24])
+    size, order, state = start
     _walk(report, data, size, order, state)
+    indexed = _indexed(index, data[16:24])
     first_bad = report.valid + 1
     if report.commits_behind >= 2 or indexed >= first_bad:
         report.bad_frame = first_bad
         report.offset = HEADER + report.valid * (FRAME + size)
         report.frames = max(report.frames, indexed)
     return report
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _start(data: bytes) -> tuple[int, str, tuple[int, int]] | None:
+    """Page size, byte order and first sums of a log; ``None`` where its header is damaged."""
+    magic, _, size, _ = struct.unpack(">IIII", data[:16])
+    order = ">" if magic & 1 else "<"
+    state = _sum(data[:24], order, (0, 0))
+    sound = magic & 0xFFFFFFFE == 0x377F0682 and struct.pack(">II", *state) == data[24:32]
+    return (size, order, state) if sound else None
+
+
+def committed(path: str) -> tuple[dict[int, bytes], int]:
+    """The newest committed pages of the sound part of a log, and how many pages the database has after it (0: no log)."""
+    data = _read(path)
+    start = _start(data) if len(data) >= HEADER else None
+    pages: dict[int, bytes] = {}
+    count = 0
+    if start is None:
+        return pages, count
+    report = WalReport()
+    _walk(report, data, *start)
+    fresh: dict[int, bytes] = {}
+    for number, (_, head, page) in enumerate(_frames(data, start[0]), 1):
+        if number > report.valid:
+            break
+        page_number, after = struct.unpack(">II", head[:8])
+        fresh[page_number] = page
+        if after:
+            pages.update(fresh)
+            fresh, count = {}, after
+    return pages, count
 
 
 def _walk(report: WalReport, data: bytes, size: int, order: str, state: tuple[int, int]) -> None:

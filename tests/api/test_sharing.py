@@ -1,0 +1,218 @@
+"""Threads that share a run, and several runs in one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leftoff
+from tests.api.others import elsewhere, out_of_reach
+
+THREADS, COMMITS = 8, 50
+
+
+def in_threads(work: Callable[[int], None], number: int = THREADS) -> None:
+    """Run it in several threads at once; the first error of any is ours."""
+    errors: list[BaseException] = []
+    together = threading.Barrier(number)
+
+    def guarded(index: int) -> None:
+        try:
+            together.wait()
+            work(index)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(index,)) for index in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_nothing_is_lost_between_threads(run: leftoff.Run, store: leftoff.Store) -> None:
+    """8 threads, 50 commits each: variables of their own, appends to one list, all there."""
+
+    def work(index: int) -> None:
+        for number in range(COMMITS):
+            run.variables[f"t{index}"] = number
+            run.append("log", [index, number])
+            run.commit()
+
+    in_threads(work)
+    for seen in (run, store.get(run.id)):
+        assert {f"t{i}": COMMITS - 1 for i in range(THREADS)} == {
+            name: value for name, value in seen.variables.items() if name != "log"
+        }
+        log = seen.variables["log"]
+        assert THREADS * COMMITS == len(log)
+        for index in range(THREADS):
+            assert list(range(COMMITS)) == [number for thread, number in log if thread == index]
+
+
+def test_steps_of_several_threads(run: leftoff.Run, store: leftoff.Store) -> None:
+    """Each thread has its own steps; whoever asks sees all that are done."""
+
+    def work(index: int) -> None:
+        for number in range(20):
+            path = f"t{index}/s{number}"
+            with run.step(path):
+                run.note(f"{path} was here")
+            assert run.done(path)
+
+    in_threads(work)
+    for seen in (run, store.get(run.id)):
+        assert {"completed"} == {step["status"] for step in seen.steps.values()}
+        assert THREADS * 20 == len(seen.steps) == len(seen.records["note"])
+        assert all(note["text"] == f"{note['step']} was here" for note in seen.records["note"].values())
+
+
+def test_a_step_done_stays_done_whatever_others_commit(run: leftoff.Run, store_path: Path) -> None:
+    """What another process commits in between makes a thread forget nothing of its own."""
+    stop = threading.Event()
+
+    def disturb() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            elsewhere(store_path, run.id, {("knowledge", "tick"): number})
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+
+        def work(index: int) -> None:
+            for number in range(15):
+                path = f"t{index}/s{number}"
+                assert number == run.do(path, lambda number=number: number)  # type: ignore[misc]
+                assert run.done(path)
+
+        in_threads(work, 4)
+    finally:
+        stop.set()
+        disturber.join()
+    assert {"completed"} == {step["status"] for step in run.steps.values()}
+
+
+def test_batches_of_several_threads(run: leftoff.Run) -> None:
+    """Each thread may loop over items of its own batch."""
+
+    def work(index: int) -> None:
+        assert ["a", "b", "c"] == list(run.each(f"batch-{index}", ["a", "b", "c"]))
+
+    in_threads(work, 4)
+    assert 12 == run.info.steps["completed"]
+
+
+def test_a_thread_reads_what_another_one_is_committing(run: leftoff.Run) -> None:
+    """A value does not vanish between being assigned and being durable."""
+    seen: list[Any] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.append(run.variables["n"])
+
+    run.variables["n"] = 0
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(200):
+            run.variables["n"] = number
+            run.commit()
+    finally:
+        stop.set()
+        reader.join()
+    assert sorted(seen) == seen
+
+
+def test_a_failed_commit_of_one_thread(run: leftoff.Run, store: leftoff.Store, monkeypatch: Any) -> None:
+    """What failed waits; a thread that commits later takes it along."""
+    run.variables["a"] = 1
+    with monkeypatch.context() as patch:
+        patch.setattr(store._store, "write", out_of_reach)
+        with pytest.raises(leftoff.StoreUnavailable):
+            run.commit()
+
+    def work(index: int) -> None:
+        run.variables[f"t{index}"] = index
+        run.commit()
+
+    in_threads(work, 4)
+    assert {"a": 1, **{f"t{i}": i for i in range(4)}} == dict(store.get(run.id).variables)
+
+
+def test_several_runs_in_one_process(store: leftoff.Store) -> None:
+    """Each has its own state, and each is driven."""
+    runs = [store.start("w", run_id=f"r{i}") for i in range(4)]
+
+    def work(index: int) -> None:
+        for number in range(20):
+            runs[index].variables["n"] = [index, number]
+            runs[index].commit()
+
+    in_threads(work, 4)
+    assert [[i, 19] for i in range(4)] == [store.get(f"r{i}").variables["n"] for i in range(4)]
+
+
+def test_two_stores_in_one_process(store_path: Path) -> None:
+    """The same folder opened twice is one store."""
+    with leftoff.open(store_path) as one, leftoff.open(store_path) as two:
+        runs = [one.start("w", run_id="one"), two.start("w", run_id="two")]
+
+        def work(index: int) -> None:
+            for number in range(20):
+                runs[index].variables["n"] = number
+                runs[index].commit()
+
+        in_threads(work, 2)
+        assert 19 == one.get("two").variables["n"] == two.get("one").variables["n"]
+
+
+def test_beats(store: leftoff.Store, run: leftoff.Run) -> None:
+    """A beat is a sign of life: it touches the lease and makes no version."""
+    before = run.info.to_json()["head"]
+    lease = store._store.read(lambda view: view.lease(run._number))
+    run.beat()
+    after = store._store.read(lambda view: view.lease(run._number))
+    assert before == run.info.to_json()["head"]
+    assert lease is not None and after is not None and (after.beat or 0) >= (lease.beat or 0)
+    run.finish()
+    run.beat()  # nobody drives it, nobody minds
+
+
+def test_a_background_thread_beats(project: Path) -> None:
+    """While a run is driven, as often as leftoff.toml says; it stops when the run ends."""
+    (project / "leftoff.toml").write_text('[heartbeat]\ninterval = "10s"\n')
+    with leftoff.open(".leftoff") as store:
+        run = store.start("w")
+        heart = run._heart
+        assert heart is not None and 10.0 == heart._interval
+        assert heart._thread.is_alive() and heart._thread.daemon
+        run.finish()
+        assert not heart._thread.is_alive()
+
+
+def test_the_thread_really_beats(run: leftoff.Run) -> None:
+    """Given a short interval, the lease's beat moves without anyone's help."""
+    from leftoff.api.beat import Heart
+
+    beaten = threading.Event()
+
+    class Watched:
+        id = run.id
+
+        def beat(self) -> None:
+            run.beat()
+            beaten.set()
+
+    watched: Any = Watched()
+    heart = Heart(watched, 0.01)
+    assert beaten.wait(30)
+    heart.stop()
