@@ -20,10 +20,10 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV) ## a workflow of five steps, killed in the third and resumed
-	@$(BIN)/python examples/killed_and_resumed.py
+	@$(BIN)/leftoff demo
 
 test: check ## the checks, then every test except the full fault matrix
-	@$(if $(filter Linux,$(shell uname -s)),tools/ensure-packages strace)
+	@$(if $(filter Linux,$(shell uname -s)),tools/ensure-packages strace zsh fish)
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
 
 check: $(VENV) ## lint, format, types, layers

@@ -40,7 +40,7 @@ class LeftoffError(Exception):
     code = "error"
     exit_code = 1
     retry = False
-    default_hint = ""
+    default_hint = "LEFTOFF_DEBUG=1 shows where it comes from."
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -54,6 +54,7 @@ class LeftoffError(Exception):
 class Usage(LeftoffError):
     code = "usage"
     exit_code = 2
+    default_hint = "Nothing was changed. `leftoff help` explains the command, docs/guide.md the Python API."
 
 
 class Ambiguous(Usage):
@@ -84,6 +85,7 @@ class Pruned(NoCheckpoint):
 class BadData(LeftoffError):
     code = "bad_data"
     exit_code = 4
+    default_hint = "Nothing was changed. `leftoff fsck` checks what is stored."
 
 
 class Corrupt(BadData):
@@ -97,6 +99,7 @@ class Corrupt(BadData):
 
 class Invalid(BadData, ValueError):
     code = "invalid"
+    default_hint = "Nothing of it was stored. Correct it, then try again."
 
     def __init__(self, message: str, *, path: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -111,6 +114,7 @@ class Unsupported(BadData):
 class Conflict(LeftoffError):
     code = "conflict"
     exit_code = 5
+    default_hint = "Nothing was changed. Look again at what is there now, then decide again."
 
 
 class LeaseHeld(Conflict):
@@ -134,6 +138,7 @@ class StepDone(Conflict):
 class CannotResume(LeftoffError):
     code = "cannot_resume"
     exit_code = 6
+    default_hint = "Resume an older checkpoint of it, or start a new run."
 
     def __init__(self, message: str, *, findings: Sequence[object] = (), hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -143,6 +148,7 @@ class CannotResume(LeftoffError):
 class NeedsPerson(LeftoffError):
     code = "needs_person"
     exit_code = 7
+    default_hint = "Ask the person whose work this is, then go on."
 
 
 class Redacted(NeedsPerson):

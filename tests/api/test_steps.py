@@ -177,6 +177,22 @@ def test_buffered_changes_are_committed_with_the_step(store: leftoff.Store, run:
     assert (1, "completed", 1) == (at.variables["n"], at.steps["a"]["status"], len(at.records["note"]))
 
 
+def test_entering_a_step_commits_only_that(store: leftoff.Store, run: leftoff.Run) -> None:
+    """Others see that it runs; what was buffered before goes on waiting, for the step's end."""
+    run.variables["n"] = 1
+    run.append("list", 1)
+    run.put("knowledge", "k", 1)
+    with run.step("a"):
+        for _ in run.each("a/b", ["x", "y"]):
+            seen = store.get(run.id)
+            assert ("running", "running") == (seen.steps["a"]["status"], seen.steps["a/b/x"]["status"])
+            assert ({}, {}) == (dict(seen.variables), dict(seen.records["knowledge"]))
+            assert {"n": 1, "list": [1]} == dict(run.variables)
+            break
+    seen = store.get(run.id)
+    assert ({"list": [1], "n": 1}, {"k": 1}) == (dict(seen.variables), dict(seen.records["knowledge"]))
+
+
 def test_what_a_failed_step_set_is_kept(store: leftoff.Store, run: leftoff.Run) -> None:
     """It may help whoever looks for the reason."""
     with pytest.raises(RuntimeError), run.step("a"):

@@ -63,4 +63,6 @@ def harmless(text: str) -> bool:
 
 
 def files_below(folder: Path) -> list[str]:
-    return sorted(os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names)
+    return sorted(
+        os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names
+    )

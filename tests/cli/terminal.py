@@ -33,14 +33,21 @@ class Terminal:
     """One call of the command on a terminal of so many columns."""
 
     def __init__(
-        self, *words: str, cwd: Path, columns: int = 80, rows: int = 40, stdout: int | None = None, **env: str
+        self,
+        *words: str,
+        cwd: Path,
+        columns: int = 80,
+        rows: int = 40,
+        stdout: int | None = None,
+        env: dict[str, str] | None = None,
     ) -> None:
         self.columns = columns
         self.raw = ""
         self._seen = 0
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        given = environment(TERM="xterm-256color", **env)
+        env = env or {}
+        given = environment(**{"TERM": "xterm-256color", **env})
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
             if name not in env:
                 given.pop(name, None)
@@ -105,6 +112,6 @@ class Terminal:
 
 def shown(*words: str, cwd: Path, columns: int = 80, **env: str) -> Terminal:
     """Run a command that asks nothing, to its good end."""
-    with Terminal(*words, cwd=cwd, columns=columns, **env) as terminal:
+    with Terminal(*words, cwd=cwd, columns=columns, env=env) as terminal:
         assert 0 == terminal.end(), terminal.shown
     return terminal

@@ -45,9 +45,10 @@ def test_wrong_calls(project: Path) -> None:
     """No file, a pipe, a version, no such run, no such folder, a place inside the store: each with its exit code."""
     run_id = started(project)
     for words, code, told in [
-        ((run_id,), 2, "needs a file"),
+        ((run_id,), 2, "needs -o FILE"),
         ((run_id, "-o"), 2, "-o needs a value"),
-        ((run_id, "-o", "-"), 2, "needs a file"),
+        ((run_id, "-o", "-"), 2, "not to stdout"),
+        ((run_id, "-o", ""), 2, "needs -o FILE"),
         ((f"{run_id}~0", "-o", "x"), 2, "an export has them all"),
         (("nothing", "-o", "x"), 3, "Nothing is called nothing"),
         ((run_id, "-o", "no/such/x"), 3, "There is no folder"),

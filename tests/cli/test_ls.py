@@ -47,7 +47,9 @@ def test_json_is_the_contract(tmp_path: Path) -> None:
     (entry,) = listed
     assert set(entry) >= RUN_KEYS
     assert set(entry["steps"]) >= STEP_KEYS
-    assert (4, 2, 1, 1) == tuple(entry["steps"][word] for word in ("total", "completed", "running", "pending"))
+    assert (4, 2, 1, 1) == tuple(
+        entry["steps"][word] for word in ("total", "completed", "running", "pending")
+    )
     assert ("running", 50, "test", "publish", "alive") == tuple(
         entry[key] for key in ("status", "percent", "current_step", "next_step", "health")
     )
@@ -59,7 +61,17 @@ def test_piped_it_is_plain_columns(tmp_path: Path) -> None:
     """Piped, a run is a line of bare columns under a heading, with the exact time."""
     run = release(tmp_path)
     heading, line = succeed("ls", cwd=tmp_path).out.splitlines()
-    assert ["RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", "TITLE"] == heading.split()
+    assert [
+        "RUN",
+        "STATUS",
+        "HEALTH",
+        "STEPS",
+        "PERCENT",
+        "STEP",
+        "UPDATED",
+        "BRANCH",
+        "TITLE",
+    ] == heading.split()
     assert line.startswith(f"{run}  running  alive   2/4    50%      test  20")
     assert line.endswith("Z  main    Release 1.4")
 
@@ -95,7 +107,9 @@ def test_filters(tmp_path: Path) -> None:
     assert [two] == listed("--branch", "side")
     assert [] == listed("--branch", "side", "--workflow", "one")
     assert "No run is like that." in succeed("ls", "--workflow", "none", cwd=tmp_path).err
-    assert {one, two} == {r["run_id"] for r in succeed("ls", "--json", cwd=tmp_path, LEFTOFF_BRANCH="side").json["runs"]}
+    assert {one, two} == {
+        r["run_id"] for r in succeed("ls", "--json", cwd=tmp_path, LEFTOFF_BRANCH="side").json["runs"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -124,7 +138,10 @@ def test_wrong_words(tmp_path: Path, words: tuple[str, ...]) -> None:
 
 def test_an_unknown_status_lists_the_words(tmp_path: Path) -> None:
     """Whoever guesses a status is told which there are."""
-    assert "running, paused, blocked, failed, completed, abandoned" in call("ls", "--status", "done", cwd=tmp_path).err
+    assert (
+        "running, paused, blocked, failed, completed, abandoned"
+        in call("ls", "--status", "done", cwd=tmp_path).err
+    )
 
 
 def test_hostile_names_are_escaped(tmp_path: Path) -> None:
@@ -188,7 +205,9 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     """`leftoff ls | head -1` ends quietly."""
     many(tmp_path, 60)
     line = f"set -o pipefail; '{LEFTOFF}' ls --all | head -1"
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
     assert "" == done.stderr
     assert done.stdout.startswith("RUN")
 
@@ -206,5 +225,16 @@ def test_piped_it_loads_nothing_heavy(tmp_path: Path) -> None:
         check=True,
     )
     loaded = set(done.stdout.splitlines()[-1].split())
-    heavy = {"rich", "typing", "json", "re", "argparse", "dataclasses", "subprocess", "tomllib", "logging", "asyncio"}
+    heavy = {
+        "rich",
+        "typing",
+        "json",
+        "re",
+        "argparse",
+        "dataclasses",
+        "subprocess",
+        "tomllib",
+        "logging",
+        "asyncio",
+    }
     assert set() == loaded & heavy

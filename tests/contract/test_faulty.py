@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from leftoff.engine.head import Head
 from leftoff.engine.runs import Opening, start
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet
+from leftoff.store.base import Store
 from leftoff.store.sqlite import SqliteStore
 from leftoff.testing import FakeClock, FaultyStore
 
@@ -100,6 +102,13 @@ def test_upkeep_meets_the_faults(faulty: FaultyStore) -> None:
     with pytest.raises(StoreUnavailable):
         faulty.prune(head.run, [])
     faulty.prune(head.run, [])
+
+
+@pytest.mark.parametrize("name", [n for n, f in vars(Store).items() if inspect.isfunction(f)])
+def test_wrapper_has_the_whole_interface(name: str) -> None:
+    """Every method of a store is there, with the same parameters, and none is left to chance."""
+    assert name in vars(FaultyStore)
+    assert inspect.signature(getattr(Store, name)) == inspect.signature(getattr(FaultyStore, name))
 
 
 def test_impossible_fault_is_refused(faulty: FaultyStore) -> None:

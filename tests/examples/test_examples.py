@@ -61,27 +61,6 @@ def test_convert_pdfs_killed_half_way(project: Path) -> None:
         assert ["completed"] == [run.status for run in store.list()]
 
 
-def test_killed_and_resumed(project: Path) -> None:
-    """The demo tells the truth, leaves nothing behind, and takes well under 20 seconds."""
-    told = succeeded(run_example("killed_and_resumed.py"))
-    parts = told.split("\n\n")
-    assert ["fetch: running", "clean: running", "analyse: running", "kill -9"] == stripped(parts[0])
-    before = ["fetch completed", "clean completed", "analyse running", "draft pending", "publish pending"]
-    assert before == stripped(parts[1])
-    assert ["fetch", "clean"] == re.findall(r"(\w+): already done", parts[2])
-    assert ["analyse", "draft", "publish"] == re.findall(r"(\w+): running", parts[2])
-    assert ["fetch 1", "clean 1", "analyse 2", "draft 1", "publish 1"] == stripped(parts[3])
-    sealed = re.findall(r"step_complete +(\w+)", parts[4])
-    assert ["publish", "draft", "analyse", "clean", "fetch"] == sealed
-    assert "pages: 40 became 50" in stripped(parts[4])
-    assert [] == list(project.iterdir())
-
-
-def stripped(part: str) -> list[str]:
-    """The lines below a part's heading, with single spaces."""
-    return [" ".join(line.split()) for line in part.splitlines()[1:]]
-
-
 def test_time_travel(project: Path) -> None:
     """History, reading back, diff, rollback and fork say what happened."""
     told = succeeded(run_example("time_travel.py"))

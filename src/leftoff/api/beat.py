@@ -1,10 +1,12 @@
-"""The heartbeat: while a run is driven, a background thread says so, and truncates the log when all is quiet."""
+"""The heartbeat: while a run is driven, a thread says so. In a burst of short steps it also tells their starts."""
 
 from __future__ import annotations
 
 import threading
 import weakref
+from time import monotonic
 
+from leftoff.api.bursts import TELL_S, tell_starts
 from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
@@ -20,23 +22,44 @@ class Heart:
     def __init__(self, run: Run, interval: float = INTERVAL_S) -> None:
         self._run = weakref.ref(run)
         self._interval = interval
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"leftoff-{run.id}", daemon=True)
+        self._stopped = False
+        self._watching = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name=f"leftoff-{run.id}", daemon=True)
         self._thread.start()
 
-    def _beat(self) -> None:
-        while not self._stop.wait(self._interval):
+    def watch(self) -> None:
+        """A start waits to be told: look soon, and go on looking while the burst lasts."""
+        if not self._watching:
+            self._watching = True
+            self._wake.set()
+
+    def _loop(self) -> None:
+        next_beat = monotonic() + self._interval
+        while True:
+            self._wake.wait(TELL_S if self._watching else max(0.0, next_beat - monotonic()))
+            self._wake.clear()
             run = self._run()
-            if run is None:
+            if self._stopped or run is None:
                 return
-            try:
-                run.beat()
-            except LeftoffError as error:
-                if not error.retry:  # the run was taken over or removed: its next commit says so
+            if self._watching:
+                self._watching = tell_starts(run)
+            if monotonic() >= next_beat:
+                next_beat = monotonic() + self._interval
+                if not self._beat(run):
                     return
             del run
 
+    @staticmethod
+    def _beat(run: Run) -> bool:
+        try:
+            run.beat()
+        except LeftoffError as error:
+            return error.retry  # where not, the run was taken over or removed: its next commit says so
+        return True
+
     def stop(self) -> None:
-        self._stop.set()
+        self._stopped = True
+        self._wake.set()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=5)

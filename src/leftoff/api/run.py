@@ -213,7 +213,8 @@ class Run(StepsMixin, RunView):
         assert version is not None
         return version
 
-    def _commit(self, seal: Seal | None, *, durable: bool = True) -> Version | None:
+    def _commit(self, seal: Seal | None, *, durable: bool = True, only: str = "") -> Version | None:
+        """Commit what is buffered, or ``only`` the changes of one collection."""
         with self._lock:
             doubt, settled = self._doubt, self._settle_doubt()
             pending = self._pending
@@ -222,9 +223,12 @@ class Run(StepsMixin, RunView):
             if not self._driving:
                 raise Invalid(f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it.")
             assigned, blobs, since = self._assigned, self._blobs, self._head.seq
-            # What is being written stays readable while it is: other threads see it through the copy.
-            self._pending, self._assigned = ChangeSet(self._redactor), assigned.copy()
-            self._blobs = []
+            if only and any(collection != only for collection, _ in pending.changes):
+                pending, assigned, blobs = pending.take(only), {}, []
+            else:
+                # What is being written stays readable while it is: other threads see it through the copy.
+                self._pending, self._assigned = ChangeSet(self._redactor), assigned.copy()
+                self._blobs = []
         token = new_token()
         try:
             version = commit(
@@ -265,6 +269,7 @@ class Run(StepsMixin, RunView):
             for address, newer in self._pending.changes.items():
                 older = pending.changes.get(address)
                 if newer.kind == APPEND and older is not None and older.kind == APPEND:
+                    older.kept = {**older.kept, **{len(older.items) + i: k for i, k in newer.kept.items()}}
                     older.items = older.items + newer.items
                 else:
                     pending.changes[address] = newer
@@ -355,7 +360,7 @@ class Run(StepsMixin, RunView):
         got = capture(
             self._store,
             self._owner.project,
-            os.fspath(path),
+            os.fsdecode(path),
             self._redactor,
             self._clock.now(),
             step=step,
@@ -370,6 +375,9 @@ class Run(StepsMixin, RunView):
                 self._blobs.append(got.blob)
             self._outputs(step, got.about["path"])
         return got.about
+
+    def _names(self) -> list[str]:
+        return sorted({*super()._names(), *(collection for collection, _ in self._pending.changes)})
 
     def _read(self, collection: str) -> Mapping[str, Any]:
         def work(view: View, seq: int | None) -> Any:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from leftoff.api.bursts import Burst
 from leftoff.api.loops import BROKE, RAISED, UNTOLD, Each
 from leftoff.clock import iso
 from leftoff.engine.commit import Seal
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from leftoff.api.beat import Heart
     from leftoff.clock import Clock
     from leftoff.engine.redact import Redactor
     from leftoff.model.changes import Change, ChangeSet
@@ -49,6 +52,7 @@ class Step:
         self.batch = batch  # the step of which this is an item
         self.result: Any = NOTHING
         self.outputs: list[str] = []
+        self.began = 0.0
 
     def step(self, name: str, **options: Any) -> Step:
         """A step below this one."""
@@ -91,8 +95,9 @@ class StepsMixin:
         _store: Any
         _head: Any
         _driving: bool
+        _heart: Heart | None
 
-        def _commit(self, seal: Seal | None, *, durable: bool = True) -> Version | None: ...
+        def _commit(self, seal: Seal | None, *, durable: bool = True, only: str = "") -> Version | None: ...
         def _at_head(self, work: Any) -> Any: ...
         def _keep(self, change: Change) -> None: ...
         def _held(self, collection: str, key: str, plain: Any, holes: Any) -> Entry: ...
@@ -106,6 +111,7 @@ class StepsMixin:
         self._notes = 0
         self._folded = self._head.seq
         self._orders: dict[str, int] = {}
+        self._burst = Burst()
 
     # -- reading
 
@@ -221,7 +227,7 @@ class StepsMixin:
         for start in range(0, len(new), DECLARED_AT_ONCE):
             for below in new[start : start + DECLARED_AT_ONCE]:
                 self._put_step(below, status="pending")
-            self._commit(None)
+            self._commit(None, only="step")
         return pairs
 
     # -- the life of one step
@@ -285,7 +291,11 @@ class StepsMixin:
             attempt=int(record.get("attempt") or 0) + 1,
             started_at=iso(self._clock.now()),
         )
-        self._commit(None, durable=False)  # it only says what is in flight; the step's end syncs it too
+        step.began = monotonic()
+        if self._heart is not None and self._burst.defers(step.path, self._pending.changes["step", step.path]):
+            self._heart.watch()
+        else:
+            self._commit(None, durable=False, only="step")  # it only says what is in flight; the step's end syncs it too
         self._stack().append(step)
 
     def _leave_stack(self, step: Step) -> None:
@@ -299,6 +309,7 @@ class StepsMixin:
             facts["outputs"] = list(step.outputs)
         try:
             self._put_step(step.path, result=step.result, **facts)
+            self._burst.over(step.path, monotonic() - step.began)
             self._commit(Seal("step_complete", step.path))
         except Invalid as error:
             self._fail(step, error)
@@ -308,6 +319,7 @@ class StepsMixin:
     def _fail(self, step: Step, error: BaseException) -> None:
         """An exception ended the step: Ctrl-C leaves it to be done again, anything else is its failure."""
         self._leave_stack(step)
+        self._burst.broken(step.path)
         self._told_errors = [*self._told_errors[-REMEMBERED:], error]
         now = iso(self._clock.now())
         try:

@@ -105,6 +105,9 @@ class Collections(Mapping[str, Mapping[str, Any]]):
         check_address(collection, "any")
         return self._load(collection)  # type: ignore[no-any-return]
 
+    def __contains__(self, collection: object) -> bool:
+        return collection in self._names()
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
 

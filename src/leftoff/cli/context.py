@@ -1,4 +1,4 @@
-"""What a verb works with: the project, its store, the branch, the current run. Everything is found when it is asked for."""
+"""What a verb works with: the project, its store, the branch, the current run; each found when it is asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from leftoff.cli.dispatch import out, printable
 from leftoff.clock import SYSTEM
 from leftoff.engine import project
+from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,19 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
+
+
+def from_env(name: str) -> str | None:
+    """A variable of the environment; an empty one counts as unset."""
+    value = os.environ.get(name) or None
+    if value is not None and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Usage(
+                f"The variable {name} is not UTF-8.", hint=f"Set {name} again, or unset it."
+            ) from None
+    return value
 
 
 class Context:
@@ -68,7 +82,7 @@ class Context:
 
     @property
     def branch(self) -> str:
-        return getattr(self.args, "branch", None) or os.environ.get("LEFTOFF_BRANCH") or "main"
+        return getattr(self.args, "branch", None) or from_env("LEFTOFF_BRANCH") or "main"
 
     @property
     def now(self) -> int:
@@ -102,9 +116,10 @@ class Context:
         """The run that a verb means when none is named: --run, LEFTOFF_RUN, the session's, the branch's only one."""
         from leftoff.engine.find import current_run
 
-        named = getattr(self.args, "run", None) or os.environ.get("LEFTOFF_RUN")
-        session = os.environ.get("LEFTOFF_SESSION")
-        return current_run(view, branch=self.branch, run=named, session=session, latest=latest)
+        named = getattr(self.args, "run", None) or from_env("LEFTOFF_RUN")
+        return current_run(
+            view, branch=self.branch, run=named, session=from_env("LEFTOFF_SESSION"), latest=latest
+        )
 
     def current(self, *, latest: bool = False) -> RunRow:
         from leftoff.engine.report import need_store
@@ -159,7 +174,7 @@ class Context:
         """Reports of a step that leftoff started carry its attempt's token."""
         from leftoff.engine.commit import NO_GUARD, Guard
 
-        token = os.environ.get("LEFTOFF_ATTEMPT")
+        token = from_env("LEFTOFF_ATTEMPT")
         return Guard(attempt=token) if token else NO_GUARD
 
     def report(self, make: Make | None = None, *, at: int | None = None, **more: Any) -> Reported:
@@ -180,7 +195,6 @@ class Context:
         """Pause or finish the current run; with --json, print it."""
         from leftoff.engine.settle import settle
 
-        session = os.environ.get("LEFTOFF_SESSION") or None
         done = settle(
             self.store,
             self.current_in,
@@ -188,7 +202,7 @@ class Context:
             self.now,
             project=self.project,
             scrubber=self.redactor,
-            session=session,
+            session=from_env("LEFTOFF_SESSION"),
             guard=self.guard(),
             **more,
         )
@@ -242,7 +256,9 @@ class Context:
 
         for (_, key), change in changes.changes.items():
             if change.secret is not NOTHING:
-                self.say(f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md).")
+                self.say(
+                    f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md)."
+                )
 
     def emit(self, document: Any) -> None:
         """One JSON document on stdout."""

@@ -19,6 +19,7 @@ def work(name: str) -> None:
     """What a step would really do."""
     with open(RAN, "a", encoding="ascii") as ran:
         ran.write(f"{name}\n")
+    print(f"{name}: running", flush=True)
     time.sleep(STEP_S)
 
 
@@ -29,7 +30,6 @@ def main() -> None:
                 print(f"{name}: done before, not run again", flush=True)
                 continue
             with run.step(name):
-                print(f"{name}: running", flush=True)
                 work(name)
                 run.variables["pages"] = number * 10
 

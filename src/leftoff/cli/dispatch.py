@@ -7,42 +7,71 @@ import sys
 
 from leftoff.cli.options import COMMON, parse
 from leftoff.cli.verbs import SAME, VERBS
-from leftoff.errors import LeftoffError, Usage
+from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+LONGEST = 1000  # characters of a line that tells an error
+
 
 def dispatch(words: list[str]) -> int:
-    as_json = "--json" in words
+    if sys.stdout is None or sys.stderr is None or sys.stdin is None:
+        _open_closed()
+    as_json = "--json" in _before_dashes(words)
     try:
         return _run(words)
-    except LeftoffError as error:
-        if os.environ.get("LEFTOFF_DEBUG") == "1":
-            raise
-        tell(error, as_json=as_json)
-        return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return 130
     except BrokenPipeError:  # the reader had enough, as with `| head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _give_up(1)
         return 0
+    except Exception as error:
+        if os.environ.get("LEFTOFF_DEBUG") == "1":
+            raise
+        known = error if isinstance(error, LeftoffError) else _unforeseen(error)
+        tell(known, as_json=as_json)
+        return known.exit_code
+
+
+def _open_closed() -> None:
+    """Called with a standard stream closed: nothing that is opened later may take its place."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - it stays open
+
+
+def _give_up(fd: int) -> None:
+    """A stream that takes nothing any more: what Python still has for it goes nowhere, without a word at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+
+
+def _unforeseen(error: Exception) -> LeftoffError:
+    """What no verb expects: a folder that is gone, an output that cannot be written, an error of ours."""
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return NotFound("The current folder is gone.", hint="Change to one that is there: cd FOLDER")
+    if isinstance(error, OSError):
+        what = error.filename if isinstance(error.filename, str) else "The output"
+        hint = "Check the disk, and where the output goes, then try again."
+        return StoreUnavailable(f"{what}: {error.strerror or error}.", hint=hint)
+    told = f"leftoff stumbled over an error of its own: {type(error).__name__}: {error}"
+    return LeftoffError(told, hint="LEFTOFF_DEBUG=1 shows where it comes from; please report it.")
 
 
 def _run(words: list[str]) -> int:
     at = _verb_at(words)
     if at is None:
-        return _help("help", words)
+        return _help(words)
     verb = SAME.get(words[at], words[at])
     if verb not in VERBS:
         raise no_verb(words[at])
     rest = words[:at] + words[at + 1 :]
     module = load(verb)
     if "--help" in _before_dashes(rest) or "-h" in _before_dashes(rest):
-        out(module.SPEC.help())
-        return 0
+        return load("help").explain(verb, as_json="--json" in _before_dashes(rest))
     from leftoff.cli.context import Context
 
     args = parse(module.SPEC, rest)
@@ -76,12 +105,14 @@ def _before_dashes(words: list[str]) -> list[str]:
     return words[: words.index("--")] if "--" in words else words
 
 
-def _help(verb: str, words: list[str]) -> int:
-    module = load(verb)
-    unknown = [w for w in words if w.startswith("-") and w.partition("=")[0] not in (*COMMON, "--help", "-h")]
+def _help(words: list[str]) -> int:
+    known = (*COMMON, "--help", "-h")
+    unknown = [w for w in words if w.startswith("-") and w.partition("=")[0] not in known]
     if unknown:
         raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help` lists the verbs.")
-    out(module.overview())
+    if words and not {"--help", "-h"} & set(words):
+        raise Usage("There is no verb among these words.", hint="`leftoff help` lists the verbs.")
+    load("help").explain(None, as_json="--json" in words)
     return 0 if words else 2
 
 
@@ -103,16 +134,29 @@ def out(text: str) -> None:
     sys.stdout.flush()
 
 
+def _short(line: str) -> str:
+    """What somebody gave may be endless; what is wrong with it is not."""
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+
+
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
     from leftoff.cli.text import clean_lines, safe_json
 
-    lines = f"leftoff: {error.message}\n"
-    if error.hint:
-        lines += f"{error.hint}\n"
-    sys.stderr.write(printable(clean_lines(lines)))
+    lines = "".join(f"{_short(line)}\n" for line in f"leftoff: {error.message}\n{error.hint}".splitlines())
+    try:
+        sys.stderr.write(printable(clean_lines(lines)))
+    except OSError:
+        _give_up(2)
     if as_json:
         from leftoff.model.codec import text
 
         about = {"code": error.code, "message": printable(error.message), "hint": printable(error.hint)}
-        out(safe_json(text({"error": about})))
+        try:
+            out(safe_json(text({"error": about})))
+        except OSError:
+            pass
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _give_up(1)

@@ -73,7 +73,7 @@ def asked(call: Callable[[], T]) -> T:
     try:
         return call()
     except Invalid as error:
-        raise Usage(error.message, hint=error.hint) from None
+        raise Usage(error.message, hint=error.hint or "Nothing was changed; give something else.") from None
 
 
 def step_path(word: str) -> str:

@@ -21,9 +21,9 @@ COMMON = {
 
 
 class Opt:
-    """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list."""
+    """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list. ``needed``: must be given."""
 
-    __slots__ = ("choices", "help", "many", "metavar", "name")
+    __slots__ = ("choices", "help", "many", "metavar", "name", "needed")
 
     def __init__(
         self,
@@ -33,12 +33,14 @@ class Opt:
         *,
         many: bool = False,
         choices: tuple[str, ...] = (),
+        needed: bool = False,
     ) -> None:
         self.name = name
         self.metavar = metavar
         self.help = help
         self.many = many
         self.choices = choices
+        self.needed = needed
 
 
 class Spec:
@@ -69,7 +71,7 @@ class Spec:
         parts = [f"leftoff {self.verb}", self.usage]
         for opt in self.options:
             word = opt.name if opt.metavar is None else f"{opt.name} {opt.metavar}"
-            parts.append(f"[{word}]" + ("…" if opt.many else ""))
+            parts.append((word if opt.needed else f"[{word}]") + ("…" if opt.many else ""))
         return " ".join(part for part in parts if part)
 
     def help(self) -> str:
@@ -120,7 +122,7 @@ def parse(spec: Spec, words: list[str]) -> Args:
         if word == "--":
             args.rest += words[index:]
             break
-        if not word.startswith("-") or word == "-":
+        if not word.startswith("-") or word == "-" or word[1].isdigit():  # -1 is a value, and no option
             args.rest.append(word)
             continue
         name, given, value = word.partition("=")
@@ -173,6 +175,9 @@ def _count(spec: Spec, args: Args) -> None:
     if spec.most is not None and number > spec.most:
         extra = args.rest[spec.most]
         raise _wrong(spec, f"`leftoff {spec.verb}` does not take {extra!r}.")
+    for opt in spec.options:
+        if opt.needed and not getattr(args, attribute(opt.name)):
+            raise _wrong(spec, f"`leftoff {spec.verb}` needs {opt.name} {opt.metavar}.")
 
 
 def _wrong(spec: Spec, message: str) -> Usage:

@@ -74,13 +74,8 @@ class Story:
         self.part("6", "Any two can be compared; any one can be gone back to.")
         self.command("diff", "weekly-report~1", "weekly-report~0")
         self.part("", "fetch and clean were finished before the kill, so they never ran again.")
-        self.say(
-            [
-                ("In your own project: ", "dim"),
-                ("leftoff help", ""),
-                (", or in Python: ", "dim"),
-                (IN_PYTHON, ""),
-            ]
+        self.show(
+            [[("`leftoff help` lists the verbs; `leftoff init` gets a project of yours started.", "dim")]]
         )
 
     # -- what happens
@@ -154,11 +149,8 @@ class Story:
             return
         from leftoff.cli import main
 
-        self.say([(f"$ leftoff {' '.join(words)}", "dim")])
+        self.show([[(f"$ leftoff {' '.join(words)}", "dim")]])
         main(["--project", self.folder, "--store", self.store, *words])
-
-
-IN_PYTHON = 'with leftoff.run("my-work") as run: …'
 
 
 def _lines(child: Any) -> Iterator[str]:

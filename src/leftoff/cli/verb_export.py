@@ -16,7 +16,7 @@ SPEC = Spec(
     usage="RUN",
     least=1,
     most=1,
-    options=(Opt("-o", "FILE", "the file to write; one that is there is replaced (needed)"),),
+    options=(Opt("-o", "FILE", "the file to write; one that is there is replaced", needed=True),),
     examples="""  leftoff export site-20260131-090500 -o site.leftoff
   leftoff export @ -o run.leftoff            the current run
   leftoff export latest -o /backup/run.leftoff --json""",
@@ -26,8 +26,8 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.bundle import export
 
-    if not args.o or args.o == "-":
-        raise Usage("`leftoff export` needs a file to write: -o FILE.", hint=f"usage: {SPEC.line()}")
+    if args.o == "-":
+        raise Usage("A bundle is written to a file, not to stdout.", hint=f"usage: {SPEC.line()}")
     target = ctx.target(args.rest[0])
     if target.version is not None:
         raise Usage(

@@ -39,8 +39,8 @@ def page(report: FsckReport, location: str) -> str:
     lines += [f"  repaired: {p['where']}: {p['message']}" for p in report.repaired]
     lines += [f"  set aside: {path}" for path in report.quarantined]
     lines += [f"  {p['code']}: {p['where']}: {p['message']}" for p in report.problems]
-    if report.ok:
+    if report.ok and report.checked:
         lines.append("Clean.")
-    else:
+    elif report.problems:
         lines.append(f"{len(report.problems)} problem(s). `leftoff fsck --repair` keeps what is whole.")
     return "\n".join(lines)

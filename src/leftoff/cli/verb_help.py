@@ -21,15 +21,36 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    if not args.rest:
-        ctx.out(overview())
-        return 0
-    from leftoff.cli.dispatch import load, no_verb
+    from leftoff.cli.dispatch import no_verb
 
-    verb = SAME.get(args.rest[0], args.rest[0])
-    if verb not in VERBS:
-        raise no_verb(args.rest[0])
-    ctx.out(load(verb).SPEC.help())
+    word = args.rest[0] if args.rest else None
+    verb = SAME.get(word, word) if word is not None else None
+    if word is not None and verb not in VERBS:
+        raise no_verb(word)
+    return explain(verb, as_json=args.json)
+
+
+def explain(verb: str | None, *, as_json: bool) -> int:
+    """One verb, or all of them."""
+    from leftoff.cli.dispatch import load, out
+    from leftoff.model.codec import text
+
+    if verb is None:
+        listed = [{"verb": name, "group": group, "about": about} for name, (group, about) in VERBS.items()]
+        out(text({"verbs": listed}) if as_json else overview())
+        return 0
+    spec = load(verb).SPEC
+    options = [
+        {"option": o.name, "value": o.metavar, "help": o.help, "repeats": o.many} for o in spec.options
+    ]
+    known = {
+        "verb": verb,
+        "usage": spec.line(),
+        "about": spec.about,
+        "options": options,
+        "examples": spec.examples,
+    }
+    out(text(known) if as_json else spec.help())
     return 0
 
 

@@ -240,7 +240,7 @@ def _step_facts(record: dict[str, Any]) -> list[str]:
     began, ended = millis(record["started_at"]), millis(record["completed_at"])
     if began is not None and ended is not None and ended >= began:
         out.append(lasted(ended - began))
-    if isinstance(record["attempt"], int) and record["attempt"] > 1:
+    if isinstance(record["attempt"], int) and record["attempt"] > 1 and record["status"] != "pending":
         out.append(f"attempt {record['attempt']}")
     if record["outputs"]:
         outputs = record["outputs"] if isinstance(record["outputs"], list) else [record["outputs"]]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from leftoff.cli.context import from_env
 from leftoff.cli.given import asked, assignments, number
 from leftoff.cli.options import Opt, Spec
 from leftoff.errors import Usage
@@ -71,7 +70,7 @@ def _opening(args: Args, ctx: Context) -> Opening:
         "issue": args.issue.lstrip("#") or None if args.issue else None,
         "task": args.task,
         "agent": args.agent,
-        "session_id": args.session or os.environ.get("LEFTOFF_SESSION") or None,
+        "session_id": args.session or from_env("LEFTOFF_SESSION"),
         "total": number(args.total, "--total"),
     }
     return Opening(

@@ -113,11 +113,11 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal as JSON: 1, 1.0 and true are three values."""
+    """Equal as JSON: 1, 1.0 and true are three values, 0.0 and -0.0 two."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
     if isinstance(left, list):
         return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
+    return left == right and (type(left) is not float or repr(left) == repr(right))

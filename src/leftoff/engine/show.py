@@ -85,8 +85,9 @@ def in_order(steps: dict[str, Any]) -> list[str]:
         while True:
             at = path.find("/", at + 1)
             part = path if at < 0 else path[:at]
-            order = steps[part].get("order") if part in steps else None
-            out.append((order if isinstance(order, int) else _NO_ORDER, part))
+            if part in steps:  # what is no step of its own takes no place either
+                order = steps[part].get("order")
+                out.append((order if isinstance(order, int) else _NO_ORDER, part))
             if at < 0:
                 return out
 

@@ -89,6 +89,13 @@ class ChangeSet:
     def __len__(self) -> int:
         return len(self.changes)
 
+    def take(self, collection: str) -> ChangeSet:
+        """The changes of one collection, which leave this set."""
+        taken = ChangeSet(self._scrubber)
+        for address in [address for address in self.changes if address[0] == collection]:
+            taken.changes[address] = self.changes.pop(address)
+        return taken
+
     def put(
         self, collection: str, key: str, value: Any, *, expect: Any = NOTHING, base: Any = None, known: Any = None
     ) -> Change:

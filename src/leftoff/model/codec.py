@@ -159,6 +159,10 @@ def decode(data: bytes | str) -> Any:
         value, end = _scan(source, _skip(source, 0))
     except (StopIteration, RecursionError) as error:
         raise ValueError("not JSON") from error
+    except SystemError:  # the C scanner can only say what is wrong once this is loaded
+        import json.decoder
+
+        value, end = json.decoder.JSONDecoder(parse_constant=_constant).raw_decode(source, _skip(source, 0))
     if _skip(source, end) != len(source):
         raise ValueError(f"extra text after the JSON value, at character {end}")
     return value

@@ -6,6 +6,8 @@ from leftoff.errors import Invalid, Usage
 
 MAX_KEY = 4096
 MAX_RUN_ID = 200
+FAR_BACK = 10**9  # further than any run goes
+_KEYS = f"A name is Unicode text of 1 to {MAX_KEY:,} characters, without NUL."
 
 _ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _HEX = frozenset("0123456789abcdef")
@@ -35,14 +37,14 @@ def check_key(key: str, what: str = "key") -> str:
     if type(key) is str and key and len(key) <= MAX_KEY and "\0" not in key and key.isascii():
         return key
     if not isinstance(key, str):
-        raise Invalid(f"A {what} must be text, not {type(key).__name__}.")
+        raise Invalid(f"A {what} must be text, not {type(key).__name__}.", hint=_KEYS)
     if not key or "\0" in key or len(key) > MAX_KEY:
         why = "empty" if not key else "too long" if len(key) > MAX_KEY else "text with a NUL in it"
-        raise Invalid(f"A {what} cannot be {why}: {key[:60]!r}.")
+        raise Invalid(f"A {what} cannot be {why}: {key[:60]!r}.", hint=_KEYS)
     try:
         key.encode()
     except UnicodeEncodeError:
-        raise Invalid(f"A {what} cannot have a lone surrogate in it: {key[:60]!r}.") from None
+        raise Invalid(f"A {what} cannot have a lone surrogate in it: {key[:60]!r}.", hint=_KEYS) from None
     return str.__str__(key)
 
 
@@ -94,7 +96,7 @@ def parse_ref(text: str) -> Ref:
         return Ref(text, text, None, None)
     base, mark, back = text.rpartition("~")
     if mark and back.isascii() and back.isdigit():
-        return Ref(text, base or "@", None, int(back))
+        return Ref(text, base or "@", None, int(back) if len(back) < 10 else FAR_BACK)
     base, mark, at = text.rpartition("@")
     if mark and at:
         return Ref(text, base or "@", at, None)

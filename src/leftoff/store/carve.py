@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import apsw
 
-from leftoff.store.connection import PAGE_SIZE
+from leftoff.model.codec import sha256
+from leftoff.store.connection import PAGE_SIZE, RESERVE
 from leftoff.store.migrate import MIGRATIONS
-from leftoff.store.pages import USABLE
+from leftoff.store.pages import MAGIC, USABLE
 from leftoff.store.queries import read
 
 TYPE_CHECKING = False
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     GetPage = Callable[[int], bytes | None]
 
-INDEX_INNER, TABLE_INNER, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
+INDEX_INNER, INDEX_LEAF, TABLE_LEAF = 2, 10, 13
+HEADER = MAGIC + PAGE_SIZE.to_bytes(2, "big") + bytes((2, 2, RESERVE, 64, 32, 32))  # how every store's file begins
 FREE = 2  # in a pointer map: the page is not used
 _ENTRY = 5  # bytes per page in a pointer map
 _MAPPED = USABLE // _ENTRY  # pages that one pointer map tells about
@@ -56,6 +58,8 @@ class Shape:
 
 
 _KINDS = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
+_SCHEMA = [(name, "TEXT", False) for name in ("type", "name", "tbl_name")]
+_SCHEMA += [("rootpage", "INTEGER", False), ("sql", "TEXT", True)]
 
 
 def shapes() -> list[Shape]:
@@ -65,7 +69,7 @@ def shapes() -> list[Shape]:
         for name in MIGRATIONS:
             for _ in db.execute(read(name)):
                 pass
-        out: list[Shape] = []
+        out = [Shape("sqlite_schema", _SCHEMA, "rowid")]
         tables = db.execute("SELECT name, wr FROM pragma_table_list WHERE type = 'table' AND schema = 'main'").fetchall()
         for table, without_rowid in tables:
             if not table.startswith("sqlite_"):
@@ -108,6 +112,7 @@ class Carver:
         self._get = get
         self._count = count
         self._shapes = shapes()
+        self._chains: dict[int, set[int]] | None = None
 
     def rows(self) -> Iterator[Row]:
         free = self.free_pages()
@@ -125,21 +130,41 @@ class Carver:
                     out.add(number + 1 + entry)
         return out
 
-    def page_rows(self, number: int, page: bytes | None = None) -> Iterator[Row]:
-        """The rows whose cells are on one page (``page``: its bytes, if they shall be others than are there)."""
-        page = self._get(number) if page is None else page
-        if page is None:
+    def page_rows(self, number: int) -> Iterator[Row]:
+        """The rows whose cells are on one page."""
+        for row in self._cells(number):
+            if row is not None:
+                yield row
+
+    def _cells(self, number: int) -> Iterator[Row | None]:
+        """Every cell of a page: its row, or ``None`` where it has none."""
+        page = self._get(number)
+        if page is None or not _is_tree(number, page):
             return
-        start = 100 if number == 1 else 0
+        start = _start(number)
         kind = page[start]
-        if kind not in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF):
-            return
         first = start + (12 if kind == INDEX_INNER else 8)
         cells = int.from_bytes(page[start + 3 : start + 5], "big")
         for place in range(first, min(first + 2 * cells, USABLE - 1), 2):
-            row = self._cell(number, page, int.from_bytes(page[place : place + 2], "big"), kind)
-            if row is not None:
-                yield row
+            yield self._cell(number, page, int.from_bytes(page[place : place + 2], "big"), kind)
+
+    def proves(self, number: int, page: bytes) -> bool:
+        """Whether every row that has bytes on a page would be whole, and have its hash, if that page were so."""
+        if self._chains is None:
+            self._chains = {}
+            for row in self.rows():
+                for behind in row.pages[1:]:
+                    self._chains.setdefault(behind, set()).add(row.pages[0])
+        usual = self._get
+        self._get = lambda other: page if other == number else usual(other)
+        try:
+            owners = self._chains.get(number)
+            if owners is not None:
+                rows = [row for owner in owners for row in self.page_rows(owner) if number in row.pages]
+                return bool(rows) and all(_has_its_hash(row) for row in rows)
+            return _is_tree(number, page) and all(row is not None and _has_its_hash(row) for row in self._cells(number))
+        finally:
+            self._get = usual
 
     def _cell(self, number: int, page: bytes, at: int, kind: int) -> Row | None:
         try:
@@ -184,6 +209,24 @@ class Carver:
 def is_map(number: int) -> bool:
     """Whether a page is one of the pointer maps."""
     return number >= 2 and (number - 2) % (_MAPPED + 1) == 0
+
+
+def _start(number: int) -> int:
+    """Where a page's own part begins: the first has the file's header before it."""
+    return 100 if number == 1 else 0
+
+
+def _is_tree(number: int, page: bytes) -> bool:
+    """Whether a page has rows."""
+    if number == 1 and page[:24] != HEADER:
+        return False
+    return page[_start(number)] in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF)
+
+
+def _has_its_hash(row: Row) -> bool:
+    """Whether nothing that a row says of its own bytes is wrong."""
+    data = row.values.get("data")
+    return data is None or sha256(data).digest() == row.values["hash"]
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -72,6 +72,8 @@ class RunCheck:
         wrong = self._wrong(hash, stored, blob)
         if wrong:
             self._problem("record", where, wrong)
+        elif blob is not None:
+            self._blob(blob, where)
         path, found = None, ""
         if collection == "step" and stored is not None and not wrong:
             path, found = key, self._status(stored, where)
@@ -93,11 +95,16 @@ class RunCheck:
             return "Its bytes have another hash."
         if blob_of(stored) != blob:
             return "It names another blob than its bytes do."
-        if blob is not None and self.view.blob(blob) is None:
-            if LOST_BLOB + blob.hex() not in self.lost:
-                return f"The blob {blob.hex()} is not known."
-            self.report.count("records_without_blob")
         return ""
+
+    def _blob(self, blob: bytes, where: str) -> None:
+        """A record's blob is known, or known to be lost; its file is looked at with the others."""
+        if self.view.blob(blob) is None:
+            if LOST_BLOB + blob.hex() in self.lost:
+                self.report.count("records_without_blob")
+            else:
+                message = f"The blob {blob.hex()} is not known."
+                self.report.problem("blob", where, message, run_id=self.row.run_id, blob=blob.hex())
 
     def _status(self, stored: bytes, where: str) -> str:
         """What a step's own bytes say; nothing where they are in a blob that is lost."""

@@ -78,3 +78,22 @@ def orders(steps: dict[str, dict[str, Any]]) -> dict[str, str]:
             above = parent_of(above)
         out[path] = f"{out[above]}/{own}" if above else own
     return out
+
+
+def counts_at(steps: Iterable[tuple[str, int, int | None, str]], seqs: Iterable[int]) -> dict[int, str]:
+    """The counters at these versions, from every step's path, first version, last version and status."""
+    events = []
+    for path, seq, until, status in steps:
+        if seq != until:
+            events.append((seq, 1, path, status))
+            if until is not None:
+                events.append((until, -1, path, status))
+    events.sort()
+    leaves, at, out = Leaves(), 0, {}
+    for seq in sorted(seqs):
+        while at < len(events) and events[at][0] <= seq:
+            _, kind, path, status = events[at]
+            at += 1
+            leaves.add(path, status) if kind > 0 else leaves.remove(path)
+        out[seq] = leaves.packed()
+    return out

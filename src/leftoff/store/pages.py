@@ -1,8 +1,4 @@
-"""The database file page by page, through SQLite's own file layer: its locks in this process survive that.
-
-The checksum of a page is two sums that are linear in its 32-bit words. So where one byte of a page was changed, the
-two differences say which word it was and by how much: a flipped byte can be put right, and proved to be.
-"""
+"""The database file page by page, through SQLite's own file layer: its locks in this process survive that."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ import struct
 import apsw
 
 from leftoff.store.connection import PAGE_SIZE, RESERVE, VFS, load_checksums
+from leftoff.store.sums import differs_in_a_byte, sums, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,17 +17,10 @@ USABLE = PAGE_SIZE - RESERVE
 MAGIC = b"SQLite format 3\0"
 TRIES = 3  # a page that a checkpoint is writing may look torn once, not three times
 
-_WORDS = USABLE // 4
-_MASK = 0xFFFFFFFF
-
 
 def checksum(page: bytes) -> bytes:
     """What the last eight bytes of a sound page are."""
-    a = b = 0
-    for x, y in struct.iter_unpack("<II", page[:USABLE]):
-        a = (a + x + b) & _MASK
-        b = (b + y + a) & _MASK
-    return struct.pack("<II", a, b)
+    return struct.pack("<II", *sums(page[:USABLE]))
 
 
 def is_sound(page: bytes) -> bool:
@@ -69,6 +59,10 @@ class PageFile:
         there = min(PAGE_SIZE, self.size() - offset)
         return self._raw.xRead(there, offset).ljust(PAGE_SIZE, b"\0") if there > 0 else bytes(PAGE_SIZE)
 
+    def piece(self, offset: int, size: int) -> bytes:
+        """Bytes of the file, wherever its pages begin."""
+        return self._raw.xRead(min(size, self.size() - offset), offset)
+
     def write(self, number: int, page: bytes) -> None:
         self._raw.xWrite(page, (number - 1) * PAGE_SIZE)
 
@@ -101,37 +95,11 @@ class PageFile:
         return True
 
 
-def _weights() -> Iterator[tuple[int, int]]:
-    """By how much the two sums grow when a word grows by one; from the last word to the first."""
-    a, b = 0, 1
-    for _ in range(_WORDS):
-        yield a, b
-        a, b = b, (a + b) & _MASK
-
-
 def mends(page: bytes) -> list[bytes]:
-    """Every page that has the checksum that is recorded and differs in one byte; empty where more is wrong."""
-    found = struct.unpack("<II", checksum(page))
-    told = struct.unpack("<II", page[USABLE:])
-    wrong = ((told[0] - found[0]) & _MASK, (told[1] - found[1]) & _MASK)
-    if 0 in wrong:  # one of the recorded sums may itself be the damage
-        fixed = [page[:USABLE] + checksum(page)]
-    else:
-        fixed = []
-    for number, weights in enumerate(_weights()):
-        offset = USABLE - 4 * (number + 1)
-        word = _fitting(int.from_bytes(page[offset : offset + 4], "little"), weights, wrong)
-        if word is not None:
-            fixed.append(page[:offset] + word + page[offset + 4 :])
-    return fixed
-
-
-def _fitting(word: int, weights: tuple[int, int], wrong: tuple[int, int]) -> bytes | None:
-    """What the word was, if a change of one byte in it explains both sums."""
-    which = 0 if weights[0] & 1 else 1  # an odd weight has an inverse; the two are never both even
-    grown = wrong[which] * pow(weights[which], -1, 1 << 32) & _MASK
-    if grown * weights[1 - which] & _MASK != wrong[1 - which]:
-        return None
-    was = (word + grown) & _MASK
-    changed = word ^ was
-    return was.to_bytes(4, "little") if any(changed & ~(0xFF << shift) == 0 for shift in (0, 8, 16, 24)) else None
+    """Every sound page that differs from this one in one byte; empty where more is wrong."""
+    sound = checksum(page)
+    fixed = []
+    if differs_in_a_byte(sound, page[USABLE:]):  # the checksum itself may be the damage
+        fixed.append(page[:USABLE] + sound)
+    found, told = struct.unpack("<II", sound), struct.unpack("<II", page[USABLE:])
+    return fixed + [rest + page[USABLE:] for rest in undone(page[:USABLE], found, told)]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import allocate_lock
 from _weakref import ref
 
 import apsw
 
 from leftoff._version import __version__
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.store import connection, migrate
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
@@ -57,6 +58,9 @@ class SqliteStore(Store):
         self.blobs = Blobs(self.folder)
         self.turn = Turn(os.path.join(self.folder, "lock"))
         self.queue = WriteQueue(self._lead)
+        self._pool = allocate_lock()
+        self._pool_held = False  # during a fork
+        self._lead_held: Ticket | None = None
         self._open: list[apsw.Connection] = []
         self._free: list[apsw.Connection] = []
         self._writer: SqliteTx | None = None
@@ -91,10 +95,8 @@ class SqliteStore(Store):
 
     def take(self) -> apsw.Connection:
         """A connection for the length of one operation."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            return self._connect()
+        with self._pool:
+            return self._free.pop() if self._free else self._connect()
 
     def give(self, db: apsw.Connection) -> None:
         """Back for the next one, unless a query on it was left half read: that would hold an old snapshot."""
@@ -117,20 +119,40 @@ class SqliteStore(Store):
 
     def before_fork(self) -> None:
         """No connection may cross a fork: its locks and its shared memory are the parent's, and a child that shares
-        them crashes once the parent lets go. Nor may the lock file's descriptor: the child would keep it locked."""
+        them crashes once the parent lets go. Nor may the lock file's descriptor: the child would keep it locked.
+        So the operations of other threads are waited for, and new ones wait until the fork is done."""
         end = time.monotonic() + QUIET_S
-        while (self.queue.busy or self._in_use()) and time.monotonic() < end:
+        self._lead_held = self.queue.hold(QUIET_S)
+        while not self._hush() and time.monotonic() < end:
             time.sleep(0.001)
-        if not self.queue.busy:
+        if self._lead_held is not None and self._pool.locked():
             self._shut_idle()
 
-    def _in_use(self) -> bool:
-        return len(self._open) > len(self._free) + (self._writer is not None)
+    def _hush(self) -> bool:
+        """Let nobody take a connection, if none is in use or those that are come back in a moment."""
+        self._pool.acquire()
+        for _ in range(20):
+            if len(self._open) == len(self._free) + (self._writer is not None):
+                self._pool_held = True
+                return True
+            time.sleep(0.001)
+        self._pool.release()  # an operation may need a second connection to come to its end
+        return False
 
     def after_fork(self) -> None:
-        """In the child: what could not be closed in time is left alone, neither used nor closed."""
+        """In the parent: everyone may go on."""
+        if self._pool_held:
+            self._pool_held = False
+            self._pool.release()
+        if self._lead_held is not None:
+            held, self._lead_held = self._lead_held, None
+            self.queue.release(held)
+
+    def after_fork_in_child(self) -> None:
+        """What could not be closed in time is left alone, neither used nor closed."""
         _leaked.extend(self._open)
         self._open, self._free, self._writer = [], [], None
+        self._pool, self._pool_held, self._lead_held = allocate_lock(), False, None
         self.turn.close()
         self.queue = WriteQueue(self._lead)
 
@@ -378,14 +400,18 @@ class SqliteStore(Store):
             db.set_busy_timeout(connection.BUSY_MS)
             self.give(db)
 
+    def release(self) -> None:
+        """Close every connection that nobody uses right now; the log stays as it is."""
+        self._shut_idle()
+        self._ready = False
+
     def close(self, *, soon: bool = False) -> None:
         if self._ready and self._wal_pages > (SHORT_PAGES if soon else 0):
             try:
                 self.truncate()
-            except StoreUnavailable:  # a full disk must not spoil the way out: the WAL is durable as it is
+            except LeftoffError:  # a full disk must not spoil the way out, nor damage: the WAL is durable as it is
                 pass
-        self._shut_idle()
-        self._ready = False
+        self.release()
 
 
 def _all_done(batch: list[Ticket]) -> None:
@@ -405,5 +431,7 @@ def _each(call: Callable[[SqliteStore], None]) -> None:
 
 
 os.register_at_fork(
-    before=lambda: _each(SqliteStore.before_fork), after_in_child=lambda: _each(SqliteStore.after_fork)
+    before=lambda: _each(SqliteStore.before_fork),
+    after_in_parent=lambda: _each(SqliteStore.after_fork),
+    after_in_child=lambda: _each(SqliteStore.after_fork_in_child),
 )

@@ -1,50 +1,87 @@
 """A damaged WAL is silent: SQLite reads up to the first bad frame and forgets the rest. This looks behind it.
 
-A torn last transaction is no damage: it was never acknowledged. Damage is certain where the shared-memory index says
-that frames behind the bad one were committed, or where two or more commits lie behind it: the second of them began
-only after the first was synced.
+A torn tail is no damage: what was not synced when the power went was never acknowledged. Damage is certain where
+
+- one wrong byte explains the bad frame: no torn write looks like that;
+- the shared-memory index, written since this machine was started, knows the bad frame as committed;
+- more commits lie behind it than are ever made without a sync in between (starts of steps and beats are not synced),
+  and the database itself does not have them already.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import time
 
 import apsw
 
 from leftoff.store.connection import PAGE_SIZE
+from leftoff.store.pages import PageFile
+from leftoff.store.wal import HEADER, STEP, Log
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-HEADER, FRAME = 32, 24
-TRIES = 3
+TRIES = 3  # a writer may restart the log while it is being read
+UNSYNCED = 16  # more commits than are ever made without a sync
 
 
 class WalReport:
     """What was found in a WAL file."""
 
-    __slots__ = ("bad_frame", "commits_behind", "frames", "offset", "valid")
+    __slots__ = ("bad_frame", "frames", "offset", "valid")
 
-    def __init__(self) -> None:
-        self.frames = 0  # of this generation of the log, good or bad
-        self.valid = 0  # before the first bad one
+    def __init__(self, log: Log) -> None:
+        self.frames = log.frames  # of this generation of the log, good or bad
+        self.valid = log.valid  # before the first bad one
         self.bad_frame = 0  # its number, from 1; 0 where there is none
         self.offset = 0
-        self.commits_behind = 0
 
     @property
     def damaged(self) -> bool:
         return self.bad_frame > 0
 
 
-def _sum(data: bytes, order: str, state: tuple[int, int]) -> tuple[int, int]:
-    a, b = state
-    for x, y in struct.iter_unpack(f"{order}II", data):
-        a = (a + x + b) & 0xFFFFFFFF
-        b = (b + y + a) & 0xFFFFFFFF
-    return a, b
+def inspect(path: str) -> WalReport:
+    """Read ``path`` (a ``-wal`` file) without SQLite. Opening it drops no lock: those are on other files."""
+    for _ in range(TRIES):
+        report = _inspect(path)
+        if not report.damaged:
+            break
+    return report
+
+
+def _inspect(path: str) -> WalReport:
+    index = _index_head(path[: -len("-wal")] + "-shm")  # before the log: what it knows of must be there
+    log = Log(read(path))
+    report = WalReport(log)
+    if not log.header_sound:
+        if len(log.data) >= HEADER and any(log.data):
+            report.bad_frame, report.frames = 1, (len(log.data) - HEADER) // STEP
+        return report
+    indexed = _indexed(index, log.salts)
+    if log.mended() is not None or indexed > log.valid or (log.commits_behind > UNSYNCED and _has_news(path, log)):
+        report.bad_frame = log.valid + 1
+        report.offset = HEADER + log.valid * STEP
+        report.frames = max(log.frames, indexed)
+    return report
+
+
+def read(path: str) -> bytes:
+    """A log's bytes; none where there is no log."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _has_news(path: str, log: Log) -> bool:
+    """Whether frames behind the bad one hold what the database does not. A log that is about to begin again does not:
+    all of it was copied back, and its first frame may be torn."""
+    if log.valid:
+        return True
+    behind = {f.page_number: f.page for f in log.all_frames() if f.number > 1 and f.salts == log.salts}
+    with PageFile(path[: -len("-wal")]) as file:
+        return any(file.read(number) != page for number, page in behind.items() if 0 < number <= file.count())
 
 
 def _indexed(head: bytes, salts: bytes) -> int:
@@ -58,10 +95,15 @@ _kept: dict[tuple[int, int], int] = {}
 
 
 def _index_head(shm: str) -> bytes:
-    """The start of the index. SQLite's locks are on that file, and a process that closes any descriptor of a file loses
-    all its locks on it: while a connection of ours is open, so stays the descriptor."""
+    """The start of the index, if it is of this machine's present life.
+
+    SQLite's locks are on that file, and a process that closes any descriptor of a file loses all its locks on it: while
+    a connection of ours is open, so stays the descriptor.
+    """
     try:
         facts = os.stat(shm)
+        if facts.st_mtime < _started():
+            return b""
         key = (facts.st_dev, facts.st_ino)
         fd = _kept.pop(key) if key in _kept else os.open(shm, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -75,98 +117,7 @@ def _index_head(shm: str) -> bytes:
             os.close(fd)
 
 
-def _frames(data: bytes, size: int) -> Iterator[tuple[int, bytes, bytes]]:
-    for offset in range(HEADER, len(data) - FRAME - size + 1, FRAME + size):
-        yield offset, data[offset : offset + FRAME], data[offset + FRAME : offset + FRAME + size]
-
-
-def inspect(path: str) -> WalReport:
-    """Read ``path`` (a ``-wal`` file) without SQLite. Opening it drops no lock: those are on other files.
-
-    A writer may restart the log while it is being read, so damage counts once it was seen more than once.
-    """
-    for _ in range(TRIES):
-        report = _inspect(path)
-        if not report.damaged:
-            break
-    return report
-
-
-def _inspect(path: str) -> WalReport:
-    report = WalReport()
-    index = _index_head(_shm(path))  # before the log: what it knows of must be there
-    data = _read(path)
-    if len(data) < HEADER:
-        return report
-    start = _start(data)
-    if start is None:
-        report.frames = (len(data) - HEADER) // (FRAME + PAGE_SIZE)
-        report.bad_frame = 1 if any(data) else 0
-        return report
-    size, order, state = start
-    _walk(report, data, size, order, state)
-    indexed = _indexed(index, data[16:24])
-    first_bad = report.valid + 1
-    if report.commits_behind >= 2 or indexed >= first_bad:
-        report.bad_frame = first_bad
-        report.offset = HEADER + report.valid * (FRAME + size)
-        report.frames = max(report.frames, indexed)
-    return report
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return b""
-
-
-def _start(data: bytes) -> tuple[int, str, tuple[int, int]] | None:
-    """Page size, byte order and first sums of a log; ``None`` where its header is damaged."""
-    magic, _, size, _ = struct.unpack(">IIII", data[:16])
-    order = ">" if magic & 1 else "<"
-    state = _sum(data[:24], order, (0, 0))
-    sound = magic & 0xFFFFFFFE == 0x377F0682 and struct.pack(">II", *state) == data[24:32]
-    return (size, order, state) if sound else None
-
-
-def committed(path: str) -> tuple[dict[int, bytes], int]:
-    """The newest committed pages of the sound part of a log, and how many pages the database has after it (0: no log)."""
-    data = _read(path)
-    start = _start(data) if len(data) >= HEADER else None
-    pages: dict[int, bytes] = {}
-    count = 0
-    if start is None:
-        return pages, count
-    report = WalReport()
-    _walk(report, data, *start)
-    fresh: dict[int, bytes] = {}
-    for number, (_, head, page) in enumerate(_frames(data, start[0]), 1):
-        if number > report.valid:
-            break
-        page_number, after = struct.unpack(">II", head[:8])
-        fresh[page_number] = page
-        if after:
-            pages.update(fresh)
-            fresh, count = {}, after
-    return pages, count
-
-
-def _walk(report: WalReport, data: bytes, size: int, order: str, state: tuple[int, int]) -> None:
-    """Count the sound frames, and what carries this generation's salts behind them."""
-    salts, sound = data[16:24], True
-    for number, (_, head, page) in enumerate(_frames(data, size), 1):
-        ours = head[8:16] == salts
-        if sound:
-            state = _sum(head[:8] + page, order, state)
-            sound = ours and struct.pack(">II", *state) == head[16:24]
-            report.valid = number if sound else report.valid
-        if ours:
-            report.frames = number
-            if not sound:
-                report.commits_behind += head[4:8] != b"\0\0\0\0"
-
-
-def _shm(path: str) -> str:
-    return path[: -len("-wal")] + "-shm"
+def _started() -> float:
+    """When this machine was started; a little too late where sleeping does not count."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.time() - time.clock_gettime(clock)

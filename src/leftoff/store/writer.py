@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from _thread import allocate_lock
+from itertools import takewhile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ class Ticket:
 
     __slots__ = ("done", "durable", "error", "fn", "gate", "gone", "result")
 
-    def __init__(self, fn: Callable[[Any], Any], durable: bool) -> None:
-        self.fn = fn
+    def __init__(self, fn: Any, durable: bool) -> None:
+        self.fn = fn  # of the transaction; None: only to lead
         self.durable = durable
         self.result: Any = None
         self.error: BaseException | None = None
@@ -78,10 +79,29 @@ class WriteQueue:
             raise ticket.error
         return ticket.result
 
+    def hold(self, timeout: float) -> Ticket | None:
+        """Lead and do nothing, so that nobody writes until ``release``. ``None`` where it takes too long to get there."""
+        ticket = Ticket(None, False)
+        with self._mutex:
+            if self._leader is None:
+                self._leader = ticket
+                return ticket
+            ticket.gate = allocate_lock()
+            ticket.gate.acquire()
+            self._queue.append(ticket)
+        ticket.gate.acquire(timeout=timeout)
+        if self._leader is ticket:
+            return ticket
+        self._settle([ticket])
+        return None
+
+    def release(self, ticket: Ticket) -> None:
+        self._settle([ticket])
+
     def _take(self, batch: list[Ticket]) -> None:
         with self._mutex:
-            batch += self._queue[: MOST - 1]
-            del self._queue[: MOST - 1]
+            batch += takewhile(_has_work, self._queue[: MOST - 1])
+            del self._queue[: len(batch) - 1]
 
     def _settle(self, batch: list[Ticket]) -> None:
         """Wake those whose work is done; let the next one lead. May be cut short, and called again."""
@@ -98,9 +118,15 @@ class WriteQueue:
                         _open(other.gate)
                 self._queue[:0] = [t for t in batch[1:] if not (t.done or t.gone or t in self._queue)]
                 self._leader = self._queue[0] if self._queue else None
-            if self._leader is not None and self._leader in self._queue:
-                _open(self._leader.gate)
-                self._queue.remove(self._leader)
+            leader = self._leader
+            if leader is not None and leader.gate is not None:
+                if leader in self._queue:
+                    self._queue.remove(leader)
+                _open(leader.gate)  # where it leads already, nobody waits there
+
+
+def _has_work(ticket: Ticket) -> bool:
+    return ticket.fn is not None
 
 
 def _open(gate: Any) -> None:

@@ -1,0 +1,69 @@
+"""``leftoff init``: make the store, and say what else is worth doing. No verb needs it; it asks nothing."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.cli.options import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "init",
+    "Make the store of this project, and print what else is worth doing. Nothing else is written, nothing is asked;\n"
+    "where there is a store already, it stays as it is. No verb needs this: whoever writes first makes the store.",
+    examples="""  leftoff init
+  leftoff init --project ~/site
+  leftoff init --json""",
+)
+
+TOML = """\
+# leftoff.toml: what differs from the defaults (docs/settings.md)
+[redaction]
+names = []                    # more names whose values are secret
+
+[heartbeat]
+stalled = "30m"               # without a sign of life for so long, a run is shown as stalled
+"""
+GITIGNORE = ".leftoff/"
+AGENTS = """\
+Report your progress with `leftoff` (`leftoff help`): `leftoff start NAME --steps a,b,c` first, then
+`leftoff step start` and `leftoff step done` for each step, and `leftoff note` for whoever goes on.
+After an interruption, `leftoff brief` says where you were.
+"""
+
+
+def run(args: Args, ctx: Context) -> int:
+    new = not ctx.store.exists()
+    ctx.store.write(
+        lambda tx: None
+    )  # the first write makes the store; this one brings an old schema up to date too
+    if args.json:
+        suggestions = {"leftoff.toml": TOML, ".gitignore": GITIGNORE, "agents": AGENTS}
+        where = {"project": ctx.project, "store": ctx.store.name}
+        ctx.emit({**where, "created": new, "suggestions": suggestions})
+    else:
+        ctx.out(page(ctx, new))
+    return 0
+
+
+def page(ctx: Context, new: bool) -> str:
+    lines = [f"{ctx.store.name}: {'made' if new else 'there already, unchanged'}."]
+    if not os.path.exists(os.path.join(ctx.project, "leftoff.toml")):
+        lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(TOML)]
+    lines += [
+        "",
+        "The store ignores itself in git; to say so in your own .gitignore:",
+        "",
+        *_indented(GITIGNORE),
+    ]
+    lines += ["", "For your agents (CLAUDE.md, AGENTS.md):", "", *_indented(AGENTS)]
+    lines += ["", "Then: `leftoff start NAME` begins a run, `leftoff status` shows what there is."]
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}".rstrip() for line in text.rstrip("\n").split("\n")]

@@ -1,0 +1,189 @@
+"""A new database from what was salvaged, and JSON lines of the rest."""
+
+from __future__ import annotations
+
+import base64
+
+from leftoff.clock import iso
+from leftoff.errors import LeftoffError
+from leftoff.model.card import card_of
+from leftoff.model.codec import BLOB, encode, payload, text
+from leftoff.model.digest import tagged
+from leftoff.model.values import blob_about, blob_of
+from leftoff.store.base import INLINE
+from leftoff.store.derived import Leaves, counts_at, orders, step_of
+from leftoff.store.queries import Q
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    import apsw
+
+    from leftoff.store.blobs import Blobs
+    from leftoff.store.salvage import Rec, Rest, Salvage, Values
+
+
+class Rebuild:
+    """Writes the salvaged rows into an empty store, inside one transaction of ``db``."""
+
+    def __init__(self, db: apsw.Connection, blobs: Blobs, salvage: Salvage) -> None:
+        self._db = db
+        self._blobs = blobs
+        self._salvage = salvage
+        self._known = {row["hash"]: row for row in salvage.table("blob")}
+
+    def write(self) -> None:
+        kept = [rest for rest in self._salvage.runs if rest.head]
+        for row in self._salvage.table("meta"):
+            if row["name"] not in ("schema", "min_reader", "min_writer"):
+                self._db.execute(Q.put_meta, (row["name"], row["value"]))
+        for rest in kept:
+            RunRebuild(self._db, self, rest).write()
+        self._others({rest.run: rest for rest in kept})
+        newest = max((version["n"] for rest in kept for version in rest.versions.values()), default=0)
+        self._db.execute("UPDATE run SET n = ? WHERE run = 0", (newest,))
+
+    def _others(self, kept: dict[int, Rest]) -> None:
+        for row in self._salvage.table("lease"):
+            if row["run"] in kept:
+                insert(self._db, "lease", _lease(row, kept[row["run"]]))
+        for row in self._salvage.table("attempt"):
+            if row["run"] in kept:
+                insert(self._db, "attempt", row)
+        for row in self._salvage.table("alias"):
+            rest = kept.get(row["run"])
+            # An index by checkpoint looks the same as an alias.
+            if rest and row["seq"] in rest.proved and row["name"] != rest.versions[row["seq"]]["checkpoint"]:
+                insert(self._db, "alias", row)
+
+    def add_blob(self, hash: bytes) -> None:
+        """The row of a blob that a record refers to: as it was, or as its file says."""
+        row = self._known.get(hash)
+        if row is None:
+            found = self._blobs.identify(hash)
+            if found is None:
+                return  # fsck finds the reference, and the next stage of repair settles it
+            row = {"hash": hash, "size": found.size, "stored": found.stored, "encoding": found.encoding}
+        insert(self._db, "blob", row, "OR IGNORE")
+
+    def load_blob(self, hash: bytes) -> Iterator[bytes]:
+        row = self._blobs.identify(hash)
+        return self._blobs.load(row) if row is not None else iter(())
+
+
+def insert(db: apsw.Connection, table: str, row: Values, how: str = "OR REPLACE") -> None:
+    marks = ", ".join("?" * len(row))
+    db.execute(f"INSERT {how} INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+
+
+def _lease(row: Values, rest: Rest) -> Values:
+    """A run that went back has a new epoch, so that whoever drove it before is fenced off."""
+    if rest.head == rest.newest:
+        return row
+    return {**dict.fromkeys(row), "run": row["run"], "epoch": row["epoch"] + 1}
+
+
+class RunRebuild:
+    """One run."""
+
+    def __init__(self, db: apsw.Connection, whole: Rebuild, rest: Rest) -> None:
+        self._db = db
+        self._whole = whole
+        self._rest = rest
+        self._live, self._past, _ = rest.split()
+
+    def write(self) -> None:
+        steps = {rec.key: self._step(rec) for rec in self._live if rec.collection == "step"}
+        places, leaves = orders(steps), Leaves()
+        for path, step in steps.items():
+            leaves.add(path, step["status"])
+        for rec in self._live:
+            facts: Values = {"status": None, "ord": None, "leaf": None}
+            if rec.collection == "step":
+                facts = {
+                    "status": steps[rec.key]["status"],
+                    "ord": places[rec.key],
+                    "leaf": int(leaves.is_leaf(rec.key)),
+                }
+            self._record("record", rec, facts)
+        for rec in self._past:
+            self._record("past", rec, {"until": rec.until})
+        counted = self._counts()
+        for seq in self._rest.proved:
+            insert(self._db, "version", {**self._rest.versions[seq], "counts": counted[seq]})
+        self._run(counted[self._rest.head])
+
+    def _step(self, rec: Rec) -> dict[str, Any]:
+        try:
+            return step_of(self._whole.load_blob, rec.stored, f"step/{rec.key}")
+        except LeftoffError:  # it was in a blob that is lost
+            return {"status": "pending"}
+
+    def _record(self, table: str, rec: Rec, more: Values) -> None:
+        data: bytes | None = rec.stored
+        if len(rec.stored) > INLINE:
+            self._db.execute(Q.put_value, (rec.hash, rec.stored))
+            data = None
+        blob = blob_of(rec.stored)
+        if blob is not None:
+            self._whole.add_blob(blob)
+        named = {"run": self._rest.run, "collection": rec.collection, "key": rec.key, "seq": rec.seq}
+        insert(self._db, table, {**named, "hash": rec.hash, "data": data, "blob": blob, **more})
+
+    def _counts(self) -> dict[int, str]:
+        """The counters of every version that is kept."""
+        steps = [rec for rec in (*self._live, *self._past) if rec.collection == "step"]
+        return counts_at(((s.key, s.seq, s.until, self._step(s)["status"]) for s in steps), self._rest.proved)
+
+    def _run(self, counts: str) -> None:
+        rest = self._rest
+        head = rest.versions[rest.head]
+        columns, card = card_of((rec.key, rec.stored) for rec in self._live if rec.collection == "run")
+        first = min(version["at"] for version in rest.versions.values())
+        row = {
+            "created_at": first,
+            **(rest.row or {}),
+            "run": rest.run,
+            "run_id": rest.run_id,
+            **{name: head[name] for name in ("n", "seq", "digest", "checkpoint")},
+            "counts": counts,
+            "updated_at": head["at"],
+            **columns,
+            "card": text(card),
+            "hidden": 0,
+        }
+        insert(self._db, "run", row)
+
+
+def lines(rest: Rest, records: Iterable[Rec]) -> Iterator[bytes]:
+    """What of a run found no place in the new database, as JSON: versions first, then records by version."""
+    for seq, version in sorted(rest.versions.items()):
+        if seq not in rest.proved or not rest.head:
+            yield encode(
+                {
+                    "version": seq,
+                    "checkpoint_id": version["checkpoint"],
+                    "trigger": version["trigger"],
+                    "step": version["step"],
+                    "note": version["note"],
+                    "created_at": iso(version["at"]),
+                    "digest": tagged(version["digest"]),
+                }
+            )
+    for rec in sorted(records, key=lambda rec: (rec.seq, rec.collection, rec.key)):
+        named = {"collection": rec.collection, "key": rec.key, "since": rec.seq, "until": rec.until}
+        yield encode({**named, **_told(rec)})
+
+
+def _told(rec: Rec) -> dict[str, Any]:
+    where = f"{rec.collection}/{rec.key}"
+    try:
+        if rec.stored in (b"L", b"D"):
+            return {"entries": "list" if rec.stored == b"L" else "dict"}
+        if rec.stored[:1] == BLOB:
+            return {"blob": rec.stored[1:33].hex(), "value": blob_about(rec.stored, where)}
+        return {"value": payload(rec.stored, where)}
+    except LeftoffError:
+        return {"stored": base64.b64encode(rec.stored).decode()}

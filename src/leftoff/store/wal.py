@@ -1,0 +1,134 @@
+"""SQLite's write-ahead log, read without SQLite: which of its frames are sound, and what lies behind the first that is not."""
+
+from __future__ import annotations
+
+import struct
+
+from leftoff.store.connection import PAGE_SIZE
+from leftoff.store.pages import is_sound
+from leftoff.store.sums import differs_in_a_byte, sums, undone
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leftoff.store.sums import Order, Sums
+
+HEADER, FRAME = 32, 24
+STEP = FRAME + PAGE_SIZE
+_FIXED = struct.pack(">II", 3007000, PAGE_SIZE)
+
+
+class Frame:
+    """One page of the log, with what is written before it."""
+
+    __slots__ = ("after", "covered", "number", "page", "page_number", "salts", "told")
+
+    def __init__(self, number: int, data: bytes) -> None:
+        self.number = number  # from 1
+        self.page_number, self.after = struct.unpack(">II", data[:8])  # pages after its commit; 0: it is none
+        self.salts = data[8:16]
+        self.told: Sums = struct.unpack(">II", data[16:24])
+        self.page = data[FRAME:]
+        self.covered = data[:8] + self.page  # what the sums go over
+
+
+class Log:
+    """A log's bytes, walked through once."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.order: Order = "big" if data[3:4] and data[3] & 1 else "little"
+        self.salts = data[16:24]
+        self.header_sound = len(data) >= HEADER and self._header_sound()
+        self.valid = 0  # sound frames from the start
+        self.frames = 0  # the last frame of this generation, sound or not
+        self.commits_behind = 0  # in frames of this generation behind the sound ones
+        self._state: Sums = (0, 0)  # the sums up to the sound frames' end
+        if self.header_sound:
+            self._walk()
+
+    def _header_sound(self) -> bool:
+        known = struct.unpack(">I", self.data[:4])[0] & ~1 == 0x377F0682 and self.data[4:12] == _FIXED
+        return known and struct.pack(">II", *self._header_sums()) == self.data[24:32]
+
+    def _header_sums(self) -> Sums:
+        return sums(self.data[:24], self.order)
+
+    def all_frames(self) -> Iterator[Frame]:
+        for number, offset in enumerate(range(HEADER, len(self.data) - STEP + 1, STEP), 1):
+            yield Frame(number, self.data[offset : offset + STEP])
+
+    def _walk(self) -> None:
+        self._state, sound = self._header_sums(), True
+        for frame in self.all_frames():
+            ours = frame.salts == self.salts
+            if sound:
+                after = sums(frame.covered, self.order, self._state)
+                sound = ours and after == frame.told
+                if sound:
+                    self.valid, self._state = frame.number, after
+            if ours:
+                self.frames = frame.number
+                self.commits_behind += not sound and frame.after > 0
+
+    def first_bad(self) -> Frame | None:
+        """The frame behind the sound ones, if there is one."""
+        offset = HEADER + self.valid * STEP
+        part = self.data[offset : offset + STEP]
+        return Frame(self.valid + 1, part) if len(part) == STEP else None
+
+    def committed(self) -> tuple[dict[int, bytes], int]:
+        """The newest committed pages of the sound part, and how many pages the database has after it (0: no commit)."""
+        pages: dict[int, bytes] = {}
+        fresh: dict[int, bytes] = {}
+        count = 0
+        for frame in self.all_frames():
+            if frame.number > self.valid:
+                break
+            fresh[frame.page_number] = frame.page
+            if frame.after:
+                pages.update(fresh)
+                fresh, count = {}, frame.after
+        return pages, count
+
+    # -- one wrong byte
+
+    def mended(self) -> Log | None:
+        """The same log with the one byte put right that explains why it is not sound there; else ``None``."""
+        if not self.header_sound:
+            heads = [head for head in self._headers() if Log(head + self.data[HEADER:]).valid]
+            return Log(heads[0] + self.data[HEADER:]) if len(heads) == 1 else None
+        found = [Log(self._with(part)) for part in self._candidates()]
+        best = max((log.valid for log in found), default=0)
+        chosen = [log for log in found if log.valid == best]
+        return chosen[0] if len(chosen) == 1 and best > self.valid else None
+
+    def _with(self, frame: bytes) -> bytes:
+        offset = HEADER + self.valid * STEP
+        return self.data[:offset] + frame + self.data[offset + STEP :]
+
+    def _headers(self) -> Iterator[bytes]:
+        told = struct.unpack(">II", self.data[24:32])
+        for order in ("little", "big"):
+            found = sums(self.data[:24], order)
+            for start in (self.data[:24], *undone(self.data[:24], found, told, order)):
+                yield start + struct.pack(">II", *sums(start, order))
+
+    def _candidates(self) -> Iterator[bytes]:
+        """Every frame that would be sound here and differs from the one that is in one byte."""
+        frame = self.first_bad()
+        if frame is None:
+            return
+        found = sums(frame.covered, self.order, self._state)
+        told = struct.pack(">II", *frame.told)
+        sound = struct.pack(">II", *found)
+        if frame.salts != self.salts:
+            if sound == told and differs_in_a_byte(frame.salts, self.salts):
+                yield frame.covered[:8] + self.salts + told + frame.page
+            return
+        if differs_in_a_byte(sound, told):
+            yield frame.covered[:8] + self.salts + sound + frame.page
+        for covered in undone(frame.covered, found, frame.told, self.order):
+            if is_sound(covered[8:]):  # a page of ours has its own checksum, too
+                yield covered[:8] + self.salts + told + covered[8:]

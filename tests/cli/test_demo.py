@@ -1,0 +1,80 @@
+"""`leftoff demo`: what it tells is true, and it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.cli.terminal import shown
+
+
+def stripped(part: str) -> list[str]:
+    """The lines below a part's heading, with single spaces."""
+    return [" ".join(line.split()) for line in part.splitlines()[1:] if line.strip()]
+
+
+def test_tells_the_truth(project: Path) -> None:
+    """Killed in the third step, resumed there, steps one and two not run again; well under 20 seconds."""
+    began = time.monotonic()
+    result = succeed("demo", cwd=project, TMPDIR=str(project))
+    assert time.monotonic() - began < 20
+    parts = re.split(r"^(?=\d  )", result.out, flags=re.MULTILINE)
+    assert ["fetch running", "clean running", "analyse running"] == stripped(parts[1])[:3]
+    assert re.fullmatch(r"kill -9 process \d+", stripped(parts[1])[3])
+    states = [line.split()[:2] for line in stripped(parts[2])[1:]]
+    assert [["fetch", "completed"], ["clean", "completed"], ["analyse", "running"]] == states[:3]
+    again = "done before, not run again"
+    run = ["analyse running", "draft running", "publish running"]
+    assert [f"fetch {again}", f"clean {again}", *run] == stripped(parts[3])
+    times = ["fetch 1 time", "clean 1 time", "analyse 2 times", "draft 1 time", "publish 1 time"]
+    assert times == stripped(parts[4])
+    sealed = re.findall(r"step_complete +(\w+)", parts[5])
+    assert ["publish", "draft", "analyse", "clean", "fetch"] == sealed
+    assert "~ pages: 40 → 50" in stripped(parts[6])
+    assert ("", []) == (result.err, list(project.iterdir()))
+
+
+def test_as_a_document(project: Path) -> None:
+    """With --json, one document and nothing else."""
+    facts = succeed("demo", "--json", cwd=project, TMPDIR=str(project)).json
+    assert facts["ok"] and "completed" == facts["status"]
+    assert ["fetch", "clean", "analyse", "analyse", "draft", "publish"] == facts["ran"]
+    assert ["fetch", "clean", "analyse", "draft", "publish"] == [c["step"] for c in facts["checkpoints"]]
+
+
+def test_on_a_terminal(project: Path) -> None:
+    """Coloured, and within the width."""
+    page = shown("demo", cwd=project, columns=80, TMPDIR=str(project))
+    assert page.coloured
+    assert max(map(len, page.shown.splitlines())) <= 80
+    assert "kill -9" in page.shown
+
+
+def test_touches_no_project_of_yours(project: Path) -> None:
+    """Neither the store here nor the one that the environment names."""
+    run = succeed("start", "mine", cwd=project).out.strip()
+    elsewhere = project / "elsewhere"
+    succeed("demo", cwd=project, LEFTOFF_STORE=str(elsewhere), LEFTOFF_RUN=run, LEFTOFF_SESSION="s")
+    assert not elsewhere.exists()
+    assert [run] == [r["run_id"] for r in succeed("ls", "--all", "--json", cwd=project).json["runs"]]
+
+
+def test_a_reader_that_had_enough(project: Path) -> None:
+    """`leftoff demo | head -1` ends in peace, and its folder is removed all the same."""
+    command = f"set -o pipefail; {LEFTOFF} demo | head -2"
+    import subprocess
+
+    env = environment(TMPDIR=str(project))
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=project, env=env, capture_output=True, text=True, timeout=60
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    assert [] == os.listdir(project)
+
+
+def test_takes_no_words(project: Path) -> None:
+    """A word too many is wrong usage."""
+    assert 2 == call("demo", "fast", cwd=project).code

@@ -1,0 +1,223 @@
+"""`leftoff fsck`: what it checks, what it says, how it exits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import leftoff
+from tests.cli.command import call, succeed
+
+HUGE = "y" * 1_500_000
+
+
+@pytest.fixture
+def filled(project: Path) -> Path:
+    """A project whose store has a run with a blob in it."""
+    with leftoff.open(project / ".leftoff") as store:
+        run = store.start("w", run_id="r", variables={"n": 1, "huge": HUGE}, steps=["a"])
+        run.do("a", lambda: 1)
+        run.finish()
+    return project
+
+
+def blob_of(project: Path) -> Path:
+    (blob,) = [file for file in (project / ".leftoff" / "blobs").rglob("*") if file.is_file()]
+    return blob
+
+
+def flip(path: Path, at: int) -> None:
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_clean_store(filled: Path) -> None:
+    """Exit 0; a person is told where it was, how much was checked, and that it is clean."""
+    done = succeed("fsck", cwd=filled)
+    where, verdict = done.out.splitlines()
+    assert where.startswith(f"{filled}/.leftoff: checked ") and "1 runs" in where and "1 blobs" in where
+    assert ("Clean.", "") == (verdict, done.err)
+
+
+def test_as_json(filled: Path) -> None:
+    """One document with the promised keys, and nothing else."""
+    report = succeed("fsck", "--json", cwd=filled).json
+    assert {"ok", "checked", "problems", "quarantined"} <= {*report}
+    assert (True, [], []) == (report["ok"], report["problems"], report["quarantined"])
+    assert 1 == report["checked"]["runs"] == report["checked"]["blobs"]
+    assert report["checked"]["records"] > 5 and report["checked"]["pages"] > 5
+
+
+@pytest.mark.parametrize("words", [("fsck",), ("fsck", "--json"), ("fsck", "--repair")], ids=" ".join)
+def test_no_store(project: Path, words: tuple[str, ...]) -> None:
+    """Nothing to check is no problem, and makes nothing; nobody is told that it is clean."""
+    done = succeed(*words, cwd=project)
+    if "--json" in words:
+        assert {"ok": True, "checked": {}, "problems": [], "quarantined": [], "repaired": []} == done.json
+    else:
+        assert f"{project}/.leftoff: checked nothing: there is no store here yet.\n" == done.out
+    assert [] == os.listdir(project)
+
+
+COMMON = [
+    ("--json", "--project", "{p}", "fsck"),
+    ("fsck", "--json", "--project", "{p}"),
+    ("--project", "{p}", "fsck", "--json"),
+    ("--project={p}", "--json", "fsck"),
+    ("fsck", "--project={p}", "--json"),
+    ("--store", "{p}/.leftoff", "fsck", "--json"),
+    ("fsck", "--json", "--store={p}/.leftoff"),
+    ("--json", "fsck", "--repair", "--store", "{p}/.leftoff"),
+]
+
+
+@pytest.mark.parametrize("words", COMMON, ids=" ".join)
+def test_common_options_before_and_after_the_verb(
+    filled: Path, tmp_path_factory: pytest.TempPathFactory, words: tuple[str, ...]
+) -> None:
+    """The three of them, in either form, from anywhere."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    report = succeed(*(word.format(p=filled) for word in words), cwd=elsewhere).json
+    assert report["ok"] and 1 == report["checked"]["runs"]
+    assert [] == os.listdir(elsewhere)
+
+
+def test_by_the_environment(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """LEFTOFF_PROJECT and LEFTOFF_STORE; an option goes before them."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for env in ({"LEFTOFF_PROJECT": str(filled)}, {"LEFTOFF_STORE": str(filled / ".leftoff")}):
+        assert 1 == succeed("fsck", "--json", cwd=elsewhere, **env).json["checked"]["runs"]
+        assert {} == succeed("fsck", "--json", "--store", "no", cwd=elsewhere, **env).json["checked"]
+
+
+@pytest.mark.damages_store
+def test_a_damaged_blob(filled: Path) -> None:
+    """Exit 4; what is wrong and where, for people and for programs. It is a result, not an error."""
+    blob = blob_of(filled)
+    flip(blob, 20)
+    done = call("fsck", cwd=filled)
+    assert 4 == done.code
+    assert f"  blob: {blob}: " in done.out and "--repair" in done.out.splitlines()[-1]
+    as_json = call("fsck", "--json", cwd=filled)
+    assert 4 == as_json.code and not as_json.json["ok"] and "error" not in as_json.json
+    (problem,) = [p for p in as_json.json["problems"] if p["code"] == "blob"]
+    assert str(blob) in problem["where"] and problem["message"]
+
+
+@pytest.mark.damages_store
+def test_a_damaged_page(filled: Path) -> None:
+    """A flipped bit in the database is reported with its page and byte, and never read as something else."""
+    database = filled / ".leftoff" / "store.db"
+    flip(database, 3 * 4096 + 100)
+    done = call("fsck", "--json", cwd=filled)
+    assert 4 == done.code
+    (problem,) = [p for p in done.json["problems"] if p["code"] == "page"]
+    assert f"{database} page 4 (byte 12288)" == problem["where"]
+
+
+@pytest.mark.damages_store
+def test_no_database_at_all(project: Path) -> None:
+    """A file that is none of ours is refused, not overwritten."""
+    (project / ".leftoff").mkdir()
+    database = project / ".leftoff" / "store.db"
+    database.write_text("this is no database, " * 1000)
+    done = call("fsck", cwd=project)
+    assert 4 == done.code and "Traceback" not in done.err
+    assert database.read_text().startswith("this is no database")
+
+
+def test_repair(filled: Path) -> None:
+    """--repair sets the damage aside, says where, and leaves a clean store with all that was whole."""
+    blob = blob_of(filled)
+    flip(blob, 20)
+    damaged = blob.read_bytes()
+    done = call("fsck", "--repair", "--json", cwd=filled)
+    assert 0 == done.code, str(done)
+    assert done.json["ok"] and done.json["repaired"] and done.json["quarantined"]
+    assert succeed("fsck", "--json", cwd=filled).json["ok"]
+    aside = [path for path in (filled / ".leftoff" / "quarantine").rglob("*") if path.is_file()]
+    assert damaged in [path.read_bytes() for path in aside]
+    with leftoff.open(filled / ".leftoff") as store:
+        assert (1, 1) == (store.get("r").variables["n"], store.get("r").steps["a"]["result"])
+
+
+def test_repair_of_a_clean_store(filled: Path) -> None:
+    """There is nothing to do, and nothing is done."""
+    before = {path: path.stat().st_mtime_ns for path in (filled / ".leftoff" / "blobs").rglob("*")}
+    done = succeed("fsck", "--repair", cwd=filled)
+    assert done.out.endswith("Clean.\n")
+    assert before == {path: path.stat().st_mtime_ns for path in (filled / ".leftoff" / "blobs").rglob("*")}
+    assert not (filled / ".leftoff" / "quarantine").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fcsk",),
+        ("--json", "fcsk"),
+        ("fsck", "--repare"),
+        ("fsck", "extra"),
+        ("fsck", "--store"),
+        ("fsck", "--json=1"),
+        ("fsck", "--project", "/no/such/folder"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(project: Path, words: tuple[str, ...]) -> None:
+    """Exit 2: a line that says what is wrong and one that says what to do; with --json a document too."""
+    done = call(*words, cwd=project)
+    assert 2 == done.code
+    wrong, hint, *rest = done.err.splitlines()
+    assert wrong.startswith("leftoff: ") and hint and [] == rest
+    if "--json" in words:
+        assert {"code", "message", "hint"} == {*done.json["error"]}
+        assert ("usage", f"leftoff: {done.json['error']['message']}") == (done.json["error"]["code"], wrong)
+    else:
+        assert "" == done.out
+    assert [] == os.listdir(project)
+
+
+def test_near_misses_are_guessed(project: Path) -> None:
+    """A verb or option that is nearly right is named."""
+    assert "leftoff fsck" in call("fcsk", cwd=project).err
+    assert "--repair" in call("fsck", "--repare", cwd=project).err
+
+
+def test_a_store_that_cannot_be_read(filled: Path) -> None:
+    """A kind of store that this leftoff has not is refused with exit 4, without a traceback."""
+    done = call("fsck", "--store", "redis://localhost", cwd=filled)
+    assert 4 == done.code and "redis://" in done.err and "Traceback" not in done.err
+
+
+def test_help(project: Path) -> None:
+    """Its options and examples, on stdout, exit 0; wherever --help is."""
+    for words in (("fsck", "--help"), ("--help", "fsck"), ("help", "fsck")):
+        done = succeed(*words, cwd=project)
+        assert "--repair" in done.out and "examples:" in done.out and "" == done.err
+
+
+def test_as_a_module(filled: Path) -> None:
+    """`python -m leftoff` is the same command."""
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-m", "leftoff", "fsck"], cwd=filled, capture_output=True, text=True, timeout=60
+    )
+    assert (0, "Clean.") == (done.returncode, done.stdout.splitlines()[-1])
+
+
+def test_no_traceback_reaches_a_user(filled: Path, tmp_path: Path) -> None:
+    """Not even for a bug of ours; LEFTOFF_DEBUG=1 shows it."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text("import leftoff.engine.fsck as f\nf.fsck = lambda *_, **__: 1 / 0\n")
+    done = call("fsck", "--json", cwd=filled, PYTHONPATH=str(broken))
+    assert 1 == done.code and "Traceback" not in done.err
+    assert "ZeroDivisionError" in done.json["error"]["message"] and "LEFTOFF_DEBUG" in done.json["error"]["hint"]
+    debug = call("fsck", cwd=filled, PYTHONPATH=str(broken), LEFTOFF_DEBUG="1")
+    assert 1 == debug.code and "Traceback" in debug.err

@@ -1,0 +1,145 @@
+"""Help is complete: every verb explains itself, has a page and a test, and a wrong word is met with the right one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.cli.dispatch import load
+from leftoff.cli.options import COMMON, parse
+from leftoff.cli.verbs import GROUPS, SAME, VERBS
+from leftoff.errors import Usage
+from tests.cli.command import call, succeed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=sorted(VERBS))
+def verb(request: pytest.FixtureRequest) -> str:
+    """Each verb in turn."""
+    name: str = request.param
+    return name
+
+
+def spec_of(verb: str) -> Any:
+    return load(verb).SPEC
+
+
+def test_says_how_it_is_called(verb: str) -> None:
+    """A usage line, what it is for, every option explained, the common ones too."""
+    spec = spec_of(verb)
+    text = spec.help()
+    assert spec.verb == verb
+    assert text.startswith(f"usage: leftoff {verb}")
+    assert len(spec.about) > 10 and spec.about in text
+    for option in spec.options:
+        assert len(option.help) > 3, option.name
+        assert re.search(rf"^  {re.escape(option.name)}\b.*{re.escape(option.help)}$", text, re.MULTILINE)
+    for name in COMMON:
+        assert re.search(rf"^  {name}\b", text, re.MULTILINE)
+
+
+def test_examples_would_be_understood(verb: str) -> None:
+    """At least one example, each of which the verb's own options accept."""
+    import shlex
+
+    spec = spec_of(verb)
+    calls = re.findall(r"leftoff (?:[^#|)\"]|\"[^\"]*\")*", spec.examples)
+    calls = [re.split(r"\s{3,}", line)[0] for line in calls]
+    assert calls, f"{verb} has no example"
+    for line in calls:
+        words = shlex.split(line)[1:]
+        assert verb in words or any(SAME.get(word) == verb for word in words), line
+        words = [word for word in words if word != verb and SAME.get(word) != verb]
+        parse(spec, words)
+
+
+def test_lines_fit(verb: str) -> None:
+    """The text fits a page of 120 columns, but for a usage with many options."""
+    lines = spec_of(verb).help().splitlines()
+    assert [] == [line for line in lines[1:] if len(line) > 120]
+
+
+def test_has_a_page(verb: str) -> None:
+    """docs/cli/NAME.md exists, shows the usage and names every option."""
+    page = ROOT / "docs" / "cli" / f"{verb}.md"
+    assert page.exists(), f"there is no docs/cli/{verb}.md"
+    text = page.read_text()
+    assert text.startswith(f"# leftoff {verb}")
+    assert "```console" in text, "a page without an example that runs"
+    assert [] == [option.name for option in spec_of(verb).options if option.name not in text]
+
+
+def test_has_a_test_of_its_own(verb: str) -> None:
+    """tests/cli/test_NAME.py drives the real command."""
+    path = ROOT / "tests" / "cli" / f"test_{verb}.py"
+    assert path.exists(), f"there is no tests/cli/test_{verb}.py"
+    assert f'"{verb}"' in path.read_text()
+
+
+def test_overview_lists_every_verb(project: Path) -> None:
+    """By group, each once, with its one line; `leftoff` alone shows it too, as wrong usage."""
+    text = succeed("help", cwd=project).out
+    for name, (group, about) in VERBS.items():
+        assert group in GROUPS
+        assert 1 == len(re.findall(rf"^  {name} +{re.escape(about)}$", text, re.MULTILINE))
+    assert max(map(len, text.splitlines())) <= 100
+    for words in (["--help"], ["-h"]):
+        assert text == succeed(*words, cwd=project).out
+    alone = call(cwd=project)
+    assert (2, text) == (alone.code, alone.out)
+
+
+def test_help_in_three_ways(project: Path) -> None:
+    """`help VERB`, `VERB --help` and `VERB -h` are one; other words for a verb lead to it."""
+    wanted = succeed("help", "resume", cwd=project).out
+    for words in (["resume", "--help"], ["resume", "-h"], ["help", "continue"], ["reprendre", "--help"]):
+        assert wanted == succeed(*words, cwd=project).out
+
+
+def test_help_needs_no_project(tmp_path: Path) -> None:
+    """Neither a broken settings file nor a missing store is in its way, and nothing is made."""
+    (tmp_path / "leftoff.toml").write_text("this is not TOML")
+    succeed("help", cwd=tmp_path)
+    succeed("help", "ls", cwd=tmp_path)
+    assert ["leftoff.toml"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("stauts", "status"),
+        ("lst", "ls"),
+        ("shwo", "show"),
+        ("resum", "resume"),
+        ("exprot", "export"),
+        ("hlep", "help"),
+    ],
+)
+def test_the_nearest_verb_is_suggested(typed: str, meant: str, project: Path) -> None:
+    """A slip of the fingers costs one look."""
+    for words in ([typed], ["help", typed]):
+        result = call(*words, cwd=project)
+        assert 2 == result.code
+        assert (
+            f"leftoff has no verb '{typed}'." in result.err
+            and f"Did you mean `leftoff {meant}`?" in result.err
+        )
+
+
+def test_the_nearest_option_is_suggested() -> None:
+    """Of the verb's own, and of the common ones."""
+    with pytest.raises(Usage) as caught:
+        parse(spec_of("export"), ["run", "--jsn"])
+    assert "Did you mean --json?" in caught.value.hint
+
+
+def test_version(project: Path) -> None:
+    """One line, wherever it is asked."""
+    import leftoff
+
+    for word in ("--version", "-V"):
+        assert f"leftoff {leftoff.__version__}\n" == succeed(word, cwd=project).out

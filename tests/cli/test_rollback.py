@@ -1,0 +1,90 @@
+"""`leftoff rollback`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.cli.runs import driven, files_below, release
+from tests.cli.test_ls import RUN_KEYS
+
+
+def test_back_to_a_checkpoint(tmp_path: Path) -> None:
+    """Everything is as it was then, in a new checkpoint; the present was sealed before, and can be gone back to."""
+    run = release(tmp_path)
+    succeed("set", "count=9", cwd=tmp_path)
+    present = succeed("show", run, "--json", cwd=tmp_path).json
+    first = succeed("log", run, "--json", cwd=tmp_path).json["checkpoints"][-1]
+    result = succeed("rollback", first["checkpoint_id"][:6], cwd=tmp_path)
+    assert run in result.out and first["checkpoint_id"] in result.out
+    now = succeed("show", run, "--json", cwd=tmp_path).json
+    assert (3, 25, "build") == (now["variables"]["count"], now["percent"], now["next_step"])
+    log = succeed("log", run, "--json", cwd=tmp_path).json["checkpoints"]
+    assert ["rollback", "manual"] == [entry["trigger"] for entry in log[:2]]
+    assert first["digest"] == log[0]["digest"]
+    assert first["checkpoint_id"] in log[0]["note"]
+    succeed("rollback", log[1]["checkpoint_id"], cwd=tmp_path)
+    again = succeed("show", run, "--json", cwd=tmp_path).json
+    assert (present["variables"], present["step_records"]) == (again["variables"], again["step_records"])
+
+
+def test_json_is_a_run(tmp_path: Path) -> None:
+    """With --json the run is printed, whose head is the new checkpoint."""
+    release(tmp_path)
+    found = succeed("rollback", "@~1", "--json", cwd=tmp_path).json
+    assert set(found) >= RUN_KEYS
+    newest = succeed("log", "--json", cwd=tmp_path).json["checkpoints"][0]
+    assert (newest["seq"], newest["checkpoint_id"]) == (found["head"]["seq"], found["head"]["checkpoint_id"])
+
+
+def test_to_where_it_is_changes_no_record(tmp_path: Path) -> None:
+    """Going back to the newest version is harmless, and said."""
+    run = release(tmp_path)
+    before = succeed("show", "--json", cwd=tmp_path).json
+    assert "already" in succeed("rollback", run, cwd=tmp_path).err
+    after = succeed("show", "--json", cwd=tmp_path).json
+    assert (before["variables"], before["step_records"]) == (after["variables"], after["step_records"])
+
+
+def test_a_finished_run_can_go_back(tmp_path: Path) -> None:
+    """Also a run that was finished is what it was."""
+    run = release(tmp_path)
+    succeed("finish", cwd=tmp_path)
+    assert "running" == succeed("rollback", f"{run}~1", "--json", cwd=tmp_path).json["status"]
+
+
+def test_not_while_somebody_drives_it(tmp_path: Path) -> None:
+    """A run that another live process drives is a conflict, and stays as it is."""
+    with driven(tmp_path) as run:
+        result = call("rollback", f"{run}@1", cwd=tmp_path)
+        assert 5 == result.code, str(result)
+        assert "driven by" in result.err
+        assert [] == succeed("log", run, "--json", cwd=tmp_path).json["checkpoints"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), 2),
+        (("@~1", "x"), 2),
+        (("nothing",), 3),
+        (("@~9",), 3),
+        (("@~1", "--files"), 2),
+        (("@~1", "--good"), 2),
+    ],
+)
+def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    """Wrong usage is exit 2, what is not there exit 3; nothing is written."""
+    release(tmp_path)
+    before = succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["head"]
+    result = call("rollback", *words, cwd=tmp_path)
+    assert code == result.code, str(result)
+    assert before == succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["head"]
+
+
+def test_no_store_is_made(tmp_path: Path) -> None:
+    """A REF is resolved before anything is written."""
+    assert 3 == call("rollback", "latest", cwd=tmp_path).code
+    assert [] == files_below(tmp_path)

@@ -1,0 +1,267 @@
+"""`leftoff status`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from leftoff.cli.text import width
+from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.cli.runs import HOSTILE, files_below, harmless, release, started
+from tests.cli.terminal import CTRL_C, Terminal, shown
+
+HEAD = [
+    "| Agent | Task | Progress | Last Update | Status |",
+    "|-------|------|----------|-------------|--------|",
+]
+
+
+def test_json_is_the_contract(tmp_path: Path) -> None:
+    """All unfinished runs of all branches are listed, with the project, the store, the branch and the current run."""
+    run = release(tmp_path)
+    side = started(tmp_path, "side", "--branch", "side")
+    done = started(tmp_path, "done")
+    succeed("finish", "--run", done, cwd=tmp_path)
+    found = succeed("status", "--json", cwd=tmp_path).json
+    assert {run, side} == {entry["run_id"] for entry in found["runs"]}
+    assert (str(tmp_path), str(tmp_path / ".leftoff"), "main", run) == tuple(
+        found[key] for key in ("project", "store", "branch", "current_run")
+    )
+    assert side == succeed("status", "--json", "--branch", "side", cwd=tmp_path).json["current_run"]
+
+
+def test_several_current_runs(tmp_path: Path) -> None:
+    """With several unfinished runs there is no current one; that is said, and is no error."""
+    one, two = started(tmp_path, "one"), started(tmp_path, "two")
+    assert succeed("status", "--json", cwd=tmp_path).json["current_run"] is None
+    page = succeed("status", cwd=tmp_path).out
+    assert "2 unfinished runs" in page
+    assert one in page and two in page
+
+
+def test_an_empty_project(tmp_path: Path) -> None:
+    """Where there is nothing yet, that is said; no store is made."""
+    found = succeed("status", "--json", cwd=tmp_path).json
+    assert ([], None) == (found["runs"], found["current_run"])
+    page = succeed("status", cwd=tmp_path).out
+    assert f"project  {tmp_path}" in page
+    assert "Nothing is unfinished." in page
+    assert [] == files_below(tmp_path)
+
+
+def test_it_fits(tmp_path: Path) -> None:
+    """On a terminal of any width it fits, and is harmless."""
+    started(tmp_path, "evil", "--title", HOSTILE * 9)
+    started(tmp_path, "other")
+    for columns in (20, 80, 160):
+        terminal = shown("status", cwd=tmp_path, columns=columns)
+        assert terminal.coloured
+        assert harmless(terminal.shown)
+        assert all(width(line) <= columns for line in terminal.shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    "words", [("--markdown", "--json"), ("--markdown", "--watch"), ("extra",), ("--wach",)]
+)
+def test_wrong_words(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """What does not go together is wrong usage."""
+    assert 2 == call("status", *words, cwd=tmp_path).code
+
+
+# -- watching
+
+
+def test_watch_redraws_until_ctrl_c(tmp_path: Path) -> None:
+    """On a terminal the page follows what happens, and Ctrl-C ends it with 130, without a traceback."""
+    started(tmp_path, "work", "--steps", "a,b")
+    with Terminal("status", "--watch", cwd=tmp_path) as terminal:
+        terminal.expect("0%")
+        succeed("step", "done", "a", cwd=tmp_path)
+        terminal.expect("50%")
+        terminal.type(CTRL_C)
+        assert 130 == terminal.end()
+    assert "Traceback" not in terminal.shown
+
+
+def watching(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(LEFTOFF), "status", "--watch", *words],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watch_as_events(tmp_path: Path, number: int) -> None:
+    """With --json there is one event per line for each change, and the last is the end; both signals end with 130."""
+    run = started(tmp_path, "work", "--steps", "a,b")
+    process = watching(tmp_path, "--json")
+    assert process.stdout is not None
+    first = json.loads(process.stdout.readline())
+    assert ("status", run, 0) == (first["event"], first["runs"][0]["run_id"], first["runs"][0]["percent"])
+    succeed("step", "done", "a", cwd=tmp_path)
+    second = json.loads(process.stdout.readline())
+    assert 50 == second["runs"][0]["percent"]
+    process.send_signal(number)
+    rest, errors = process.communicate(timeout=30)
+    last = json.loads(rest.splitlines()[-1])
+    assert ("end", run) == (last["event"], last["run"]["run_id"])
+    assert (130, "") == (process.returncode, errors)
+
+
+def test_watch_in_a_pipe(tmp_path: Path) -> None:
+    """Piped, the page comes again whenever something has changed."""
+    started(tmp_path, "work", "--steps", "a,b")
+    process = watching(tmp_path)
+    assert process.stdout is not None
+    while "0/2" not in process.stdout.readline():
+        pass
+    succeed("step", "done", "a", cwd=tmp_path)
+    while "1/2" not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert 130 == process.returncode
+
+
+# -- the table of the sitebuilder protocol
+
+
+def test_markdown_is_the_protocols_table(tmp_path: Path) -> None:
+    """In progress, complete and not started look as the protocol shows them."""
+    migration = started(tmp_path, "migration", "--task", "T060", "--steps", "a,b,c", "--agent", "Riley")
+    succeed("step", "done", "a", "--run", migration, cwd=tmp_path)
+    succeed("step", "done", "b", "--run", migration, cwd=tmp_path)
+    technical = started(tmp_path, "technical", "--task", "T040", "--steps", "a")
+    succeed("step", "done", "a", "--run", technical, cwd=tmp_path)
+    succeed("finish", "--run", technical, cwd=tmp_path)
+    started(tmp_path, "content", "--task", "T001", "--total", "5")
+    lines = succeed("status", "--markdown", cwd=tmp_path).out.splitlines()
+    assert HEAD == lines[:2]
+    assert "| content | T001 | 0% | — | not started |" in lines
+    assert any(
+        line.startswith("| migration | T060 | 66% | ") and line.endswith(" | in_progress |") for line in lines
+    )
+    assert any(
+        line.startswith("| technical | T040 | 100% | ") and line.endswith(" | complete |") for line in lines
+    )
+    assert 5 == len(lines)
+
+
+def test_markdown_of_nothing(tmp_path: Path) -> None:
+    """Without runs the table is empty; no store is made."""
+    assert HEAD == succeed("status", "--markdown", cwd=tmp_path).out.splitlines()
+    assert [] == files_below(tmp_path)
+
+
+def test_markdown_survives_hostile_names(tmp_path: Path) -> None:
+    """A name cannot end its cell, nor its line."""
+    started(tmp_path, "a|b", "--title", f"x | y\n| z {HOSTILE}")
+    out = succeed("status", "--markdown", cwd=tmp_path).out
+    assert harmless(out)
+    assert 3 == len(out.splitlines())
+    assert r"| a\|b | x \| y \| z new" in out.splitlines()[2]
+
+
+# -- kept current in a page
+
+
+def configured(folder: Path, name: str = "STATUS.md") -> Path:
+    (folder / "leftoff.toml").write_text(f'[status]\nfile = "{name}"\n')
+    return folder / name
+
+
+def test_the_page_is_made(tmp_path: Path) -> None:
+    """Where the page is missing it is made, with the folders above it, by the first commit."""
+    page = configured(tmp_path, "progress/STATUS.md")
+    started(tmp_path, "migration", "--task", "T060", "--steps", "a,b")
+    assert ["## Active Checkpoints", "", *HEAD] == page.read_text().splitlines()[:4]
+    assert "| migration | T060 | 0% |" in page.read_text()
+
+
+def test_every_commit_keeps_it_current(tmp_path: Path) -> None:
+    """Reports, ends, forks and removals all show in the page; looking alone changes nothing."""
+    page = configured(tmp_path)
+    run = started(tmp_path, "migration", "--task", "T060", "--steps", "a,b")
+    succeed("step", "done", "a", cwd=tmp_path)
+    assert "| T060 | 50% |" in page.read_text()
+    succeed("pause", cwd=tmp_path)
+    assert "| paused |" in page.read_text()
+    succeed("resume", cwd=tmp_path)
+    assert "| in_progress |" in page.read_text()
+    fork = succeed("fork", run, "--branch", "side", cwd=tmp_path).out.strip()
+    assert 2 == page.read_text().count("| T060 |")
+    succeed("rm", fork, "--yes", cwd=tmp_path)
+    assert 1 == page.read_text().count("| T060 |")
+    page.write_text("# mine\n")
+    succeed("ls", cwd=tmp_path)
+    succeed("show", cwd=tmp_path)
+    assert "# mine\n" == page.read_text()
+    succeed("status", cwd=tmp_path)
+    assert page.read_text().startswith("# mine\n\n## Active Checkpoints\n\n| Agent |")
+
+
+def test_the_rest_stays_byte_for_byte(tmp_path: Path) -> None:
+    """Only the lines of that one table are ours: not other tables, not code, not odd bytes, not the mode."""
+    page = configured(tmp_path)
+    code = b"```\n## Active Checkpoints\n| not | this |\n```\n"
+    before = b"# Status \xff\r\n\n" + code + b"| other | table |\n|---|---|\n\ttab\n"
+    after = b"\nText below, without an end.\n\n| third | table |\n\n## Next\n| x |"
+    page.write_bytes(before + b"## Active Checkpoints\n\n| Agent | old |\n|---|---|\n| gone | 1% |\n" + after)
+    page.chmod(0o640)
+    started(tmp_path, "migration", "--task", "T060")
+    now = page.read_bytes()
+    assert now.startswith(before + b"## Active Checkpoints\n\n| Agent | Task |")
+    assert now.endswith(after)
+    assert b"gone" not in now
+    assert 0o640 == page.stat().st_mode & 0o777
+    assert [] == [name for name in os.listdir(tmp_path) if name.endswith(".leftoff") and name != ".leftoff"]
+
+
+def test_a_page_that_cannot_be_written_undoes_nothing(tmp_path: Path) -> None:
+    """What was committed stays committed, with exit 0; that the page is not current is said."""
+    page = configured(tmp_path)
+    page.mkdir()
+    result = succeed("start", "work", cwd=tmp_path)
+    assert "[status] file" in result.err
+    assert 1 == len(succeed("ls", "--json", cwd=tmp_path).json["runs"])
+
+
+@pytest.mark.parametrize("toml", ["[status]\nfiel = 'x'\n", "[status]\nfile = 3\n", "[status]\nfile = ''\n"])
+def test_wrong_settings_are_said(tmp_path: Path, toml: str) -> None:
+    """A wrong word in [status] is named."""
+    (tmp_path / "leftoff.toml").write_text(toml)
+    assert "leftoff.toml" in succeed("start", "work", cwd=tmp_path).err
+
+
+def test_processes_take_turns(tmp_path: Path) -> None:
+    """Of many that report at once, the last to write has seen all: the page ends up true, and whole."""
+    page = configured(tmp_path)
+    page.write_text("# Top\n\n## Active Checkpoints\n\n# Bottom\n")
+    steps = [f"s{number:02d}" for number in range(24)]
+    started(tmp_path, "migration", "--task", "T060", "--steps", ",".join(steps))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda step: succeed("step", "done", step, cwd=tmp_path), steps))
+    text = page.read_text()
+    assert "| migration | T060 | 100% |" in text
+    assert text.startswith("# Top\n\n## Active Checkpoints\n\n| Agent |")
+    assert text.endswith("|\n\n# Bottom\n")
+
+
+def test_ages_are_told_in_the_page(tmp_path: Path) -> None:
+    """The time of the last report is told as the protocol does."""
+    page = configured(tmp_path)
+    started(tmp_path, "work", "--task", "T1")
+    time.sleep(1.1)
+    succeed("set", "a=1", cwd=tmp_path)
+    assert "| work | T1 | 0% | just now | in_progress |" in page.read_text()

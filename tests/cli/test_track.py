@@ -1,0 +1,54 @@
+"""`leftoff track`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.cli.runs import started
+
+
+def files(cwd: Path) -> dict[str, Any]:
+    return {about["path"]: about for about in succeed("show", "latest", "--json", cwd=cwd).json["files"]}
+
+
+def test_files_are_remembered_in_one_commit(tmp_path: Path) -> None:
+    """Hash and size of each, and its content; tracked again, what is remembered is what is there now."""
+    run = started(tmp_path)
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(name)
+    done = succeed("track", "a.py", "b.py", cwd=tmp_path)
+    assert ("", "") == (done.out, done.err)
+    assert {"a.py", "b.py"} == set(files(tmp_path)) and files(tmp_path)["a.py"]["captured"]
+    before = files(tmp_path)["a.py"]["hash"]
+    (tmp_path / "a.py").write_text("changed")
+    found = succeed("track", "a.py", "--json", cwd=tmp_path).json
+    assert (run, 3, ["a.py"]) == (found["run_id"], found["seq"], [about["path"] for about in found["files"]])
+    assert before != files(tmp_path)["a.py"]["hash"]
+
+
+def test_large_and_secret_files_are_only_hashed(tmp_path: Path) -> None:
+    """Over [capture] max_file, and where they hold secrets, no copy is kept."""
+    (tmp_path / "leftoff.toml").write_text('[capture]\nmax_file = "10 B"\n')
+    started(tmp_path)
+    (tmp_path / "large").write_text("x" * 11)
+    (tmp_path / "small").write_text("x" * 10)
+    (tmp_path / ".env").write_text("A=1")
+    succeed("track", "large", "small", ".env", cwd=tmp_path)
+    assert {"large": False, "small": True, ".env": False} == {
+        path: about["captured"] for path, about in files(tmp_path).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [((), 2), (("f", "missing"), 3), (("f", "."), 3), ((b"\xff",), 2)]
+)
+def test_all_or_none(words: tuple[str | bytes, ...], code: int, tmp_path: Path) -> None:
+    """One path that is no file is enough to remember none."""
+    started(tmp_path)
+    (tmp_path / "f").write_text("x")
+    assert code == call("track", *words, cwd=tmp_path).code
+    assert {} == files(tmp_path)

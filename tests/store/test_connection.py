@@ -1,0 +1,301 @@
+"""A store's file: how it is opened, who may read it, and what happens when it is something else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
+from leftoff.store import connection
+from leftoff.store.sqlite import SqliteStore
+from leftoff.testing.scribe import Scribe
+from tests.store.processes import child
+
+
+@pytest.fixture
+def store(store_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(str(store_path))
+    yield store
+    store.close()
+
+
+def pragmas(store: SqliteStore, *names: str) -> dict[str, Any]:
+    """What a reading connection and the writing one say, which must be the same."""
+    reading = store.read(lambda view: {n: connection.pragma(view.db, n) for n in names})  # type: ignore[attr-defined]
+    writing = store.write(lambda tx: {n: connection.pragma(tx.db, n) for n in names})  # type: ignore[attr-defined]
+    assert reading == writing
+    return dict(reading)
+
+
+# -- how it is opened
+
+
+def test_settings(store: SqliteStore) -> None:
+    """The write-ahead log, a sync at every commit, page checksums, and pages that can be given back."""
+    Scribe(store)
+    expected: dict[str, Any] = {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "auto_vacuum": 2,
+        "page_size": connection.PAGE_SIZE,
+        "checksum_verification": "1",
+    }
+    assert expected == {k: str(v) if k == "checksum_verification" else v for k, v in pragmas(store, *expected).items()}
+    assert 8 == store.read(lambda view: view.db.reserve_bytes(None, -1))  # type: ignore[attr-defined]
+
+
+def test_settings_survive(store: SqliteStore, tmp_path: Path) -> None:
+    """A store that is opened again, and a backup of it, are set up the same way."""
+    Scribe(store)
+    names = ("journal_mode", "synchronous", "auto_vacuum", "page_size", "checksum_verification")
+    first = pragmas(store, *names)
+    store.close()
+    store.backup(str(tmp_path / "copy"))
+    copy = SqliteStore(str(tmp_path / "copy"))
+    assert first == pragmas(SqliteStore(store.folder), *names) == pragmas(copy, *names)
+    copy.close()
+
+
+def test_every_commit_is_synced_again(store: SqliteStore) -> None:
+    """A write that need not be synced does not switch the sync off for those that come after it."""
+    Scribe(store)
+
+    def synchronous(**how: Any) -> object:
+        return store.write(lambda tx: connection.pragma(tx.db, "synchronous"), **how)  # type: ignore[attr-defined]
+
+    assert [2, 1, 1, 2, 2] == [synchronous(durable=durable) for durable in (True, False, False, True, True)]
+
+
+def test_checkpoint_does_not_fail_a_commit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the log cannot be moved home (a full disk), what was committed is durable as it is: no error."""
+    scribe = Scribe(store)
+    monkeypatch.setattr("leftoff.store.sqlite.CHECKPOINT_PAGES", 1)
+    tried = []
+
+    class Full:
+        def wal_checkpoint(self, **how: Any) -> None:
+            tried.append(how)
+            raise apsw.FullError("database or disk is full")
+
+    plain = store._checkpoint
+    monkeypatch.setattr(store, "_checkpoint", lambda db: plain(Full()))
+    scribe.commit({("note", "n"): 1})
+    assert tried
+    scribe.verify()
+
+
+OTHERS = """
+import apsw
+before = apsw.vfs_names()[0]
+store.write(add("run"))
+assert before == apsw.vfs_names()[0], apsw.vfs_names()
+path = os.path.join(os.path.dirname(sys.argv[1]), "mine.db")
+mine = apsw.Connection(path)
+mine.execute("CREATE TABLE t (x)")
+say(mine.open_vfs, mine.reserve_bytes(None, -1))
+"""
+
+
+def test_other_users_of_apsw_are_left_alone(store: SqliteStore) -> None:
+    """Loading the checksums does not change how the rest of the process opens its databases."""
+    with child(OTHERS, store.folder) as each:
+        assert "unix 0" == each.hear()
+
+
+# -- who may read it
+
+
+def test_modes(store: SqliteStore) -> None:
+    """The folder is its owner's alone, and so is every file in it that holds data; git ignores it."""
+    old = os.umask(0o022)
+    try:
+        scribe = Scribe(store)
+        row = store.save_blob([b"secret"])
+        scribe.commit({("note", "n"): 1}, blobs=[row])
+    finally:
+        os.umask(old)
+    folder = Path(store.folder)
+    files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
+    assert "*\n" == (folder / ".gitignore").read_text()
+    del files[".gitignore"]
+    assert {"store.db", "store.db-wal", "store.db-shm", "lock", row.hash.hex()[2:]} == files.keys()
+    assert {0o600} == set(files.values())
+    assert 0o700 == stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_existing_folder_keeps_its_mode(store: SqliteStore) -> None:
+    """A folder that somebody made for the store is used as it is, and its own .gitignore too."""
+    os.mkdir(store.folder, 0o750)
+    Path(store.folder, ".gitignore").write_text("mine\n")
+    Scribe(store)
+    assert 0o750 == stat.S_IMODE(os.stat(store.folder).st_mode)
+    assert "mine\n" == Path(store.folder, ".gitignore").read_text()
+    assert 0o600 == stat.S_IMODE(os.stat(store.path).st_mode)
+
+
+def test_parents_are_made(tmp_path: Path) -> None:
+    """The folders above the store are made too, open to whom the umask lets in."""
+    store = SqliteStore(str(tmp_path / "a" / "b" / ".leftoff"))
+    Scribe(store)
+    modes = [stat.S_IMODE((tmp_path / part).stat().st_mode) for part in ("a", "a/b", "a/b/.leftoff")]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert [0o777 & ~mask, 0o777 & ~mask, 0o700] == modes
+    store.close()
+
+
+# -- half made, or something else
+
+
+def test_nobody_sees_half_a_store(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut short while it is made, a store is not there; the next write makes it."""
+
+    def cut(*args: object) -> None:
+        assert not SqliteStore(store.folder).exists()
+        raise OSError(28, "No space left on device")
+
+    for place in ("leftoff.store.sqlite.migrate.migrate", "os.rename"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, cut)
+            with pytest.raises(StoreUnavailable, match="full"):
+                store.write(lambda tx: None)
+        assert not store.exists()
+    Scribe(store).verify()
+    assert {".gitignore", "lock", "store.db", "store.db-wal", "store.db-shm"} == set(os.listdir(store.folder))
+
+
+def test_left_over_log_is_not_taken_for_ours(store: SqliteStore) -> None:
+    """The log of a database that somebody deleted is not replayed into a new one."""
+    Scribe(store, "old")
+    log = Path(store.path + "-wal").read_bytes()
+    assert log
+    store.close()
+    os.unlink(store.path)
+    Path(store.path + "-wal").write_bytes(log)
+    new = SqliteStore(store.folder)
+    Scribe(new, "new").verify()
+    assert ["new"] == [row.run_id for row in new.read(lambda view: view.list_runs({}))]
+    new.close()
+
+
+def as_text(path: Path) -> None:
+    path.write_text("not a database\n" * 1000)
+
+
+def as_short_text(path: Path) -> None:
+    path.write_text("x")
+
+
+def as_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def as_foreign(version: int) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        db = sqlite3.connect(path)
+        db.execute("CREATE TABLE t (x)")
+        db.execute(f"PRAGMA user_version = {version}")
+        db.commit()
+        db.close()
+
+    return make
+
+
+WRONG: dict[str, tuple[Callable[[Path], None], type[LeftoffError], str]] = {
+    "text": (as_text, Corrupt, "no leftoff store"),
+    "short text": (as_short_text, Corrupt, "leftoff"),
+    "folder": (as_folder, StoreUnavailable, "store.db"),
+    "foreign": (as_foreign(0), Corrupt, "not one of leftoff's"),
+    "foreign, our number": (as_foreign(1), Corrupt, "store.db"),
+    "foreign, high number": (as_foreign(77), Unsupported, "another layout"),
+}
+
+
+@pytest.mark.damages_store
+@pytest.mark.parametrize("kind", WRONG)
+def test_something_else_in_its_place(store: SqliteStore, kind: str) -> None:
+    """Whatever lies where the store should be is told apart, by reading and by writing, and left as it is."""
+    make, error, words = WRONG[kind]
+    path = Path(store.path)
+    path.parent.mkdir()
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+    for use in (lambda: store.read(lambda view: view.list_runs({})), lambda: store.write(lambda tx: None)):
+        with pytest.raises(error, match=words) as caught:
+            use()
+        assert caught.value.hint
+    assert before == (path.read_bytes() if path.is_file() else None)
+
+
+def test_empty_file_becomes_a_store(store: SqliteStore) -> None:
+    """An empty file is no store yet; the first write makes it one, private to its owner."""
+    Path(store.folder).mkdir()
+    Path(store.path).touch(0o644)
+    assert not store.exists()
+    with pytest.raises(StoreUnavailable, match="There is no store"):
+        store.read(lambda view: view.list_runs({}))
+    assert 0 == Path(store.path).stat().st_size
+    Scribe(store).verify()
+    assert 0o600 == stat.S_IMODE(os.stat(store.path).st_mode)
+
+
+def test_file_in_place_of_the_folder(store_path: Path) -> None:
+    """A file where the folder should be is told so."""
+    store_path.write_text("mine")
+    store = SqliteStore(str(store_path))
+    with pytest.raises(StoreUnavailable, match="a file, not a folder"):
+        store.write(lambda tx: None)
+    with pytest.raises(StoreUnavailable):
+        store.exists()
+    assert "mine" == store_path.read_text()
+
+
+# -- damage
+
+
+def damaged(store: SqliteStore, change: Callable[[bytearray], None]) -> SqliteStore:
+    """The store with its file changed while nobody had it open."""
+    Scribe(store)
+    store.close()
+    path = Path(store.path)
+    content = bytearray(path.read_bytes())
+    change(content)
+    path.write_bytes(content)
+    return SqliteStore(store.folder)
+
+
+@pytest.mark.damages_store
+@pytest.mark.parametrize("value", [0, 7, 9, 255])
+def test_checksums_cannot_be_switched_off(store: SqliteStore, value: int) -> None:
+    """A header that no longer says that pages have checksums is damage, not a store without them."""
+
+    def change(content: bytearray) -> None:
+        assert 8 == content[20]
+        content[20] = value
+
+    broken = damaged(store, change)
+    for use in (lambda: broken.read(lambda view: view.list_runs({})), lambda: broken.write(lambda tx: None)):
+        with pytest.raises(Corrupt, match=r"store\.db"):
+            use()
+    broken.close()
+
+
+@pytest.mark.damages_store
+def test_flipped_byte_is_told(store: SqliteStore) -> None:
+    """A byte changed in a page that is read is told as damage of that file."""
+
+    def change(content: bytearray) -> None:
+        for page in range(1, len(content) // 4096):
+            content[page * 4096 + 100] ^= 1
+
+    broken = damaged(store, change)
+    with pytest.raises(Corrupt, match="checksum"):
+        broken.read(lambda view: view.list_runs({}))
+    broken.close()
