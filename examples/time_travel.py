@@ -20,14 +20,14 @@ with leftoff.run("write-guide", steps=["outline", "write", "polish"]) as run:
         print(f"  {checkpoint.id}  {checkpoint.trigger:<13}  {checkpoint.step or checkpoint.note or ''}")
 
     print(f"now        {run.variables['title']}, {run.variables['words']} words")
-    before = run.at(good.id)
+    before = run.at(good)
     print(f"back then  {before.variables['title']}, {before.variables['words']} words")
 
     print("what polishing changed")
-    for name, change in run.diff(good.id).variables.changed.items():
+    for name, change in run.diff(good).variables.changed.items():
         print(f"  {name}: {change.old!r} became {change.new!r}")
 
-    run.rollback(good.id)  # nothing is erased: the present was saved first, and stays in the history
+    run.rollback(good)  # nothing is erased: the present was saved first, and stays in the history
     print(f"rolled back to {run.variables['title']}, polished: {'yes' if run.done('polish') else 'no'}")
 
     with run.fork(branch="try-b") as other:

@@ -55,7 +55,9 @@ def out_of_reach(*_: Any, **__: Any) -> Any:
     raise leftoff.StoreUnavailable("The disk is full.")
 
 
-def elsewhere(path: Path, run_id: str, changes: dict[tuple[str, str], Any], *, trigger: str | None = None) -> None:
+def elsewhere(
+    path: Path, run_id: str, changes: dict[tuple[str, str], Any], *, trigger: str | None = None
+) -> None:
     """What an agent reports about a run that somebody else drives: it needs no lease."""
     with leftoff.open(path) as store:
 

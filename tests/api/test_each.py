@@ -226,7 +226,7 @@ def zipped(run: leftoff.Run) -> Any:
 
 def wrapped(run: leftoff.Run) -> Any:
     def progress(items: Any) -> Iterator[Any]:
-        for item in items:
+        for item in items:  # noqa: UP028 - as progress bars do it
             yield item
 
     return progress(progress(run.each("convert", ["a", "b"])))
@@ -236,41 +236,76 @@ def plain(run: leftoff.Run) -> Any:
     return run.each("convert", ["a", "b"])
 
 
-@pytest.mark.parametrize("loop", [plain, enumerated, zipped, wrapped], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("inside", ["break", "return", "raise", "call", "nested", "finally", "with"])
-def test_however_the_loop_is_left(run: leftoff.Run, loop: Any, inside: str) -> None:
-    """break and return leave the item pending, an exception fails it, whatever is around the loop or in it."""
+def boom() -> None:
+    raise RuntimeError
 
-    def boom() -> None:
+
+def by_break(items: Any) -> None:
+    for _ in items:
+        break
+
+
+def by_return(items: Any) -> Any:
+    for item in items:
+        return item
+    return None
+
+
+def by_raise(items: Any) -> None:
+    for _ in items:
         raise RuntimeError
 
-    def body() -> None:  # noqa: C901 - one way out for each case
-        for _ in loop(run):
-            if inside == "break":
-                break
-            if inside == "return":
-                return
-            if inside == "raise":
-                raise RuntimeError
-            if inside == "call":
-                boom()
-            if inside == "nested":
-                for _ in range(3):
-                    boom()
-            if inside == "finally":
-                try:
-                    boom()
-                finally:
-                    str(1)
-            if inside == "with":
-                with pytest.MonkeyPatch.context():
-                    boom()
 
+def by_a_call(items: Any) -> None:
+    for _ in items:
+        boom()
+
+
+def by_a_loop_inside(items: Any) -> None:
+    for _ in items:
+        for _ in range(3):
+            boom()
+
+
+def through_finally(items: Any) -> None:
+    for _ in items:
+        try:
+            boom()
+        finally:
+            str(1)
+
+
+def through_with(items: Any) -> None:
+    for _ in items:
+        with pytest.MonkeyPatch.context():
+            boom()
+
+
+def in_a_comprehension(items: Any) -> None:
+    [boom() for _ in items]  # type: ignore[func-returns-value]
+
+
+WAYS_OUT = [
+    by_break,
+    by_return,
+    by_raise,
+    by_a_call,
+    by_a_loop_inside,
+    through_finally,
+    through_with,
+    in_a_comprehension,
+]
+
+
+@pytest.mark.parametrize("loop", [plain, enumerated, zipped, wrapped], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("leave", WAYS_OUT, ids=lambda f: f.__name__)
+def test_however_the_loop_is_left(run: leftoff.Run, loop: Any, leave: Any) -> None:
+    """break and return leave the item pending, an exception fails it, whatever is around the loop or in it."""
     try:
-        body()
+        leave(loop(run))
     except RuntimeError:
         pass
-    expected = "pending" if inside in ("break", "return") else "failed"
+    expected = "pending" if leave in (by_break, by_return) else "failed"
     assert {"convert": expected, "convert/a": expected, "convert/b": "pending"} == statuses(run)
 
 

@@ -196,7 +196,9 @@ run.variables["n"] = 1
 
 
 @pytest.mark.parametrize(
-    ("end", "code"), [("", 0), ("raise SystemExit(3)", 3), ("raise ValueError", 1)], ids=["end", "exit", "error"]
+    ("end", "code"),
+    [("", 0), ("raise SystemExit(3)", 3), ("raise ValueError", 1)],
+    ids=["end", "exit", "error"],
 )
 def test_a_run_without_with_is_paused_at_exit(project: Path, end: str, code: int) -> None:
     """However the program ends by itself, with everything that was buffered."""
@@ -290,7 +292,7 @@ run.finish()
 """,
         project,
     )
-    assert (0, "") == (done.returncode, done.stderr)
+    assert 0 == done.returncode and "Traceback" not in done.stderr  # from 3.12 on Python warns of any fork
     with leftoff.open(".leftoff") as store:
         assert {"r": "completed", "child": "completed"} == {info.id: info.status for info in store.list()}
         assert 2 == store.get("r").variables["n"]

@@ -200,7 +200,9 @@ def test_diff_of_two_versions(travelled: leftoff.Run) -> None:
     assert not travelled.diff("~1", "~1")
 
 
-@pytest.mark.parametrize(("old", "new"), [(1, 1.0), (1, True), (0, False), ("1", 1), ([], {}), (0.0, -0.0)], ids=repr)
+@pytest.mark.parametrize(
+    ("old", "new"), [(1, 1.0), (1, True), (0, False), ("1", 1), ([], {}), (0.0, -0.0)], ids=repr
+)
 def test_diff_tells_types_apart(run: leftoff.Run, old: Any, new: Any) -> None:
     """1, 1.0 and true are three values, as they are in JSON."""
     run.variables["v"] = old

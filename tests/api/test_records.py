@@ -194,7 +194,9 @@ ORDINARY_FILES = [".env.example", "id_rsa.pub", "environment.md", "keys.md"]
 
 
 @pytest.mark.parametrize("name", [*SECRET_FILES, *ORDINARY_FILES])
-def test_secret_files_are_hashed_not_captured(run: leftoff.Run, project: Path, store_path: Path, name: str) -> None:
+def test_secret_files_are_hashed_not_captured(
+    run: leftoff.Run, project: Path, store_path: Path, name: str
+) -> None:
     """So that a change can be noticed, while the content stays out of the store."""
     path = project / name
     path.parent.mkdir(exist_ok=True)

@@ -69,7 +69,7 @@ def test_run_goes_by_workflow_branch_title_and_issue(store: leftoff.Store) -> No
         {"issue": 43},
         {"title": "A", "issue": "43"},
     ):
-        run = store.run("convert", **other)  # type: ignore[arg-type]
+        run = store.run("convert", **other)
         assert not run.resumed
         run.finish()
     assert not store.run("other").resumed

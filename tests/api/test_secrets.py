@@ -33,7 +33,11 @@ PLACES: dict[str, tuple[str, Any, Any]] = {
         lambda v: v["rows"][30]["password"],
     ),
     "by its shape": ("text", GITHUB, lambda v: v["text"]),
-    "by its shape, inside": ("cfg", {"header": f"Authorization: Bearer {GITHUB}"}, lambda v: v["cfg"]["header"]),
+    "by its shape, inside": (
+        "cfg",
+        {"header": f"Authorization: Bearer {GITHUB}"},
+        lambda v: v["cfg"]["header"],
+    ),
 }
 
 
@@ -180,15 +184,16 @@ def test_appending_to_a_list_with_redacted_entries(store_path: Path) -> None:
 def test_results_of_steps(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> None:
     """A step may return a secret: it is there for this process, and redacted for whoever goes on."""
     assert {"password": SECRET, "n": 1} == run.do("login", lambda: {"password": SECRET, "n": 1})
-    assert SECRET == run.do("login", lambda: {})["password"]
+    found: Any = run.do("login", dict)
+    assert SECRET == found["password"]
     elsewhere(store_path, run.id, {("knowledge", "k"): 1})
     run.commit()
     assert SECRET == run.result("login")["password"]
     run.pause()
     again = leftoff.open(store_path).resume(run.id)
-    result = again.do("login", lambda: {})
+    result: Any = again.do("login", dict)
     assert 1 == result["n"]
-    with pytest.raises(Redacted, match="the result of step login.password"):
+    with pytest.raises(Redacted, match=r"the result of step login\.password"):
         result["password"]
     assert 2 == again.do("login", lambda: {"n": 2}, again=True)["n"]
     again._owner.close()
@@ -203,7 +208,7 @@ def test_records(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> No
         run.commit()
     seen = store.get(run.id).records["member"]
     assert "dev" == seen["bob"]["role"]
-    with pytest.raises(Redacted, match="member/bob.password"):
+    with pytest.raises(Redacted, match=r"member/bob\.password"):
         seen["bob"]["password"]
     assert_nothing_on_disk(store_path)
 
@@ -211,7 +216,9 @@ def test_records(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> No
 def test_errors_and_notes_are_masked(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> None:
     """In free text only the secret goes: the rest is what somebody needs to read."""
     with pytest.raises(ConnectionError):
-        run.do("login", lambda: (_ for _ in ()).throw(ConnectionError(f"login with password={SECRET} failed")))
+        run.do(
+            "login", lambda: (_ for _ in ()).throw(ConnectionError(f"login with password={SECRET} failed"))
+        )
     run.note(f"use {GITHUB} for now")
     run.checkpoint(note=f"token: {GITHUB}")
     run.finish("failed", summary=f"it was https://bob:{SECRET}@example.com")

@@ -90,7 +90,7 @@ def test_a_step_done_stays_done_whatever_others_commit(run: leftoff.Run, store_p
         def work(index: int) -> None:
             for number in range(15):
                 path = f"t{index}/s{number}"
-                assert number == run.do(path, lambda number=number: number)  # type: ignore[misc]
+                assert number == run.do(path, lambda number=number: number)
                 assert run.done(path)
 
         in_threads(work, 4)

@@ -11,6 +11,7 @@ import pytest
 
 import leftoff
 from leftoff.errors import Ambiguous, Invalid, LeaseHeld, NoCheckpoint, NotFound, StoreUnavailable
+from leftoff.testing import FakeClock
 
 HUGE = "y" * 1_500_000
 BIG = [{"i": i, "text": "x" * 100} for i in range(200)]
@@ -109,8 +110,12 @@ def test_what_a_listing_knows(store: leftoff.Store) -> None:
         "blocked": 0,
         "skipped": 0,
     } == document["steps"]
-    assert {"run_id", "workflow", "title", "branch", "git_branch", "issue", "status", "created_at"} <= {*document}
-    assert {"updated_at", "completed_at", "percent", "current_step", "next_step", "head", "health"} <= {*document}
+    assert {"run_id", "workflow", "title", "branch", "git_branch", "issue", "status", "created_at"} <= {
+        *document
+    }
+    assert {"updated_at", "completed_at", "percent", "current_step", "next_step", "head", "health"} <= {
+        *document
+    }
     assert {"session_id", "parent"} <= {*document}
     assert "finished" == document["health"] and document["completed_at"].endswith("Z")
 
@@ -162,7 +167,9 @@ def test_prune(store: leftoff.Store, store_path: Path) -> None:
     run = store.start("w", run_id="r")
     checkpoints = []
     for number in range(4):
-        run.variables.update(n=number, big=[*BIG, number], huge=HUGE + str(number), noise=os.urandom(400_000).hex())
+        run.variables.update(
+            n=number, big=[*BIG, number], huge=HUGE + str(number), noise=os.urandom(400_000).hex()
+        )
         checkpoints.append(run.checkpoint())
     size = database_size(store_path)
     assert 4 <= len(blob_files(store_path))
@@ -270,7 +277,7 @@ def test_fsck(store: leftoff.Store, run: leftoff.Run) -> None:
     run.variables.update(big=BIG, huge=HUGE)
     run.checkpoint()
     report = store.fsck()
-    assert report and report.ok and [] == report.problems == report.quarantined
+    assert report and report.ok and [] == report.problems and [] == report.quarantined
     for what in ("pages", "records", "versions", "runs", "blobs"):
         assert report.checked[what] > 0
     assert "clean" in repr(report)
@@ -278,8 +285,8 @@ def test_fsck(store: leftoff.Store, run: leftoff.Run) -> None:
 
 @pytest.mark.damages_store
 def test_fsck_of_damage(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> None:
-    """It is false, and says what and where; reading the damaged value raises, and never gives a wrong one."""
-    run.variables["huge"] = HUGE
+    """It is false, and says what and where; the damaged value raises when it is read, the others can be read."""
+    run.variables.update(huge=HUGE, n=1)
     run.pause()
     (blob,) = blob_files(store_path)
     content = bytearray(blob.read_bytes())
@@ -289,8 +296,11 @@ def test_fsck_of_damage(store: leftoff.Store, run: leftoff.Run, store_path: Path
     assert not report and not report.ok
     (problem,) = [p for p in report.problems if p["code"] == "blob"]
     assert str(blob) in problem["where"]
-    with pytest.raises(leftoff.Corrupt):
-        _ = store.get(run.id).variables["huge"]
+    for look in (store.get(run.id), store.resume(run.id)):
+        with pytest.raises(leftoff.Corrupt):
+            _ = look.variables["huge"]
+        assert 1 == look.variables["n"]
+        assert ["huge", "n"] == list(look.variables) and "'huge': <damaged>" in repr(look.variables)
 
 
 def test_an_ambiguous_checkpoint_is_not_pruned(store: leftoff.Store) -> None:
@@ -304,3 +314,16 @@ def test_an_ambiguous_checkpoint_is_not_pruned(store: leftoff.Store) -> None:
     with pytest.raises(Ambiguous):
         store.prune("r", [twice])
     assert 17 == len(run.history())
+
+
+def test_health_goes_by_the_settings(project: Path) -> None:
+    """A run that nobody has heard of for longer than leftoff.toml allows is quiet, then stalled."""
+    (project / "leftoff.toml").write_text('[heartbeat]\ninterval = "1h"\nquiet = "2h"\nstalled = "3h"\n')
+    clock = FakeClock()
+    with leftoff.Store(str(project / ".leftoff"), str(project), clock) as store:
+        run = store.start("w", run_id="r")
+        found = []
+        for _ in range(4):
+            found.append((run.info.health, store.list()[0].health, store.get("r").info.health))
+            clock.advance(4_000_000)
+        assert [("alive",) * 3, ("alive",) * 3, ("quiet",) * 3, ("stalled",) * 3] == found

@@ -87,7 +87,11 @@ def test_what_is_not_there(run: leftoff.Run, committed: bool) -> None:
     del run.variables["gone"]
     if committed:
         run.commit()
-    for use in (lambda: run.variables["gone"], lambda: run.variables.__delitem__("never"), run.variables.popitem):
+    for use in (
+        lambda: run.variables["gone"],
+        lambda: run.variables.__delitem__("never"),
+        run.variables.popitem,
+    ):
         with pytest.raises(KeyError):
             use()
 
@@ -160,7 +164,9 @@ def test_what_is_no_json_fails_where_it_is_set(run: leftoff.Run, bad: Any) -> No
     assert {"v": "before", "w": 1} == dict(run.variables)
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", 1, None, "x" * 5000, "\ud800"], ids=lambda name: repr(name)[:10])
+@pytest.mark.parametrize(
+    "name", ["", "a\0b", 1, None, "x" * 5000, "\ud800"], ids=lambda name: repr(name)[:10]
+)
 def test_bad_names(run: leftoff.Run, name: Any) -> None:
     """A name is text without NUL, of bounded length."""
     with pytest.raises(Invalid):
@@ -309,21 +315,21 @@ def test_only_lists_can_be_appended_to(run: leftoff.Run, value: Any, committed: 
     run.variables["v"] = value
     if committed:
         run.commit()
-    with pytest.raises(Invalid, match="v is .* cannot be appended to"):
+    with pytest.raises(Invalid, match=r"v is .* cannot be appended to"):
         run.append("v", 1)
     run.variables["w"] = 1
     run.commit()
     assert {"v": value, "w": 1} == dict(run.variables)
 
 
-def test_appends_of_several_processes_are_all_there(run: leftoff.Run, store: leftoff.Store, project: Path) -> None:
+def test_appends_of_several_processes_are_all_there(
+    run: leftoff.Run, store: leftoff.Store, project: Path
+) -> None:
     """The index is taken inside the transaction: nobody overwrites anybody."""
     run.variables["v"] = BIG_LIST
     run.append("small", "mine")
     run.commit()
     child = """
-import sys
-sys.path.insert(0, {root!r})
 from leftoff.engine.commit import commit
 from leftoff.engine.head import Head
 from leftoff.model.changes import ChangeSet
@@ -336,7 +342,7 @@ for n in range(20):
     changes.append("v", n)
     changes.append("small", n)
     commit(store._store, head, changes, 1)
-""".format(root=str(Path(__file__).parents[2]))
+"""
     for _ in range(2):
         said(child, project)
         run.append("v", "mine")
@@ -372,7 +378,9 @@ def test_grown_or_assigned_the_state_is_the_same(store: leftoff.Store) -> None:
 # -- compare and set
 
 
-@pytest.mark.parametrize("value", [1, "x", None, [1], {"a": 1}, BIG_LIST, BIG_DICT, HUGE, ["a", HUGE]], ids=type)
+@pytest.mark.parametrize(
+    "value", [1, "x", None, [1], {"a": 1}, BIG_LIST, BIG_DICT, HUGE, ["a", HUGE]], ids=type
+)
 def test_compare_and_set(store: leftoff.Store, run: leftoff.Run, value: Any) -> None:
     """It succeeds while the variable is what was expected, whatever its size, and is durable at once."""
     run.compare_and_set("v", None, value)

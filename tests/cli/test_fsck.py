@@ -143,6 +143,8 @@ def test_repair(filled: Path) -> None:
     assert damaged in [path.read_bytes() for path in aside]
     with leftoff.open(filled / ".leftoff") as store:
         assert (1, 1) == (store.get("r").variables["n"], store.get("r").steps["a"]["result"])
+        with pytest.raises(leftoff.Corrupt):
+            _ = store.get("r").variables["huge"]
 
 
 def test_repair_of_a_clean_store(filled: Path) -> None:
@@ -215,9 +217,13 @@ def test_no_traceback_reaches_a_user(filled: Path, tmp_path: Path) -> None:
     """Not even for a bug of ours; LEFTOFF_DEBUG=1 shows it."""
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "sitecustomize.py").write_text("import leftoff.engine.fsck as f\nf.fsck = lambda *_, **__: 1 / 0\n")
+    (broken / "sitecustomize.py").write_text(
+        "import leftoff.engine.fsck as f\nf.fsck = lambda *_, **__: 1 / 0\n"
+    )
     done = call("fsck", "--json", cwd=filled, PYTHONPATH=str(broken))
     assert 1 == done.code and "Traceback" not in done.err
-    assert "ZeroDivisionError" in done.json["error"]["message"] and "LEFTOFF_DEBUG" in done.json["error"]["hint"]
+    assert (
+        "ZeroDivisionError" in done.json["error"]["message"] and "LEFTOFF_DEBUG" in done.json["error"]["hint"]
+    )
     debug = call("fsck", cwd=filled, PYTHONPATH=str(broken), LEFTOFF_DEBUG="1")
     assert 1 == debug.code and "Traceback" in debug.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -157,6 +158,18 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
         terminal = shown("ls", cwd=tmp_path, columns=columns)
         assert harmless(terminal.shown)
         assert "\x1b[31mred" not in terminal.raw
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_an_output_that_is_not_utf_8(tmp_path: Path, encoding: str) -> None:
+    """Where the output cannot say it, it is escaped; JSON stays JSON."""
+    started(tmp_path, "work", "--title", "日本 🎉 é")
+    assert 0 == call("ls", cwd=tmp_path, PYTHONIOENCODING=encoding).code
+    code = f"'{LEFTOFF}' ls --json"
+    done = subprocess.run(
+        ["bash", "-c", code], cwd=tmp_path, env=environment(PYTHONIOENCODING=encoding), capture_output=True
+    )
+    assert "日本 🎉 é" == json.loads(done.stdout.decode(encoding))["runs"][0]["title"]
 
 
 def test_a_terminal_gets_colours_bars_and_ages(tmp_path: Path) -> None:

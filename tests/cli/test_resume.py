@@ -100,6 +100,8 @@ def test_a_driven_run_is_a_conflict(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=False)
     found = succeed("resume", "dies", "--json", cwd=tmp_path).json
     assert ("running", "alive", "a") == (found["status"], found["health"], found["next_step"])
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=False)
+    assert "alive" == succeed("start", "dies", "--resume", "--json", cwd=tmp_path).json["health"]
 
 
 def test_a_completed_run_has_nothing_left(tmp_path: Path) -> None:
@@ -240,6 +242,15 @@ def test_the_session_is_bound(tmp_path: Path) -> None:
     started(tmp_path, "other")
     succeed("resume", run, cwd=tmp_path, LEFTOFF_SESSION="s-1")
     assert run == succeed("show", "--json", cwd=tmp_path, LEFTOFF_SESSION="s-1").json["run_id"]
+
+
+def test_a_session_drives_alone(tmp_path: Path) -> None:
+    """Another agent's session that is at work is a conflict; its own may go on, and so may a person without one."""
+    run = started(tmp_path, "work", "--session", "a", "--steps", "x")
+    assert 5 == call("resume", run, cwd=tmp_path, LEFTOFF_SESSION="b").code
+    assert 5 == call("rollback", f"{run}@1", cwd=tmp_path, LEFTOFF_SESSION="b").code
+    succeed("resume", run, cwd=tmp_path, LEFTOFF_SESSION="a")
+    succeed("resume", run, cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

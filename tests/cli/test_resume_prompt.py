@@ -49,6 +49,17 @@ def test_its_form_is_the_protocols(tmp_path: Path) -> None:
     ), terminal.shown
 
 
+def test_a_failed_step_is_where_it_goes_on(tmp_path: Path) -> None:
+    """What failed is to be done again, so it is what resuming begins with."""
+    started(tmp_path, "work", "--steps", "a,b,c")
+    succeed("step", "done", "a", cwd=tmp_path)
+    succeed("step", "fail", "b", "--error", "no", cwd=tmp_path)
+    with Terminal("resume", cwd=tmp_path) as terminal:
+        terminal.expect("(r)esume - Continue from b\n")
+        terminal.type(CTRL_C)
+        terminal.end()
+
+
 @pytest.mark.parametrize("typed", ["r\n", "R\n", "resume\n", " r \n"])
 def test_resume(tmp_path: Path, typed: str) -> None:
     """(r) goes on and prints the brief."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.command import call, succeed
+from tests.cli.command import call, environment, succeed
 from tests.cli.runs import driven, started
 
 
@@ -30,7 +31,7 @@ def test_json_is_the_run(tmp_path: Path) -> None:
     words = ("--title", "Nature trail", "--steps", "a,b/c, d", "--branch", "try", "--run-id", "my.run_1")
     more = ("--issue", "#42", "--task", "T060", "--agent", "coder", "--var", "n=3", "--var", "tag=1.10")
     found = succeed("start", "flow", *words, *more, "--json", cwd=tmp_path).json
-    expected = {
+    expected: dict[str, Any] = {
         "run_id": "my.run_1",
         "workflow": "flow",
         "title": "Nature trail",
@@ -150,6 +151,20 @@ def test_resume_of_a_driven_run_is_a_conflict(tmp_path: Path) -> None:
     with driven(tmp_path, "flow") as run:
         done = call("start", "flow", "--resume", cwd=tmp_path)
         assert 5 == done.code and run in done.err
+
+
+def test_resume_after_a_death(tmp_path: Path) -> None:
+    """A driver that was killed stands in nobody's way, and its run is alive again once it is gone on with."""
+    code = (
+        "import leftoff, os; run = leftoff.start('dies', steps=['a']); print(run.id, flush=True); os._exit(9)"
+    )
+    died = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    run = died.stdout.strip()
+    assert "dead" == show(tmp_path, run)["health"]
+    assert run == succeed("start", "dies", "--resume", cwd=tmp_path).out.strip()
+    assert "alive" == show(tmp_path, run)["health"]
 
 
 def test_git_is_remembered(tmp_path: Path) -> None:

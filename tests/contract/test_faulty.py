@@ -115,7 +115,7 @@ def test_impossible_fault_is_refused(faulty: FaultyStore) -> None:
     """A fault that could never strike is a mistake in the test."""
     for wrong in ({"nth": 0}, {"when": "sometimes"}, {"when": "during", "call": "save_blob"}):
         with pytest.raises(ValueError):
-            faulty.fail(**wrong)  # type: ignore[arg-type]
+            faulty.fail(**wrong)
 
 
 # -- the engine's commit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from leftoff.errors import LeftoffError
 
 PAGE = 4096
 DRIVEN = "driven"
-NOISE = bytes(n * n % 251 for n in range(40_000))
+NOISE = random.Random(5).randbytes(40_000)
 TEXT = b"".join(b"line %d of a file that packs well\n" % n for n in range(3000))
 
 
@@ -122,7 +123,7 @@ def _shown(info: leftoff.RunInfo) -> dict[str, Any]:
 
 
 def _records(run: Any) -> dict[str, Any]:
-    return {name: {key: run.records[name][key] for key in run.records[name]} for name in run.records if name != "item"}
+    return {name: dict(run.records[name]) for name in run.records if name != "item"}
 
 
 def _history(store: leftoff.Store, run_id: str) -> list[Any]:

@@ -118,6 +118,8 @@ def _section_diff(old: State, new: State, collection: str) -> dict[str, Any]:
         "added": {k: right[k].value for k in right if k not in left},
         "removed": {k: left[k].value for k in left if k not in right},
         "changed": {
-            k: {"from": left[k].value, "to": right[k].value} for k in right if k in left and left[k] != right[k]
+            k: {"from": left[k].value, "to": right[k].value}
+            for k in right
+            if k in left and left[k] != right[k]
         },
     }

@@ -91,7 +91,11 @@ class DataRules(Ground):
         handle.put("run", "title", title)
 
     @driven
-    @rule(pick=picks, name=st.sampled_from("fg"), content=st.sampled_from([b"", b"tiny", b"pack " * 900, bytes(range(256)) * 9]))
+    @rule(
+        pick=picks,
+        name=st.sampled_from("fg"),
+        content=st.sampled_from([b"", b"tiny", b"pack " * 900, bytes(range(256)) * 9]),
+    )
     def artifact(self, pick: int, name: str, content: bytes) -> None:
         handle = self.handle_at(pick)
         path = self.project / f"{name}.bin"
@@ -195,7 +199,9 @@ class DataRules(Ground):
         handle = self.handle_at(pick)
         self.check_handle(handle)
         if len(handle.views) == 1:
-            with_step = world.with_changes(handle.view, {a: c for a, c in handle.pending.items() if a[0] == "step"})
+            with_step = world.with_changes(
+                handle.view, {a: c for a, c in handle.pending.items() if a[0] == "step"}
+            )
             steps = {path: Json(thaw(record)) for path, record in handle.real.steps.items()}
             assert encoding.section(with_step, "step") == steps
 

@@ -30,7 +30,11 @@ class LifeRules(Ground):
     """Start, fork, roll back, resume, pause, finish, prune, remove, close, crash."""
 
     @precondition(lambda self: len(self.runs) < MOST_RUNS)
-    @rule(steps=st.lists(paths, unique=True, max_size=4), value=values.values, workflow=st.sampled_from(["w", "v"]))
+    @rule(
+        steps=st.lists(paths, unique=True, max_size=4),
+        value=values.values,
+        workflow=st.sampled_from(["w", "v"]),
+    )
     def start(self, steps: list[str], value: Any, workflow: str) -> None:
         self.tick()
         variables = {"x": value}
@@ -41,7 +45,12 @@ class LifeRules(Ground):
         self.check_handle(self.adopt(run, real, 1))
 
     @precondition(lambda self: self.handles and len(self.runs) < MOST_RUNS)
-    @rule(pick=picks, at=picks, head=st.booleans(), extra=st.dictionaries(st.sampled_from(["x", "y"]), values.values, max_size=1))
+    @rule(
+        pick=picks,
+        at=picks,
+        head=st.booleans(),
+        extra=st.dictionaries(st.sampled_from(["x", "y"]), values.values, max_size=1),
+    )
     def fork(self, pick: int, at: int, head: bool, extra: dict[str, Any]) -> None:
         handle = self.handle_at(pick)
         version = None if head else self.version_at(handle.run, at)
@@ -123,7 +132,13 @@ class LifeRules(Ground):
     # -- steps
 
     @driven
-    @rule(pick=picks, path=paths, result=values.values, ends=st.sampled_from(["well", "boom", "ctrl-c"]), again=st.booleans())
+    @rule(
+        pick=picks,
+        path=paths,
+        result=values.values,
+        ends=st.sampled_from(["well", "boom", "ctrl-c"]),
+        again=st.booleans(),
+    )
     def do(self, pick: int, path: str, result: Any, ends: str, again: bool) -> None:
         handle = self.handle_at(pick, sharp=True)
         if not self.settle_buffer(handle) or handle.stale:
@@ -168,7 +183,10 @@ class LifeRules(Ground):
         handle.orders = found
 
     @driven
-    @rule(pick=picks, tree=st.lists(st.tuples(paths, st.sampled_from(["well", "well", "boom"])), min_size=1, max_size=3))
+    @rule(
+        pick=picks,
+        tree=st.lists(st.tuples(paths, st.sampled_from(["well", "well", "boom"])), min_size=1, max_size=3),
+    )
     def nested(self, pick: int, tree: list[tuple[str, str]]) -> None:
         """Steps inside steps; an error fails every step that it leaves."""
         handle = self.handle_at(pick, sharp=True)
@@ -196,7 +214,12 @@ class LifeRules(Ground):
         assert _outcome(lambda: expect(tree[0][0], tree)) == happened
 
     @driven
-    @rule(pick=picks, path=paths, items=st.lists(st.sampled_from(values.ITEMS), max_size=4), stop=st.integers(0, 6))
+    @rule(
+        pick=picks,
+        path=paths,
+        items=st.lists(st.sampled_from(values.ITEMS), max_size=4),
+        stop=st.integers(0, 6),
+    )
     def each(self, pick: int, path: str, items: list[str], stop: int) -> None:
         """A loop over items, left by ``break`` at one of them or run to its end."""
         handle = self.handle_at(pick, sharp=True)
@@ -245,7 +268,11 @@ class LifeRules(Ground):
         return seen
 
     @driven
-    @rule(pick=picks, path=paths, status=st.sampled_from(["pending", "waiting", "completed", "blocked", "skipped"]))
+    @rule(
+        pick=picks,
+        path=paths,
+        status=st.sampled_from(["pending", "waiting", "completed", "blocked", "skipped"]),
+    )
     def put_step(self, pick: int, path: str, status: str) -> None:
         """A step reported as a record."""
         handle = self.handle_at(pick, sharp=True)

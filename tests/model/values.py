@@ -43,7 +43,11 @@ def _table(count: int, width: int, seed: int) -> dict[str, Any]:
 
 def _near(size: int, shape: str) -> Any:
     """A list or dict whose canonical text has exactly this many bytes."""
-    make = {"list": lambda n: ["f" * n, 1], "one": lambda n: ["f" * n], "dict": lambda n: {"k": "f" * n, "": 0}}[shape]
+    make = {
+        "list": lambda n: ["f" * n, 1],
+        "one": lambda n: ["f" * n],
+        "dict": lambda n: {"k": "f" * n, "": 0},
+    }[shape]
     value = make(size - len(canon(make(0))))
     assert size == len(canon(value))
     return value
@@ -54,7 +58,9 @@ _spread = st.one_of(
     st.builds(_rows, st.integers(0, 60), st.sampled_from([1, 40, 300, 1200]), st.integers(0, 3)),
     st.builds(_table, st.integers(0, 60), st.sampled_from([1, 90, 700, 1500]), st.integers(0, 3)),
 )
-_kilobytes = st.builds(lambda n, c: c * n, st.sampled_from([1020, 1021, 1022, 1023, 5000]), st.sampled_from("aβ"))
+_kilobytes = st.builds(
+    lambda n, c: c * n, st.sampled_from([1020, 1021, 1022, 1023, 5000]), st.sampled_from("aβ")
+)
 _deep = st.builds(lambda n: _nested(n), st.integers(5, 60))
 
 
@@ -66,7 +72,9 @@ def _nested(depth: int) -> Any:
 
 
 values = st.one_of(small, small, _near_limit, _spread, _spread, _kilobytes, _deep)
-entries = st.one_of(small, small, _kilobytes, st.builds(lambda n: "e" * n, st.sampled_from([100, 2000, 4090])))
+entries = st.one_of(
+    small, small, _kilobytes, st.builds(lambda n: "e" * n, st.sampled_from([100, 2000, 4090]))
+)
 megabytes = st.builds(
     lambda over, shape, c: {"text": c * (VALUE_MAX + over), "list": [1, c * (VALUE_MAX + over), [2]]}[shape],
     st.sampled_from([-3, -2, -1, 0, 100]),

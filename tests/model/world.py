@@ -130,7 +130,9 @@ class Handle:
         elif there.entries is not None:
             there.entries.append(entry)
         else:
-            self.pending["variable", name] = Pending(Json([*(there.value.value if there.value else []), entry]))
+            self.pending["variable", name] = Pending(
+                Json([*(there.value.value if there.value else []), entry])
+            )
 
     def visible(self, view: State) -> dict[str, Json]:
         """The variables that it shows: the version's, under what is buffered."""

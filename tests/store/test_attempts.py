@@ -102,5 +102,5 @@ def test_fence_is_checked_in_the_transaction(store: SqliteStore, head: Head) -> 
     store.write = slow  # type: ignore[method-assign]
     with pytest.raises(Conflict, match="attempt 2"):
         report(store, head, 1, Guard(attempt="t1"))
-    del store.write  # type: ignore[method-assign]
+    del store.write
     assert None is reported(store, head)

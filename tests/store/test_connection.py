@@ -47,7 +47,9 @@ def test_settings(store: SqliteStore) -> None:
         "page_size": connection.PAGE_SIZE,
         "checksum_verification": "1",
     }
-    assert expected == {k: str(v) if k == "checksum_verification" else v for k, v in pragmas(store, *expected).items()}
+    assert expected == {
+        k: str(v) if k == "checksum_verification" else v for k, v in pragmas(store, *expected).items()
+    }
     assert 8 == store.read(lambda view: view.db.reserve_bytes(None, -1))  # type: ignore[attr-defined]
 
 
@@ -85,7 +87,7 @@ def test_checkpoint_does_not_fail_a_commit(store: SqliteStore, monkeypatch: pyte
             raise apsw.FullError("database or disk is full")
 
     plain = store._checkpoint
-    monkeypatch.setattr(store, "_checkpoint", lambda db: plain(Full()))
+    monkeypatch.setattr(store, "_checkpoint", lambda db: plain(Full()))  # type: ignore[arg-type]
     scribe.commit({("note", "n"): 1})
     assert tried
     scribe.verify()

@@ -76,7 +76,9 @@ def test_live_driver_is_told(driver: Child, store: SqliteStore) -> None:
     with pytest.raises(LeaseHeld) as caught:
         drive(store)
     host = os.uname().nodename
-    expected = f"Run run-1 is driven by driver.py (process {driver.pid} on {host}), since 2026-02-02T02:40:00Z."
+    expected = (
+        f"Run run-1 is driven by driver.py (process {driver.pid} on {host}), since 2026-02-02T02:40:00Z."
+    )
     assert expected == caught.value.message
     assert caught.value.retry
     assert caught.value.hint

@@ -17,7 +17,10 @@ LOCAL = ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.ext2fs
 
 def mountinfo(folder: Path, *mounts: tuple[str, str, str]) -> str:
     """A file like /proc/self/mountinfo, of device, mount point and type."""
-    lines = [f"{i} 1 {device} / {point} rw,relatime shared:1 - {kind} source rw" for i, (device, point, kind) in enumerate(mounts)]
+    lines = [
+        f"{i} 1 {device} / {point} rw,relatime shared:1 - {kind} source rw"
+        for i, (device, point, kind) in enumerate(mounts)
+    ]
     path = folder / "mountinfo"
     path.write_text("\n".join(["", *lines, "not a mount"]) + "\n")
     return str(path)

@@ -29,7 +29,7 @@ def store(store_path: Path) -> Iterator[SqliteStore]:
 
 
 def schema_of(db: apsw.Connection) -> set[tuple[str, str, str]]:
-    return set(db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_schema"))  # type: ignore[arg-type]
+    return set(db.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_schema"))
 
 
 def facts(store: SqliteStore) -> dict[str, str]:
@@ -56,7 +56,9 @@ def make_newer(store: SqliteStore, schema: int, **known: str) -> None:
 def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This leftoff has a second migration, and no older one may write what it made."""
     path = tmp_path / "0002.sql"
-    path.write_text("-- The second.\nCREATE TABLE extra (x TEXT) STRICT;\nALTER TABLE run ADD COLUMN mood TEXT;\n")
+    path.write_text(
+        "-- The second.\nCREATE TABLE extra (x TEXT) STRICT;\nALTER TABLE run ADD COLUMN mood TEXT;\n"
+    )
     monkeypatch.setattr(migrate, "MIGRATIONS", [*migrate.MIGRATIONS, str(path)])
     monkeypatch.setattr(migrate, "SCHEMA", migrate.SCHEMA + 1)
     monkeypatch.setattr(migrate, "COMPATIBLE", {**migrate.COMPATIBLE, migrate.SCHEMA: (1, migrate.SCHEMA)})
@@ -112,7 +114,9 @@ def test_newer_schema_is_refused(store: SqliteStore, known: dict[str, str]) -> N
     store.close()
     late = SqliteStore(store.folder)
     for use in (lambda: late.read(lambda view: view.list_runs({})), lambda: late.write(lambda tx: None)):
-        with pytest.raises(Unsupported, match=rf"schema 7, made by leftoff 9\.9; this leftoff knows schema {migrate.SCHEMA}"):
+        with pytest.raises(
+            Unsupported, match=rf"schema 7, made by leftoff 9\.9; this leftoff knows schema {migrate.SCHEMA}"
+        ):
             use()
 
 

@@ -20,8 +20,26 @@ FILES = {"queries.sql": MIGRATIONS, "bundle/queries.sql": ["bundle/0001.sql"]}
 QUERIES = {(file, name): (about, sql) for file in FILES for name, about, sql in parse(read(file))}
 # fsck reads everything; so does nothing else.
 READS_EVERYTHING = {"all_records", "rows_of_no_run"}
-MUST_SEARCH = ["record", "row", "past_at", "past_next_key", "drop_value_if_unused", "current_leaf", "has_below", "head"]
-MUST_SEARCH += ["live_at", "live_range", "last_key", "hashes", "token_since", "bounds", "drop_blob_if_unused", "past_batch"]
+MUST_SEARCH = [
+    "record",
+    "row",
+    "past_at",
+    "past_next_key",
+    "drop_value_if_unused",
+    "current_leaf",
+    "has_below",
+    "head",
+]
+MUST_SEARCH += [
+    "live_at",
+    "live_range",
+    "last_key",
+    "hashes",
+    "token_since",
+    "bounds",
+    "drop_blob_if_unused",
+    "past_batch",
+]
 
 
 def database(file: str) -> apsw.Connection:

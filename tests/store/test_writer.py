@@ -83,6 +83,13 @@ class Crowd:
             assert time.monotonic() < end, "nobody queued up"
             time.sleep(0.0005)
 
+    def wait_for(self, name: str, length: int) -> None:
+        """Until this one waits too, or has ended already."""
+        end = time.monotonic() + PATIENCE
+        while name not in self.ended and len(self.store.queue._queue) < length:
+            assert time.monotonic() < end, f"{name} does not get there"
+            time.sleep(0.0005)
+
     def queue(self, *waiting: str) -> None:
         """These wait in this order."""
         for name in waiting:
@@ -117,7 +124,12 @@ def everyone_can_write(store: SqliteStore, name: str) -> None:
 def test_threads_share_a_sync(store: SqliteStore) -> None:
     """Whoever queues up while one commits is committed together, by one sync."""
     commits: list[int] = []
-    store.write(lambda tx: tx.db.set_commit_hook(lambda: bool(commits.append(1))))  # type: ignore[attr-defined]
+
+    def count() -> bool:
+        commits.append(1)
+        return False  # go on
+
+    store.write(lambda tx: tx.db.set_commit_hook(count))  # type: ignore[attr-defined]
     commits.clear()
     crowd = Crowd(store)
     crowd.hold()
@@ -131,8 +143,13 @@ def test_batch_is_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -
     """A transaction holds at most so many commits, so that nobody waits for long."""
     monkeypatch.setattr(writer, "MOST", 4)
     sizes: list[int] = []
-    lead = store.queue._lead
-    monkeypatch.setattr(store.queue, "_lead", lambda batch: (sizes.append(len(batch)), lead(batch)))
+    plain = store.queue._lead
+
+    def lead(batch: list[Ticket]) -> None:
+        sizes.append(len(batch))
+        plain(batch)
+
+    monkeypatch.setattr(store.queue, "_lead", lead)
     crowd = Crowd(store)
     crowd.hold()
     crowd.queue(*(f"t{i}" for i in range(10)))
@@ -211,13 +228,26 @@ def test_processes_share_fairly(store: SqliteStore) -> None:
 
 
 class Strike:
-    """Raises KeyboardInterrupt at the nth line that a thread runs in the store's write path, as Ctrl-C might.
+    """Raises KeyboardInterrupt at the nth place that a thread comes by in the store's write path, as Ctrl-C might.
 
-    A signal is noticed after a call or at a jump back, so not at a line that only opens a block; those are left out.
+    Places are the lines and the ends of functions. A signal is noticed after a call or at a jump back, so neither where
+    a clause is only entered nor where a `with` is left; those are left out.
     """
 
     PATH = frozenset(
-        {"run", "_take", "_settle", "_open", "_lead", "_transact", "_set_sync", "_share", "_end_turn", "take", "give"}
+        {
+            "run",
+            "_take",
+            "_settle",
+            "_open",
+            "_lead",
+            "_transact",
+            "_set_sync",
+            "_share",
+            "_end_turn",
+            "take",
+            "give",
+        }
     )
 
     def __init__(self, nth: int) -> None:
@@ -230,12 +260,14 @@ class Strike:
         return self.line if in_store and code.co_name in self.PATH else None
 
     def line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        if event != "line" or text.startswith(("try:", "with ", "except ", "def ")):
+        file, number = frame.f_code.co_filename, frame.f_lineno
+        text = linecache.getline(file, number).strip()
+        entered = text == "try:" and linecache.getline(file, number - 1).strip() == "finally:"
+        if event not in ("line", "return") or entered or text.startswith(("with ", "except ", "def ")):
             return self.line
         self.left -= 1
         if self.left == 0:
-            self.where = f"{frame.f_code.co_name}: {text}"
+            self.where = f"{frame.f_code.co_name}: {text} ({event})"
             raise KeyboardInterrupt
         return self.line
 
@@ -253,7 +285,7 @@ def test_interrupt_anywhere_wedges_nobody(store: SqliteStore, place: int) -> Non
         for i in range(3):
             if i == place:
                 crowd.start(f"struck {nth}", trace=strike)
-                wait_until(lambda c=crowd, n=nth: f"struck {n}" in c.ended or len(c.store.queue._queue) == place + 1)  # type: ignore[misc]
+                crowd.wait_for(f"struck {nth}", place + 1)
             else:
                 crowd.queue(f"t{i} {nth}")
         crowd.join()
@@ -268,13 +300,6 @@ def test_interrupt_anywhere_wedges_nobody(store: SqliteStore, place: int) -> Non
         struck.add(strike.where.partition(":")[0])
     leading = {"_lead", "_transact", "_settle", "_end_turn", "take", "give", "_set_sync"}
     assert (leading | {"run", "_take", "_share", "_open"} if place == 0 else {"run"}) <= struck
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.0005)
 
 
 def test_interrupt_while_waiting(store: SqliteStore) -> None:

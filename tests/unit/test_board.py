@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.engine.board import replaced
+from leftoff.engine.board import keep_current, replaced
 
 TABLE = b"| Agent |\n|---|\n| x |"
 PIECES = [
@@ -67,3 +71,58 @@ def test_it_settles(page: bytes) -> None:
     once = replaced(page, TABLE)
     assert once == replaced(once, TABLE)
     assert once.startswith(page)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    """Whoever comes second looks at the runs only after the first has written: the last to write has seen most."""
+    page, order, inside = tmp_path / "STATUS.md", list[str](), threading.Event()
+
+    def slow() -> str:
+        inside.set()
+        time.sleep(0.2)
+        order.append("first")
+        return "| first |"
+
+    def quick() -> str:
+        order.append("second")
+        return "| second |"
+
+    first = threading.Thread(target=keep_current, args=(str(page), slow))
+    first.start()
+    assert inside.wait(10)
+    assert keep_current(str(page), quick)
+    first.join()
+    assert ["first", "second"] == order
+    assert "| second |" in page.read_text()
+
+
+def test_what_is_saved_meanwhile_is_kept(tmp_path: Path) -> None:
+    """Somebody saves the page between our reading and our writing it: their text is in it afterwards."""
+    page = tmp_path / "STATUS.md"
+    page.write_text("# Old\n")
+    texts = iter(["# New, and longer\n", None])
+
+    def make() -> str:
+        text = next(texts)
+        if text is not None:
+            page.write_text(text)
+        return "| x |"
+
+    assert keep_current(str(page), make)
+    assert "# New, and longer\n\n## Active Checkpoints\n\n| x |\n" == page.read_text()
+    assert ["STATUS.md"] == [path.name for path in tmp_path.iterdir()]
+    assert not keep_current(str(page), lambda: "| x |")
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """A page that is a symbolic link is changed where it is."""
+    from leftoff.engine.board import page_path
+    from leftoff.engine.settings import parse
+
+    (tmp_path / "real.md").write_text("")
+    (tmp_path / "link.md").symlink_to("real.md")
+    path = page_path(str(tmp_path), parse('[status]\nfile = "link.md"'))
+    assert path is not None
+    keep_current(path, lambda: "| x |")
+    assert (tmp_path / "link.md").is_symlink()
+    assert "| x |" in (tmp_path / "real.md").read_text()

@@ -53,14 +53,14 @@ def test_what_is_done_to_the_object_later_changes_nothing() -> None:
 @pytest.mark.parametrize("kind", [list, dict])
 @pytest.mark.parametrize("entries", ["few", "many"])
 def test_the_limit_is_by_size_alone(kind: type, entries: str) -> None:
-    """Up to 4 KiB of JSON a container is one record, over that one record per entry; how many there are is no matter."""
+    """Up to 4 KiB of JSON a container is one record, over that one per entry, however many there are."""
 
     def value(size: int) -> Any:
         if entries == "few":
             return sized(size, kind)
         rest: Any = [1] * 20 if kind is list else {f"k{i:02d}": 1 for i in range(20)}
         inner = sized(size - len(encode(rest)), kind)
-        made = [*rest, *inner] if kind is list else {**rest, **inner}
+        made: Any = [*rest, *inner] if kind is list else {**rest, **inner}
         while len(encode(made)) > size:  # brackets of two became those of one
             made[20 if kind is list else "a"] = made[20 if kind is list else "a"][:-1]
         while len(encode(made)) < size:

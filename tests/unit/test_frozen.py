@@ -123,7 +123,11 @@ def test_freezing_again_changes_nothing() -> None:
 
 # -- redacted entries
 
-HOLED = {"host": "db", "login": {"user": "bob", "password": {"redacted": True}}, "keys": [1, {"redacted": True}]}
+HOLED = {
+    "host": "db",
+    "login": {"user": "bob", "password": {"redacted": True}},
+    "keys": [1, {"redacted": True}],
+}
 HOLES: list[list[Any]] = [["login", "password"], ["keys", 1]]
 
 
@@ -136,12 +140,12 @@ def test_reading_a_redacted_entry_raises() -> None:
     value = holed()
     assert ("db", "bob", 1) == (value["host"], value["login"]["user"], value["keys"][0])
     for read in (lambda: value["login"]["password"], lambda: value["login"].get("password")):
-        with pytest.raises(Redacted, match="cfg.login.password") as caught:
+        with pytest.raises(Redacted, match=r"cfg\.login\.password") as caught:
             read()
     assert "cfg.login.password" == caught.value.name
     assert "run.variables" in caught.value.hint and "leftoff.toml" in caught.value.hint
     for place in (1, -1):
-        with pytest.raises(Redacted, match="cfg.keys"):
+        with pytest.raises(Redacted, match=r"cfg\.keys"):
             value["keys"][place]
 
 
@@ -176,7 +180,9 @@ def test_holed_values_are_frozen() -> None:
         holed()["keys"].append(1)
 
 
-@pytest.mark.parametrize("twice", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), dict, thaw])
+@pytest.mark.parametrize(
+    "twice", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), dict, thaw]
+)
 def test_copies_remember_what_was_redacted(twice: Callable[[Any], Any]) -> None:
     """The mark survives copying by its type, so assigning the copy does not make it a value."""
     made = twice(holed())

@@ -23,7 +23,7 @@ from leftoff.model.ids import (
     unquote_part,
 )
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @pytest.mark.parametrize("run_id", ["a", "A-1._b", "_x", "9", "convert-20260131-090500", "x" * MAX_RUN_ID])

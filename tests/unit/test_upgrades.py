@@ -41,7 +41,9 @@ def old_run(store_path: Path, tmp_path: Path) -> str:
     (tmp_path / "page.md").write_text("# page\n")
     with leftoff.open(store_path) as store:
         run = store.start("old", run_id="old", steps=["a", "b"])
-        run.variables.update(size=5, rows=ROWS, same="s", db={"login": {"password": "hunter2", "user": "bob"}})
+        run.variables.update(
+            size=5, rows=ROWS, same="s", db={"login": {"password": "hunter2", "user": "bob"}}
+        )
         run.artifact(tmp_path / "page.md")
         run.do("a", lambda: 1)
         run.pause()
@@ -91,6 +93,9 @@ def test_old_runs_read_upgraded(old_run: str, store_path: Path, monkeypatch: pyt
         assert "step" == run.steps["a"]["kind"]
         assert "text" == run.artifacts["page.md"]["media"]
         assert {"bytes": 5} == run.at(run.history()[0]).variables["size"]
+        assert "bob" == run.variables["db"]["account"]["user"]
+        with pytest.raises(Redacted, match=r"db\.account\.password"):
+            run.variables["db"]["account"]["password"]
         assert before == raw(store, old_run)
 
 
@@ -120,7 +125,7 @@ def test_the_upgrade_keeps_what_was_redacted(
     with leftoff.open(store_path) as store:
         run = store.resume(old_run)
         assert "bob" == run.variables["db"]["account"]["user"]
-        with pytest.raises(Redacted, match="db.account.password"):
+        with pytest.raises(Redacted, match=r"db\.account\.password"):
             run.variables["db"]["account"]["password"]
 
 
@@ -144,7 +149,9 @@ def test_a_new_run_has_the_schema_of_its_leftoff(store_path: Path, monkeypatch: 
         assert b"J2" == raw(store, "new")["run/schema"]
 
 
-def test_old_versions_of_an_upgraded_run(old_run: str, store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_versions_of_an_upgraded_run(
+    old_run: str, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each version is read in the schema it was written in; going back to one upgrades it again."""
     with leftoff.open(store_path) as store:
         before = store.get(old_run).history()[0]

@@ -22,7 +22,9 @@ class Doubt:
 
     __slots__ = ("_changes", "_seal", "_since", "_token", "blobs")
 
-    def __init__(self, token: bytes, since: int, changes: ChangeSet, seal: Seal | None, blobs: list[BlobRow]) -> None:
+    def __init__(
+        self, token: bytes, since: int, changes: ChangeSet, seal: Seal | None, blobs: list[BlobRow]
+    ) -> None:
         self._token = token
         self._since = since
         self._seal = seal

@@ -90,7 +90,7 @@ def get(ref: str) -> RunView:
 
 
 def list(**where: Any) -> builtins.list[RunInfo]:
-    """Runs of the project's store, latest first; ``status``, ``workflow``, ``branch``, ``title``, ``issue``, ``limit``."""
+    """Runs of the project's store, latest first, by the same words as ``Store.list``."""
     return project_store().list(**where)
 
 

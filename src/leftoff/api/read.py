@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.api.views import Collections, Snapshot, Values
 from leftoff.engine import find
 from leftoff.engine.diff import Diff, diff
-from leftoff.engine.info import RunInfo, run_info
+from leftoff.engine.info import LIMITS, RunInfo, run_info
 from leftoff.engine.state import need_version, read
 from leftoff.errors import NotFound
 from leftoff.model.ids import parse_ref
@@ -25,18 +25,26 @@ class RunView:
     """A run to be read: its newest state (or the version it was asked for), its history, any kept version of it."""
 
     def __init__(
-        self, store: Store, number: int, run_id: str, clock: Clock, version: Version | None = None
+        self,
+        store: Store,
+        number: int,
+        run_id: str,
+        clock: Clock,
+        *,
+        version: Version | None = None,
+        limits: tuple[int, int] = LIMITS,
     ) -> None:
         self._store = store
         self._number = number
         self._clock = clock
+        self._limits = limits
         self._at = version.seq if version is not None else None
         self.id = run_id
 
     @property
     def info(self) -> RunInfo:
         """What a listing shows of it, as of now."""
-        found = run_info(self._store, self._number, self._clock.now())
+        found = run_info(self._store, self._number, self._clock.now(), self._limits)
         if found is None:
             raise NotFound(f"Run {self.id} is gone.")
         return found

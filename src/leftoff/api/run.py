@@ -44,7 +44,7 @@ class Run(StepsMixin, RunView):
     """One run, driven by this process until it is finished, paused, or the process ends."""
 
     def __init__(self, owner: Store, head: Head, epoch: int, *, resumed: bool) -> None:
-        super().__init__(owner._store, head.run, head.run_id, owner._clock)
+        super().__init__(owner._store, head.run, head.run_id, owner._clock, limits=owner._limits)
         self._owner = owner
         self._head = head
         self._guard = Guard(epoch)
@@ -57,7 +57,9 @@ class Run(StepsMixin, RunView):
         self._blobs: list[BlobRow] = []
         self._assigned: dict[str, Change | None] = {}  # not yet committed
         self._cells: dict[str, Any] | None = None
-        self._secrets: dict[tuple[str, str], tuple[Any, Any]] = {}  # what the store has, what this process has
+        self._secrets: dict[
+            tuple[str, str], tuple[Any, Any]
+        ] = {}  # what the store has, what this process has
         self._driving = True
         self._variables = Variables(self)
         self._init_steps()
@@ -206,7 +208,9 @@ class Run(StepsMixin, RunView):
             self.refresh()
         return version
 
-    def checkpoint(self, trigger: str = "manual", note: str | None = None, *, step: str | None = None) -> Version:
+    def checkpoint(
+        self, trigger: str = "manual", note: str | None = None, *, step: str | None = None
+    ) -> Version:
         """Commit and seal: a version with an id, to come back to."""
         self._close_left_open(None)
         version = self._commit(Seal(trigger, step or self._current_step(), self._masked(note)))
@@ -221,7 +225,9 @@ class Run(StepsMixin, RunView):
             if not pending.changes and (seal is None or (doubt and settled and doubt.same(seal))):
                 return settled
             if not self._driving:
-                raise Invalid(f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it.")
+                raise Invalid(
+                    f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it."
+                )
             assigned, blobs, since = self._assigned, self._blobs, self._head.seq
             if only and any(collection != only for collection, _ in pending.changes):
                 pending, assigned, blobs = pending.take(only), {}, []
@@ -311,7 +317,9 @@ class Run(StepsMixin, RunView):
                 self._cells.pop(name, None)
             elif change.kind == APPEND:
                 before = self._cell(self._cells, name) if name in self._cells else None
-                self._cells[name] = cells.appended(name, before, change.items, lambda name=name: self._load(name))  # type: ignore[misc]
+                self._cells[name] = cells.appended(
+                    name, before, change.items, lambda name=name: self._load(name)
+                )  # type: ignore[misc]
             else:
                 base = self._cells.get(name)
                 self._cells[name] = change
@@ -403,7 +411,12 @@ class Run(StepsMixin, RunView):
         return version
 
     def fork(
-        self, *, branch: str, ref: str | int | Version | None = None, run_id: str | None = None, **variables: Any
+        self,
+        *,
+        branch: str,
+        ref: str | int | Version | None = None,
+        run_id: str | None = None,
+        **variables: Any,
     ) -> Run:
         """A new run on another branch that starts from here (or from ``ref``)."""
         self.commit()
@@ -441,12 +454,16 @@ class Run(StepsMixin, RunView):
             self._release()
 
     def _release(self) -> None:
+        self._let_go()
+        self._store.write(lambda tx: lease.free(tx, self._number, self._epoch))
+
+    def _let_go(self) -> None:
+        """Drive it no more, whatever the store says."""
         self._driving = False
         if self._heart is not None:
             self._heart.stop()
             self._heart = None
         self._owner._runs.discard(self)
-        self._store.write(lambda tx: lease.free(tx, self._number, self._epoch))
 
     def __enter__(self) -> Run:
         return self
@@ -469,7 +486,9 @@ class Run(StepsMixin, RunView):
             self._say_what_is_left()
             self.finish()
         elif isinstance(error, Exception):
-            self._settle("failed", None if self._sealed_error(error) else Seal("error", note=self._told(error)), None)
+            self._settle(
+                "failed", None if self._sealed_error(error) else Seal("error", note=self._told(error)), None
+            )
         elif isinstance(error, KeyboardInterrupt):
             self._settle("paused", None if self._sealed_error(error) else Seal("user_interrupt"), None)
         else:

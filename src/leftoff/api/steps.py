@@ -45,7 +45,9 @@ REMEMBERED = 32  # errors that are known to have been sealed
 class Step:
     """One step, as a context: ``with run.step("publish") as step: …; step.result = {…}``."""
 
-    def __init__(self, run: StepsMixin, path: str, title: str | None = None, batch: str | None = None) -> None:
+    def __init__(
+        self, run: StepsMixin, path: str, title: str | None = None, batch: str | None = None
+    ) -> None:
         self._run = run
         self.path = path
         self.title = title
@@ -150,7 +152,9 @@ class StepsMixin:
 
     def _steps_saved(self, changes: ChangeSet) -> None:
         """A commit became durable: what it said of steps need not be remembered any more."""
-        for path in [p for p, (_, change) in self._unsaved.items() if changes.changes.get(("step", p)) is change]:
+        for path in [
+            p for p, (_, change) in self._unsaved.items() if changes.changes.get(("step", p)) is change
+        ]:
             del self._unsaved[path]
 
     def _step_record(self, path: str) -> dict[str, Any] | None:
@@ -274,7 +278,9 @@ class StepsMixin:
         parent = parent_of(path)
         if parent not in self._orders:
             orders = [
-                record[0].get("order") for other, record in self._known().items() if parent_of(other) == parent
+                record[0].get("order")
+                for other, record in self._known().items()
+                if parent_of(other) == parent
             ]
             self._orders[parent] = max((n for n in orders if isinstance(n, int)), default=-1)
         self._orders[parent] += 1
@@ -292,10 +298,13 @@ class StepsMixin:
             started_at=iso(self._clock.now()),
         )
         step.began = monotonic()
-        if self._heart is not None and self._burst.defers(step.path, self._pending.changes["step", step.path]):
+        if self._heart is not None and self._burst.defers(
+            step.path, self._pending.changes["step", step.path]
+        ):
             self._heart.watch()
         else:
-            self._commit(None, durable=False, only="step")  # it only says what is in flight; the step's end syncs it too
+            # It only says what is in flight; the step's end syncs it too.
+            self._commit(None, durable=False, only="step")
         self._stack().append(step)
 
     def _leave_stack(self, step: Step) -> None:

@@ -40,7 +40,9 @@ class Store:
         self._store = project.open_store(location, clock)
         self._settings = settings.load(project_folder)
         self._redactor = self._settings.redactor()
-        self._heartbeat = float(self._settings.heartbeat.interval)
+        beat = self._settings.heartbeat
+        self._heartbeat = float(beat.interval)
+        self._limits = (int(beat.quiet * 1000), int(beat.stalled * 1000))
         self._runs: set[Run] = set()
         self._pid = os.getpid()
 
@@ -189,7 +191,8 @@ class Store:
     def get(self, ref: str) -> RunView:
         """A run to look at, by any REF (with a version in it: at that version); nothing is written, no lease taken."""
         target = find.resolve(self._store, ref)
-        return RunView(self._store, target.row.run, target.row.run_id, self._clock, target.version)
+        row, version = target.row, target.version
+        return RunView(self._store, row.run, row.run_id, self._clock, version=version, limits=self._limits)
 
     def list(
         self,
@@ -206,6 +209,7 @@ class Store:
         return list_info(
             self._store,
             self._clock.now(),
+            self._limits,
             status=words,
             workflow=workflow,
             branch=branch,
@@ -244,6 +248,8 @@ class Store:
                 run.pause()
             except LeftoffError as error:  # the others are to be paused all the same
                 failed = failed or error
+                if not error.retry:
+                    run._let_go()
         self._store.close()
         atexit.unregister(self._at_exit)
         if failed is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.state import Reader
-from leftoff.errors import Redacted
+from leftoff.errors import Corrupt, Redacted
 from leftoff.model.changes import check_address
 from leftoff.model.frozen import freeze_holed
 
@@ -62,6 +62,8 @@ def _shown(mapping: Mapping[str, Any]) -> str:
             parts.append(f"{key!r}: {mapping[key]!r}")
         except Redacted:
             parts.append(f"{key!r}: <redacted>")
+        except Corrupt:
+            parts.append(f"{key!r}: <damaged>")
     return "{" + ", ".join(parts) + "}"
 
 

@@ -14,7 +14,10 @@ def main(argv: list[str] | None = None) -> int:
     if args and args[0] in ("--version", "-V"):
         from leftoff._version import __version__
 
-        print(f"leftoff {__version__}")
+        try:
+            print(f"leftoff {__version__}", flush=True)
+        except OSError:  # nobody reads it, or the disk is full
+            return 8
         return 0
     from leftoff.cli.dispatch import dispatch
 

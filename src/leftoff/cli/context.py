@@ -265,4 +265,4 @@ class Context:
         from leftoff.cli.text import safe_json
         from leftoff.model.codec import text
 
-        out(safe_json(text(document)))
+        out(safe_json(text(document), sys.stdout.encoding))

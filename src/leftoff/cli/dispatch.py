@@ -19,6 +19,8 @@ LONGEST = 1000  # characters of a line that tells an error
 def dispatch(words: list[str]) -> int:
     if sys.stdout is None or sys.stderr is None or sys.stdin is None:
         _open_closed()
+    if sys.stdout.encoding != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     as_json = "--json" in _before_dashes(words)
     try:
         return _run(words)
@@ -55,7 +57,12 @@ def _unforeseen(error: Exception) -> LeftoffError:
         return NotFound("The current folder is gone.", hint="Change to one that is there: cd FOLDER")
     if isinstance(error, OSError):
         what = error.filename if isinstance(error.filename, str) else "The output"
-        hint = "Check the disk, and where the output goes, then try again."
+        denied = isinstance(error, PermissionError)
+        hint = (
+            "Check its permissions."
+            if denied
+            else "Check the disk, and where the output goes; then try again."
+        )
         return StoreUnavailable(f"{what}: {error.strerror or error}.", hint=hint)
     told = f"leftoff stumbled over an error of its own: {type(error).__name__}: {error}"
     return LeftoffError(told, hint="LEFTOFF_DEBUG=1 shows where it comes from; please report it.")
@@ -71,7 +78,7 @@ def _run(words: list[str]) -> int:
     rest = words[:at] + words[at + 1 :]
     module = load(verb)
     if "--help" in _before_dashes(rest) or "-h" in _before_dashes(rest):
-        return load("help").explain(verb, as_json="--json" in _before_dashes(rest))
+        return int(load("help").explain(verb, as_json="--json" in _before_dashes(rest)))
     from leftoff.cli.context import Context
 
     args = parse(module.SPEC, rest)

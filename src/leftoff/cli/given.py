@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage
 from leftoff.model import typed
 
@@ -80,11 +78,13 @@ def step_path(word: str) -> str:
     """A step as it is given: relative to LEFTOFF_STEP where that is set, unless it starts with a slash."""
     from leftoff.model.ids import check_step
 
-    above = os.environ.get("LEFTOFF_STEP", "").strip("/")
+    above = own_step()
     path = word[1:] if word.startswith("/") else f"{above}/{word}" if above else word
     return asked(lambda: check_step(path))
 
 
 def own_step() -> str | None:
     """The step that this command is part of."""
-    return os.environ.get("LEFTOFF_STEP", "").strip("/") or None
+    from leftoff.cli.context import from_env
+
+    return (from_env("LEFTOFF_STEP") or "").strip("/") or None

@@ -38,7 +38,9 @@ def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line
         max([width(c.name), *(line_width(row[i]) for row in rows)], default=0) for i, c in enumerate(columns)
     ]
     kept = [i for i in range(len(columns)) if any(line_width(row[i]) for row in rows)]
-    while kept and _least(columns, natural, kept) > room:
+    if not kept:
+        return []
+    while _least(columns, natural, kept) > room:
         gone = max(kept, key=lambda i: columns[i].rank)
         if columns[gone].rank == 0:
             break

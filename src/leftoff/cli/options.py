@@ -19,6 +19,8 @@ COMMON = {
     "--json": (None, "print one JSON document on stdout and nothing else"),
 }
 
+WIDTH = 110  # of a page of help
+
 
 class Opt:
     """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list. ``needed``: must be given."""
@@ -78,9 +80,18 @@ class Spec:
         rows = [(o.name + (f" {o.metavar}" if o.metavar else ""), o.help) for o in self.options]
         rows += [(name + (f" {var}" if var else ""), text) for name, (var, text) in COMMON.items()]
         wide = max(len(left) for left, _ in rows)
-        listed = "\n".join(f"  {left:<{wide}}  {right}" for left, right in rows)
+        listed = "\n".join(_row(left, right, wide) for left, right in rows)
         shown = f"\n\nexamples:\n{self.examples}" if self.examples else ""
         return f"usage: {self.line()}\n\n{self.about}\n\noptions:\n{listed}{shown}"
+
+
+def _row(left: str, right: str, wide: int) -> str:
+    """An option and what it means, on as many lines as that takes."""
+    from textwrap import wrap
+
+    lines = wrap(right, max(20, WIDTH - wide - 4), break_long_words=False, break_on_hyphens=False) or [""]
+    rest = "".join(f"\n{' ' * (wide + 4)}{line}" for line in lines[1:])
+    return f"  {left:<{wide}}  {lines[0]}{rest}"
 
 
 # For every verb that means the current run.

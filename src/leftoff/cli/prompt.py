@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
 
 RESUME, FRESH, VIEW, DELETE = "resume", "start", "view", "delete"
+_TO_DO = ("running", "waiting", "failed", "pending")
 HINT = "--yes resumes without asking."
 
 
@@ -51,9 +52,15 @@ Options:
 
 
 def continuing(found: dict[str, Any]) -> str:
-    """What resuming from the head does."""
-    step = found["current_step"] or found["next_step"]
-    return f"Continue from {clean(step)}" if step else "Continue"
+    """What resuming does: the first step that is to be done, which a failed one is again."""
+    from leftoff.engine.show import inner_steps
+
+    records = found["step_records"]
+    inner = inner_steps(record["step"] for record in records)
+    for record in records:
+        if record["status"] in _TO_DO and record["step"] not in inner:
+            return f"Continue from {clean(record['step'])}"
+    return "Continue"
 
 
 def sure(target: Target) -> bool:

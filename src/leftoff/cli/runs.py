@@ -63,23 +63,22 @@ def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
     ]
     on_main = all(run.branch == "main" for run in runs)
     counted = " {}" if screen.columns >= ROOMY else ""
-    rows: list[list[Line]] = []
-    for run in runs:
-        rows.append(
+    rows: list[list[Line]] = [
+        [
+            [(run.run_id, "id")],
+            [(clean(run.title or run.workflow), "")],
+            [] if on_main else [(clean(run.branch), "")],
+            status_line(run.status, run.health),
             [
-                [(run.run_id, "id")],
-                [(clean(run.title or run.workflow), "")],
-                [] if on_main else [(clean(run.branch), "")],
-                status_line(run.status, run.health),
-                [
-                    *bar(run.percent, run.status),
-                    (f" {run.percent:3d}%", ""),
-                    (counted.format(done_of(run)), "dim"),
-                ],
-                step_line(run),
-                [(screen.when(run.row.updated_at), "dim")],
-            ]
-        )
+                *bar(run.percent, run.status),
+                (f" {run.percent:3d}%", ""),
+                (counted.format(done_of(run)), "dim"),
+            ],
+            step_line(run),
+            [(screen.when(run.row.updated_at), "dim")],
+        ]
+        for run in runs
+    ]
     return table(heads, rows, screen.columns)
 
 

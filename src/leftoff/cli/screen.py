@@ -76,8 +76,3 @@ def rows_of(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).lines or 24
     except (OSError, ValueError):
         return 24
-
-
-def can_ask() -> bool:
-    """Whether a person sits there: questions are asked on stderr and answered on stdin."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

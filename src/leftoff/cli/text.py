@@ -43,8 +43,13 @@ def clean_lines(text: str) -> str:
     return "\n".join(map(clean, text.split("\n")))
 
 
-def safe_json(text: str) -> str:
-    """The same JSON, with what a terminal would obey or hide written as ``\\uXXXX``: it can only be inside strings."""
+def safe_json(text: str, encoding: str = "utf-8") -> str:
+    """The same JSON, with what a terminal would obey or hide written as ``\\uXXXX``: it can only be inside strings.
+
+    For a stream that is not UTF-8, whatever is not ASCII is written so.
+    """
+    if encoding != "utf-8":
+        return "".join(c if c.isascii() and c.isprintable() else _utf16(c) for c in text)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in _JOINERS else _utf16(c) for c in text)

@@ -30,8 +30,10 @@ def run(args: Args, ctx: Context) -> int:
     done = ctx.settle(status, summary=summary)
     said = f"leftoff: {done.row.run_id} is {status}{'' if done.changed else ' already'}"
     if done.left:
+        from leftoff.cli.text import clean
+
         more = " and more" if done.more else ""
-        ctx.say(f"{said}; steps left: {', '.join(done.left)}{more}")
+        ctx.say(f"{said}; steps left: {clean(', '.join(done.left))}{more}")
     else:
         ctx.say(f"{said}.")
     return 0

@@ -33,9 +33,11 @@ def run(args: Args, ctx: Context) -> int:
         return 0
     if found.step is not None:
         ctx.out(found.step)
+    from leftoff.cli.text import clean_lines
+
     for line in (found.title, found.instructions, found.why):
         if line:
-            ctx.say(line)
+            ctx.say(clean_lines(line))
     return 0
 
 

@@ -41,10 +41,10 @@ SPEC = Spec(
         Opt("--run", "RUN", "the run that is meant, like REF"),
         Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)"),
     ),
-    examples="""  leftoff resume                        the latest unfinished run of this branch
-  leftoff resume --list                 what there is to go back to
-  leftoff resume @~1                    one checkpoint back
-  leftoff resume --from-step test --yes test and everything after it again""",
+    examples="""  leftoff resume                          the latest unfinished run of this branch
+  leftoff resume --list                   what there is to go back to
+  leftoff resume @~1                      one checkpoint back
+  leftoff resume --from-step test --yes   test and everything after it again""",
 )
 
 _SHOWN = 6

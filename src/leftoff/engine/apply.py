@@ -371,4 +371,3 @@ class Apply:
         above = self._above(key)
         if above is not None and not above[1][3] and not self.tx.has_below(self.run, above[0]):
             self._set_leaf(above[0], above[1], True)
-

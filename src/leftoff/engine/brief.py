@@ -202,7 +202,7 @@ def _done(leaves: list[dict[str, Any]]) -> list[str]:
 
 
 def _next(leaves: list[dict[str, Any]]) -> list[str]:
-    out = []
+    out: list[str] = []
     for record in leaves:
         if record["status"] == "pending":
             told = record.get("instructions") if not out else None

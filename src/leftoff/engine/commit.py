@@ -57,7 +57,9 @@ class Guard:
 
     def check(self, tx: Tx, head: Head | RunRow, epoch: int) -> None:
         if self.epoch is not None and self.epoch != epoch:
-            raise StaleEpoch(f"Run {head.run_id} was taken over: it is at epoch {epoch}, this process at {self.epoch}.")
+            raise StaleEpoch(
+                f"Run {head.run_id} was taken over: it is at epoch {epoch}, this process at {self.epoch}."
+            )
         if self.attempt is not None:
             attempt = tx.attempt(self.attempt)
             if attempt is None or attempt.run != head.run:
@@ -67,7 +69,7 @@ class Guard:
                 )
             if attempt.number != attempt.current:
                 raise Conflict(
-                    f"This is attempt {attempt.number} at {attempt.step}; attempt {attempt.current} is the current one.",
+                    f"This is attempt {attempt.number} at {attempt.step}; attempt {attempt.current} is current.",
                     hint="Stop here: the step was started again.",
                 )
 

@@ -136,9 +136,7 @@ class _Copy:
         return len(records), apply
 
 
-def _complete(
-    tx: Tx, copy: _Copy, changes: ChangeSet, blobs: list[BlobRow], at: int, note: str
-) -> Version:
+def _complete(tx: Tx, copy: _Copy, changes: ChangeSet, blobs: list[BlobRow], at: int, note: str) -> Version:
     apply = copy.apply(tx)
     for row in blobs:
         tx.put_blob(row)

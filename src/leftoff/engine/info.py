@@ -23,7 +23,9 @@ LIMITS = (QUIET_MS, STALLED_MS)  # without a sign of life for so long: quiet, st
 class Listing:
     """Runs that were listed together: what needs a look-up of its own is looked up for all at once, if anyone asks."""
 
-    def __init__(self, store: Store | None, rows: list[RunRow], now: int, limits: tuple[int, int] = LIMITS) -> None:
+    def __init__(
+        self, store: Store | None, rows: list[RunRow], now: int, limits: tuple[int, int] = LIMITS
+    ) -> None:
         self._store = store
         self._rows = rows
         self._now = now
@@ -43,7 +45,11 @@ class Listing:
         for row in self._rows:
             current = view.leaf(row.run, "running") or view.leaf(row.run, "waiting")
             lease = view.lease(row.run)
-            self._found[row.run] = current, view.leaf(row.run, "pending"), health(row, lease, self._now, *self._limits)
+            self._found[row.run] = (
+                current,
+                view.leaf(row.run, "pending"),
+                health(row, lease, self._now, *self._limits),
+            )
 
 
 class RunInfo:
@@ -80,25 +86,26 @@ class RunInfo:
 
     @property
     def run_id(self) -> str:
-        return self.row.run_id
+        return str(self.row.run_id)
 
     id = run_id
 
     @property
     def workflow(self) -> str:
-        return self.row.workflow
+        return str(self.row.workflow)
 
     @property
     def title(self) -> str | None:
-        return self.row.title
+        found: str | None = self.row.title
+        return found
 
     @property
     def branch(self) -> str:
-        return self.row.branch
+        return str(self.row.branch)
 
     @property
     def status(self) -> str:
-        return self.row.status
+        return str(self.row.status)
 
     @property
     def percent(self) -> int:

@@ -57,7 +57,7 @@ def take(
     """Become the driver; the epoch that fences off whoever drove before. Call it inside a transaction."""
     lease = tx.lease(run)
     if lease is not None and lease.held and lease.process == process:
-        return lease.epoch
+        return int(lease.epoch)
     now_state = state(lease, now)
     if now_state in (ALIVE, "unknown") or (now_state == "silent" and not take_over):
         assert lease is not None
@@ -77,7 +77,7 @@ def take_session(
     lease = refuse_driven(tx, run, run_id, now, session)
     if lease is not None and lease.kind == "session" and lease.session == session:
         tx.beat(run, lease.epoch, now)
-        return lease.epoch
+        return int(lease.epoch)
     epoch = (tx.lease(run) or NOBODY).epoch + 1
     tx.put_lease(run, epoch, "session", process, session, who, now)
     return epoch
@@ -101,7 +101,7 @@ def refuse_driven(view: View, run: int, run_id: str, now: int, session: str | No
 
 def _ours(lease: Lease, session: str | None) -> bool:
     if session:
-        return lease.session == session
+        return bool(lease.session == session)
     return lease.process is None or inside(lease.process)
 
 
@@ -109,6 +109,12 @@ def release(tx: Tx, run: int, lease: Lease | None) -> None:
     """Nobody drives the run any more; whoever did, and was only not to be seen, is fenced off."""
     if lease is not None:
         tx.put_lease(run, lease.epoch + 1, None, None, None, None, None)
+
+
+def let_go(tx: Tx, run: int, lease: Lease | None, session: str | None) -> None:
+    """Whoever drove the run and is gone does so no more; a session that is our own, or may be, goes on."""
+    if lease is not None and not (lease.kind == "session" and session in (None, lease.session)):
+        release(tx, run, lease)
 
 
 def sign_of_life(tx: Tx, run: int, now: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from leftoff.engine.commit import NO_GUARD, Seal, commit_in, new_token, save_blobs
 from leftoff.engine.head import Head
-from leftoff.engine.lease import refuse_driven, release
+from leftoff.engine.lease import let_go, refuse_driven, release
 from leftoff.engine.report import report_in
 from leftoff.engine.resume import put_back
 from leftoff.engine.rollback import rollback_in, save_present
@@ -99,13 +99,7 @@ def pick_up(
         put_back(Reader(store, tx, row.run, row.run_id), changes, at)
         if session is not None and session != row.session:
             changes.put("run", "session_id", session)
-        if way.step is None:
-            return None
-        steps = Reader(store, tx, row.run, row.run_id).plain("step")
-        for path in from_step(steps, way.step, row.run_id):
-            kept = {key: value for key, value in steps[path].items() if key not in _OF_A_TRY}
-            changes.put("step", path, {**kept, "status": "pending"})
-        return Seal("rollback", way.step, f"again from {way.step}")
+        return _again_from(Reader(store, tx, row.run, row.run_id), way.step, row.run_id, changes)
 
     def work(tx: Tx) -> None:
         row = _row(tx, target)
@@ -117,11 +111,21 @@ def pick_up(
         changes = ChangeSet(scrubber)
         changes.changes.update(given.changes)
         report_in(store, tx, _row(tx, target), make, at, changes, guard, blobs)
-        if lease is not None and lease.kind != "session":
-            release(tx, row.run, lease)
+        let_go(tx, row.run, lease, session)
 
     store.write(work)
     return given
+
+
+def _again_from(reader: Reader, step: str | None, run_id: str, changes: ChangeSet) -> Seal | None:
+    """Put a step and the later ones back to be done; that is a rollback, too."""
+    if step is None:
+        return None
+    steps = reader.plain("step")
+    for path in from_step(steps, step, run_id):
+        kept = {key: value for key, value in steps[path].items() if key not in _OF_A_TRY}
+        changes.put("step", path, {**kept, "status": "pending"})
+    return Seal("rollback", step, f"again from {step}")
 
 
 def go_back(
@@ -137,8 +141,7 @@ def go_back(
         lease = refuse_driven(tx, row.run, row.run_id, at, session)
         rollback_in(store, tx, _head(row), target.seq, at, guard)
         report_in(store, tx, _row(tx, target), nothing, at, ChangeSet(), guard, [])  # into the current schema
-        if lease is not None and lease.kind != "session":
-            release(tx, row.run, lease)
+        let_go(tx, row.run, lease, session)
 
     store.write(work)
 

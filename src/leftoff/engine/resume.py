@@ -33,8 +33,13 @@ def run_or_start(
     blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> tuple[Head, int, bool]:
-        where = {"workflow": opening.workflow, "branch": opening.branch, "status": UNFINISHED}
-        where.update(title=opening.title, issue=opening.facts.get("issue"))
+        where = {
+            "workflow": opening.workflow,
+            "branch": opening.branch,
+            "title": opening.title,
+            "issue": opening.facts.get("issue"),
+            "status": UNFINISHED,
+        }
         there = tx.list_runs(where, 1)
         if there:
             row = there[0]
@@ -80,7 +85,8 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
         status_changes(changes, "running", at)
     for path, value in reader.values("step").items():
         if value.plain["status"] in ("running", "failed"):
-            changes.put("step", path, {**value.plain, "status": "pending"})
+            kept = {key: known for key, known in value.plain.items() if key != "completed_at"}
+            changes.put("step", path, {**kept, "status": "pending"})
 
 
 def declare_changes(store: Store, head: Head, opening: Opening, changes: ChangeSet) -> None:

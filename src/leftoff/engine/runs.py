@@ -121,8 +121,9 @@ def start_in(
     epoch = take(tx, run, run_id, driver[0], at, who=driver[1]) if driver else None
     head = Head(run, run_id, 0, 0)
     done = commit_in(tx, head, changes, at, NO_GUARD, None, new_token(), blobs)
-    assert done is not None and done[2] is not None
+    assert done is not None
     version, since, apply = done
+    assert apply is not None
     head.adopt(since, version.seq, apply.digest, apply)
     return head, epoch, version
 

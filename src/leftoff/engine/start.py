@@ -7,13 +7,14 @@ to go on, the second goes on with what the first has started.
 from __future__ import annotations
 
 from leftoff.engine.commit import NO_GUARD, save_blobs
-from leftoff.engine.lease import refuse_driven, take_session
+from leftoff.engine.lease import let_go, refuse_driven, take_session
 from leftoff.engine.report import report_in
 from leftoff.engine.resume import put_back
 from leftoff.engine.runs import opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import next_order
 from leftoff.model.changes import ChangeSet
+from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
@@ -102,26 +103,31 @@ def _go_on(
     scrubber: Scrubber | None,
     session: Session | None,
 ) -> None:
-    """The run is running again; steps and variables that it does not have yet are added, none is changed."""
+    """The run is running again, with whatever it did not have yet."""
     bound = opening.facts.get("session_id")
-    refuse_driven(tx, row.run, row.run_id, at, bound)
+    let_go(tx, row.run, refuse_driven(tx, row.run, row.run_id, at, bound), bound)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         put_back(Reader(store, tx, row.run, row.run_id), changes, at)
-        place: dict[str, int] = {}
-        for name, known in opening.steps:
-            if tx.row(row.run, "step", name) is None:
-                parent = name.rpartition("/")[0]
-                place[parent] = place[parent] + 1 if parent in place else next_order(tx, row.run, name)
-                changes.put("step", name, {"status": "pending", "order": place[parent], **known})
-        for key, value in opening.variables.items():
-            if tx.row(row.run, "variable", key) is None:
-                changes.put("variable", key, value)
-        for key in ("agent", "session_id", "total"):
-            if opening.facts.get(key) is not None:
-                changes.put("run", key, opening.facts[key])
+        _add(tx, row.run, opening, changes)
         return None
 
     report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
     if session is not None:
         take_session(tx, row.run, row.run_id, session.id, at, who=session.who, process=session.process)
+
+
+def _add(view: View, run: int, opening: Opening, changes: ChangeSet) -> None:
+    """Steps and variables that the run does not have; none that it has is changed."""
+    place: dict[str, int] = {}
+    for name, known in opening.steps:
+        if view.row(run, "step", name) is None:
+            parent = parent_of(name)
+            place[parent] = place[parent] + 1 if parent in place else next_order(view, run, name)
+            changes.put("step", name, {"status": "pending", "order": place[parent], **known})
+    for key, value in opening.variables.items():
+        if view.row(run, "variable", key) is None:
+            changes.put("variable", key, value)
+    for key in ("agent", "session_id", "total"):
+        if opening.facts.get(key) is not None:
+            changes.put("run", key, opening.facts[key])

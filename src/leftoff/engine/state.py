@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from leftoff.errors import NoCheckpoint, Pruned
+from leftoff.errors import Corrupt, NoCheckpoint, NotFound, Pruned
 from leftoff.model.changes import step_facts
 from leftoff.model.codec import BLOB, DICT, LIST, holes, payload
+from leftoff.model.frozen import marks
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.upgrades import upgrade
@@ -13,7 +14,7 @@ from leftoff.model.values import after, blob_about, blob_of, gather, item_prefix
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
@@ -33,6 +34,22 @@ class Value:
         self.seq = seq
 
 
+class Lost(Value):
+    """A value whose bytes are damaged or gone. The others can be read; whoever looks at this one is told."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Corrupt, seq: int) -> None:
+        self.error = error
+        self.seq = seq
+
+    @property
+    def plain(self) -> NoReturn:
+        raise self.error
+
+    holes = plain
+
+
 def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
     """The version, or a clear word on why it cannot be read."""
     version = view.version(run, seq)
@@ -47,7 +64,11 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
 def whole(store: Store, stored: bytes) -> bytes:
     """Stored bytes; those that are a blob themselves are read from it."""
     if stored[:1] == BLOB and len(stored) == 33:
-        return b"".join(store.load_blob(stored[1:]))
+        try:
+            return b"".join(store.load_blob(stored[1:]))
+        except NotFound as error:
+            where = f"blob {stored[1:].hex()}"
+            raise Corrupt(f"The {where}, which holds a value, is gone.", where=where) from error
     return stored
 
 
@@ -125,28 +146,34 @@ class Reader:
     def _gathered(self, head: Record, items: Iterable[Record]) -> Value:
         newest = head.seq
         pairs = []
-        for item in items:
-            newest = max(newest, item.seq)
-            pairs.append((item.key, whole(self._store, item.stored)))
-        plain, paths = gather(head.key, head.stored, pairs)
-        return Value(self._upgraded("variable", head.key, plain), paths, newest)
+        try:
+            for item in items:
+                newest = max(newest, item.seq)
+                pairs.append((item.key, whole(self._store, item.stored)))
+            plain, paths = gather(head.key, head.stored, pairs)
+        except Corrupt as error:
+            return Lost(error, newest)
+        return self._made("variable", head.key, plain, paths, newest)
 
     def _value(self, record: Record) -> Value:
         where = f"{record.collection}/{record.key} of run {self._run_id}"
-        stored = whole(self._store, record.stored)
-        if blob_of(stored) is not None:
-            return Value(
-                self._upgraded(record.collection, record.key, blob_about(stored, where)), [], record.seq
-            )
-        plain = self._upgraded(record.collection, record.key, payload(stored, where))
-        return Value(plain, holes(stored), record.seq)
+        try:
+            stored = whole(self._store, record.stored)
+            if blob_of(stored) is not None:
+                plain, paths = blob_about(stored, where), []
+            else:
+                plain, paths = payload(stored, where), holes(stored)
+        except Corrupt as error:
+            return Lost(error, record.seq)
+        return self._made(record.collection, record.key, plain, paths, record.seq)
 
-    def _upgraded(self, collection: str, key: str, plain: Any) -> Any:
+    def _made(self, collection: str, key: str, plain: Any, paths: list[list[Any]], seq: int) -> Value:
         """As the current schema has it, if this run was written with an older one. Entries follow their variable."""
         schema = self.schema
         if schema == current_schema() or collection == "item":
-            return plain
-        return upgrade(schema, collection, key, plain)
+            return Value(plain, paths, seq)
+        plain = upgrade(schema, collection, key, plain)
+        return Value(plain, marks(plain), seq)
 
     @property
     def schema(self) -> int:

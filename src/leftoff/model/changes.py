@@ -97,7 +97,14 @@ class ChangeSet:
         return taken
 
     def put(
-        self, collection: str, key: str, value: Any, *, expect: Any = NOTHING, base: Any = None, known: Any = None
+        self,
+        collection: str,
+        key: str,
+        value: Any,
+        *,
+        expect: Any = NOTHING,
+        base: Any = None,
+        known: Any = None,
     ) -> Change:
         """Set a record.
 
@@ -136,9 +143,7 @@ class ChangeSet:
     def _record(self, collection: str, key: str, value: Any) -> Change:
         _check_written(collection, key)
         if (collection, key) == ("run", "status") and value not in RUN_STATUS:
-            raise Invalid(
-                f"There is no run status {value!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}."
-            )
+            raise Invalid(f"There is no run status {value!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
         change = Change(PUT, collection, key)
         self._whole(change, value, f"{collection}/{key}")
         if collection == "step":

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+
 def _refuse(self: object, *args: object, **named: object) -> NoReturn:
     kind = "list" if isinstance(self, list) else "dict"
     raise Frozen(f"This {kind} was read from a run; changing it in place would be lost.")

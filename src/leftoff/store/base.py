@@ -57,7 +57,9 @@ class View:
         """seq, digest, counts, epoch and run id: what a commit must know first."""
         raise NotImplementedError
 
-    def row(self, run: int, collection: str, key: str) -> tuple[bytes, str | None, str | None, int | None] | None:
+    def row(
+        self, run: int, collection: str, key: str
+    ) -> tuple[bytes, str | None, str | None, int | None] | None:
         """hash, status, ord, leaf of a live record; its bytes are not read."""
         raise NotImplementedError
 
@@ -149,7 +151,9 @@ class Tx(View):
         """A run without versions; its number, which no other run ever gets. The id must be free."""
         raise NotImplementedError
 
-    def set_card(self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False) -> None:
+    def set_card(
+        self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False
+    ) -> None:
         """The listing's copy of the run's own records."""
         raise NotImplementedError
 
@@ -272,7 +276,7 @@ class Store:
         raise NotImplementedError
 
     def load_blob(self, hash: bytes) -> Iterator[bytes]:
-        """The content of a blob in pieces, checked; ``Corrupt`` before the last piece where it is not what was saved."""
+        """The content of a blob in pieces; ``Corrupt`` before the last one where it is not what was saved."""
         raise NotImplementedError
 
     def prune(self, run: int, drop: Iterable[int]) -> int:

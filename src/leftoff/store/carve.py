@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import apsw
 
-from leftoff.model.codec import sha256
-from leftoff.store.connection import PAGE_SIZE, RESERVE
+from leftoff.store.connection import PAGE_SIZE
 from leftoff.store.migrate import MIGRATIONS
-from leftoff.store.pages import MAGIC, USABLE
+from leftoff.store.pages import USABLE, is_free, is_map
 from leftoff.store.queries import read
 
 TYPE_CHECKING = False
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
 
     GetPage = Callable[[int], bytes | None]
 
-INDEX_INNER, INDEX_LEAF, TABLE_LEAF = 2, 10, 13
-HEADER = MAGIC + PAGE_SIZE.to_bytes(2, "big") + bytes((2, 2, RESERVE, 64, 32, 32))  # how every store's file begins
-FREE = 2  # in a pointer map: the page is not used
-_ENTRY = 5  # bytes per page in a pointer map
-_MAPPED = USABLE // _ENTRY  # pages that one pointer map tells about
+INDEX_INNER, TABLE_INNER, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
 
 _INDEX_LOCAL = (USABLE - 12) * 64 // 255 - 23
 _TABLE_LOCAL = USABLE - 35
@@ -70,7 +65,8 @@ def shapes() -> list[Shape]:
             for _ in db.execute(read(name)):
                 pass
         out = [Shape("sqlite_schema", _SCHEMA, "rowid")]
-        tables = db.execute("SELECT name, wr FROM pragma_table_list WHERE type = 'table' AND schema = 'main'").fetchall()
+        listed = "SELECT name, wr FROM pragma_table_list WHERE type = 'table' AND schema = 'main'"
+        tables: Any = db.execute(listed).fetchall()
         for table, without_rowid in tables:
             if not table.startswith("sqlite_"):
                 out += _table_shapes(db, table, bool(without_rowid))
@@ -87,7 +83,8 @@ def _table_shapes(db: apsw.Connection, table: str, without_rowid: bool) -> list[
         if key and not without_rowid:
             rowid = name
     out = [] if without_rowid else [Shape(table, list(known.values()), rowid)]
-    for _, index, _, origin, _ in db.execute(f"PRAGMA index_list({table})").fetchall():
+    indexes: Any = db.execute(f"PRAGMA index_list({table})").fetchall()
+    for _, index, _, origin, _ in indexes:
         names = [row[2] for row in db.execute(f"PRAGMA index_xinfo({index})")]
         columns = [known[name] if name is not None else (rowid or "rowid", "INTEGER", False) for name in names]
         out.append(Shape(table if origin == "pk" else index, columns, None))
@@ -109,62 +106,32 @@ class Carver:
     """All rows of all pages; ``get`` gives a page by its number."""
 
     def __init__(self, get: GetPage, count: int) -> None:
-        self._get = get
-        self._count = count
+        self.get = get
+        self.count = count
         self._shapes = shapes()
-        self._chains: dict[int, set[int]] | None = None
 
     def rows(self) -> Iterator[Row]:
-        free = self.free_pages()
-        for number in range(1, self._count + 1):
-            if number not in free and not is_map(number):
+        for number in range(1, self.count + 1):
+            if not is_map(number) and not is_free(self.get, number):
                 yield from self.page_rows(number)
-
-    def free_pages(self) -> set[int]:
-        """The pages that the pointer maps call free."""
-        out = set()
-        for number in range(2, self._count + 1, _MAPPED + 1):
-            page = self._get(number) or b""
-            for entry in range(len(page[:USABLE]) // _ENTRY):
-                if page[entry * _ENTRY] == FREE:
-                    out.add(number + 1 + entry)
-        return out
 
     def page_rows(self, number: int) -> Iterator[Row]:
         """The rows whose cells are on one page."""
-        for row in self._cells(number):
+        for row in self.cells(number):
             if row is not None:
                 yield row
 
-    def _cells(self, number: int) -> Iterator[Row | None]:
+    def cells(self, number: int) -> Iterator[Row | None]:
         """Every cell of a page: its row, or ``None`` where it has none."""
-        page = self._get(number)
-        if page is None or not _is_tree(number, page):
+        page = self.get(number)
+        if page is None or not _has_rows(number, page):
             return
-        start = _start(number)
+        start = start_of(number)
         kind = page[start]
         first = start + (12 if kind == INDEX_INNER else 8)
         cells = int.from_bytes(page[start + 3 : start + 5], "big")
         for place in range(first, min(first + 2 * cells, USABLE - 1), 2):
             yield self._cell(number, page, int.from_bytes(page[place : place + 2], "big"), kind)
-
-    def proves(self, number: int, page: bytes) -> bool:
-        """Whether every row that has bytes on a page would be whole, and have its hash, if that page were so."""
-        if self._chains is None:
-            self._chains = {}
-            for row in self.rows():
-                for behind in row.pages[1:]:
-                    self._chains.setdefault(behind, set()).add(row.pages[0])
-        usual = self._get
-        self._get = lambda other: page if other == number else usual(other)
-        try:
-            owners = self._chains.get(number)
-            if owners is not None:
-                rows = [row for owner in owners for row in self.page_rows(owner) if number in row.pages]
-                return bool(rows) and all(_has_its_hash(row) for row in rows)
-            return _is_tree(number, page) and all(row is not None and _has_its_hash(row) for row in self._cells(number))
-        finally:
-            self._get = usual
 
     def _cell(self, number: int, page: bytes, at: int, kind: int) -> Row | None:
         try:
@@ -190,14 +157,14 @@ class Carver:
         else:
             local = _LEAST_LOCAL + (size - _LEAST_LOCAL) % (USABLE - 4)
             local = local if local <= most else _LEAST_LOCAL
-        if at + local > USABLE or size > self._count * PAGE_SIZE:
+        if at + local > USABLE or size > self.count * PAGE_SIZE:
             raise ValueError("a cell that leaves its page")
         parts = [page[at : at + local]]
         left = size - local
         following = int.from_bytes(page[at + local : at + local + 4], "big") if left else 0
         while left > 0:
-            more = self._get(following) if following else None
-            if more is None or len(pages) > self._count:
+            more = self.get(following) if following else None
+            if more is None or len(pages) > self.count:
                 raise ValueError("a chain that ends too early")
             pages.append(following)
             parts.append(more[4 : 4 + min(left, USABLE - 4)])
@@ -206,27 +173,13 @@ class Carver:
         return b"".join(parts)
 
 
-def is_map(number: int) -> bool:
-    """Whether a page is one of the pointer maps."""
-    return number >= 2 and (number - 2) % (_MAPPED + 1) == 0
-
-
-def _start(number: int) -> int:
+def start_of(number: int) -> int:
     """Where a page's own part begins: the first has the file's header before it."""
     return 100 if number == 1 else 0
 
 
-def _is_tree(number: int, page: bytes) -> bool:
-    """Whether a page has rows."""
-    if number == 1 and page[:24] != HEADER:
-        return False
-    return page[_start(number)] in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF)
-
-
-def _has_its_hash(row: Row) -> bool:
-    """Whether nothing that a row says of its own bytes is wrong."""
-    data = row.values.get("data")
-    return data is None or sha256(data).digest() == row.values["hash"]
+def _has_rows(number: int, page: bytes) -> bool:
+    return page[start_of(number)] in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -17,10 +17,11 @@ from leftoff.store import walcheck
 from leftoff.store.check_run import RunCheck
 from leftoff.store.connection import PAGE_SIZE
 from leftoff.store.failures import translate
-from leftoff.store.pages import PageFile
+from leftoff.store.pages import PageFile, is_free
 from leftoff.store.queries import Q
 from leftoff.store.report import Report
 from leftoff.store.rows import BlobRow
+from leftoff.store.wal import Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,11 +101,23 @@ def _check_pages(store: SqliteStore, report: Report) -> None:
     """Each page of the file as it lies on disk, free ones too."""
     with PageFile(store.path) as file:
         for number in file.damaged():
-            where = f"{store.path} page {number} (byte {(number - 1) * PAGE_SIZE})"
-            report.problem("page", where, "Its checksum is off.", page=number)
+            report.problem("page", _page(store, number), "Its checksum is off.", page=number)
+        for number in list(file.zeros()):
+            if not _may_be_zeros(file, store.path, number):
+                report.problem("page", _page(store, number), "There is nothing but zeros.", page=number)
         report.count("pages", file.count())
         if file.size() % PAGE_SIZE:
             report.problem("page", f"{store.path} byte {file.size()}", "The file ends within a page.", page=file.count() + 1)
+
+
+def _page(store: SqliteStore, number: int) -> str:
+    return f"{store.path} page {number} (byte {(number - 1) * PAGE_SIZE})"
+
+
+def _may_be_zeros(file: PageFile, path: str, number: int) -> bool:
+    """A page that is free may never have been written, and one in the log not yet."""
+    newer, _ = Log(walcheck.read(path + "-wal")).committed()
+    return number in newer or is_free(lambda other: newer.get(other) or file.read(other), number)
 
 
 def _check_structure(store: SqliteStore, report: Report) -> None:

@@ -69,7 +69,9 @@ def prepare(db: apsw.Connection, where: str) -> apsw.Connection:
     """What every connection to an initialised store needs, verified."""
     if str(pragma(db, "checksum_verification")) != "1":
         db.close()
-        raise Corrupt(f"The header of {where} is damaged: it no longer says that its pages have checksums.", where=where)
+        raise Corrupt(
+            f"The header of {where} is damaged: it does not say that pages have checksums.", where=where
+        )
     db.wal_autocheckpoint(0)
     pragma(db, f"synchronous={SYNCHRONOUS}")
     if sys.platform == "darwin":

@@ -37,7 +37,8 @@ def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
         return StoreUnavailable(f"{where} cannot be written to.", hint=_READ_ONLY)
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return StoreUnavailable(
-            f"{where} is locked by another program.", hint="Close what holds it open (a database browser?), then retry."
+            f"{where} is locked by another program.",
+            hint="Close what holds it open (a database browser?), then retry.",
         )
     if isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.PermissionsError, apsw.NoMemError)):
         return StoreUnavailable(f"{where} is out of reach: {error}")

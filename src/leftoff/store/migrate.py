@@ -27,12 +27,12 @@ COMPATIBLE = {1: (1, 1)}
 
 
 def version(db: apsw.Connection) -> int:
-    row = db.execute("PRAGMA user_version").fetchone()
+    row: Any = db.execute("PRAGMA user_version").fetchone()
     return int(row[0])
 
 
 def is_empty(db: apsw.Connection) -> bool:
-    return db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+    return db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
 
 
 def check(db: apsw.Connection, where: str, *, writing: bool, schema: int | None = None) -> int:
@@ -41,7 +41,8 @@ def check(db: apsw.Connection, where: str, *, writing: bool, schema: int | None 
     if schema == 0:
         raise Corrupt(f"{where} is a database, but not one of leftoff's.", where=where, hint="Move it away.")
     if schema > SCHEMA:
-        facts = dict(db.execute(Q.meta).fetchall())
+        rows: Any = db.execute(Q.meta).fetchall()
+        facts = dict(rows)
         needed = int(facts.get("min_writer" if writing else "min_reader", schema))
         if needed > SCHEMA:
             raise Unsupported(

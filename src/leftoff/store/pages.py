@@ -11,11 +11,16 @@ from leftoff.store.sums import differs_in_a_byte, sums, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 USABLE = PAGE_SIZE - RESERVE
 MAGIC = b"SQLite format 3\0"
 TRIES = 3  # a page that a checkpoint is writing may look torn once, not three times
+
+MAP_ENTRY = 5  # bytes per page in a pointer map, which says of each page what it is for
+MAPPED = USABLE // MAP_ENTRY  # pages that one pointer map tells about
+FREE = 2
+LOCK_PAGE = (1 << 30) // PAGE_SIZE + 1  # where SQLite keeps its locks, and never anything else
 
 
 def checksum(page: bytes) -> bytes:
@@ -25,6 +30,18 @@ def checksum(page: bytes) -> bytes:
 
 def is_sound(page: bytes) -> bool:
     return len(page) == PAGE_SIZE and checksum(page) == page[USABLE:]
+
+
+def is_map(number: int) -> bool:
+    """Whether a page is one of the pointer maps."""
+    return number >= 2 and (number - 2) % (MAPPED + 1) == 0
+
+
+def is_free(get: Callable[[int], bytes | None], number: int) -> bool:
+    """Whether the pointer maps call a page free; ``get`` gives them by number."""
+    place = (number - 2) // (MAPPED + 1) * (MAPPED + 1) + 2
+    entry = (number - place - 1) * MAP_ENTRY
+    return number > 2 and not is_map(number) and (get(place) or bytes(PAGE_SIZE))[entry] == FREE
 
 
 class PageFile:
@@ -73,6 +90,13 @@ class PageFile:
         """Nobody else, in this process or another, has the file open while this holds; ``apsw.BusyError`` if they do."""
         for level in (apsw.SQLITE_LOCK_SHARED, apsw.SQLITE_LOCK_RESERVED, apsw.SQLITE_LOCK_EXCLUSIVE):
             self._raw.xLock(level)
+
+    def zeros(self) -> Iterator[int]:
+        """The numbers of the pages that are nothing but zeros. Their checksum is right, and yet they are no pages."""
+        empty = bytes(PAGE_SIZE)
+        for number in range(1, self.count() + 1):
+            if self.read(number) == empty and number != LOCK_PAGE:
+                yield number
 
     def damaged(self) -> Iterator[int]:
         """The numbers of the pages whose checksum is off."""

@@ -159,8 +159,8 @@ class RunRebuild:
 
 def lines(rest: Rest, records: Iterable[Rec]) -> Iterator[bytes]:
     """What of a run found no place in the new database, as JSON: versions first, then records by version."""
-    for seq, version in sorted(rest.versions.items()):
-        if seq not in rest.proved or not rest.head:
+    for seq, version in sorted({**rest.versions, **rest.doubtful}.items()):
+        if seq not in rest.proved or not rest.head or seq in rest.doubtful:
             yield encode(
                 {
                     "version": seq,

@@ -17,11 +17,11 @@ from leftoff.clock import iso
 from leftoff.errors import LeaseHeld, LeftoffError, StoreUnavailable
 from leftoff.host import GONE, this_process
 from leftoff.store import connection, walcheck
-from leftoff.store.carve import Carver, is_map
 from leftoff.store.check import inspect
 from leftoff.store.location import sync, sync_folder
-from leftoff.store.pages import PageFile, is_sound, mends
-from leftoff.store.quarantine import Quarantine
+from leftoff.store.pages import PageFile, mends
+from leftoff.store.proof import Proof
+from leftoff.store.quarantine import CHUNK, Quarantine
 from leftoff.store.queries import Q
 from leftoff.store.rebuild import Rebuild, lines
 from leftoff.store.recount import recount
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 DERIVED = {"run"}
 OUTSIDE = {"blob"}
 PART = "repair.tmp"
+TRIED = 12  # pages that are tried one after the other, at most
 
 
 def repair(store: SqliteStore, report: Report) -> list[str]:
@@ -128,14 +129,7 @@ class _Repair:
         Where one byte explains it, that is put right first, and nothing is lost.
         """
         self._keep_database()
-        wal = self.store.path + "-wal"
-        log = Log(walcheck.read(wal))
-        while (mended := log.mended()) is not None:
-            log = mended
-        with open(wal, "r+b") as file:
-            file.write(log.data)
-            file.flush()
-            sync(file.fileno())
+        self._mend_log()
         db = connection.prepare(connection.open_file(self.store.path), self.store.path)
         try:
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -143,22 +137,60 @@ class _Repair:
             db.close()
         self._look_again()
 
+    def _mend_log(self) -> None:
+        wal = self.store.path + "-wal"
+        log = Log(walcheck.read(wal))
+        with PageFile(self.store.path) as file:
+            while log.flipped() or not log.header_sound:
+                source = _over(file, log) or _below(file)
+                mended = log.mended(Proof(source.get, source.count).proves)
+                if mended is None:
+                    break
+                log = mended
+        with open(wal, "r+b") as out:
+            out.write(log.data)
+            out.flush()
+            sync(out.fileno())
+
     # -- pages
 
     def _mend_pages(self) -> None:
-        """Put right what one byte explains. It is proved by the page's own checksum."""
+        """Put right what one byte explains, if it is certain which one: the page's own checksum proves it."""
         file = self._open()
         assert file is not None
         with file:
             self.quarantine.keep_database(file)
-            bad = list(file.damaged())
-            carver = Carver(lambda number: file.read(number) if 0 < number <= file.count() else None, file.count())
-            for number in bad:
-                page = _mended(carver, number, file.read(number))
-                if page is not None:
-                    file.write(number, page)
+            source = _below(file)
+            proof = Proof(source.get, source.count)
+            for number in sorted(source.bad):
+                fitting = mends(file.read(number))
+                if len(fitting) > 1:
+                    fitting = [page for page in fitting if proof.proves(number, page)]
+                    fitting = fitting if proof.matters(number) else fitting[:1]
+                if 1 < len(fitting) <= TRIED:
+                    fitting = self._best(file, number, fitting)
+                if len(fitting) == 1:
+                    file.write(number, fitting[0])
             file.sync()
         self._look_again()
+
+    def _best(self, file: PageFile, number: int, fitting: list[bytes]) -> list[bytes]:
+        """The page with which everything adds up, tried in a copy; none where that does not decide it."""
+        trial = type(self.store)(os.path.join(self.store.folder, PART), self.store.clock)
+        trial.blobs = self.store.blobs
+        scores = []
+        for page in fitting:
+            shutil.rmtree(trial.folder, ignore_errors=True)
+            os.mkdir(trial.folder, 0o700)
+            with open(trial.path, "wb") as copy:
+                copy.writelines(file.piece(at, CHUNK) for at in range(0, file.size(), CHUNK))
+                copy.seek((number - 1) * connection.PAGE_SIZE)
+                copy.write(page)
+            scores.append(len(inspect(trial).problems))
+            trial.release()
+        shutil.rmtree(trial.folder)
+        best = min(scores)
+        return [page for page, score in zip(fitting, scores, strict=True) if score == best]
 
     # -- a new database
 
@@ -166,7 +198,7 @@ class _Repair:
         file = self._open()
         try:
             self.quarantine.keep_database(file)
-            salvage = Salvage(_sources(file, self.store.path + "-wal"))
+            salvage = Salvage(_sources(file, Log(walcheck.read(self.store.path + "-wal"))))
             for rest in salvage.runs:
                 left = lines(rest, rest.split()[2])
                 first = next(left, None)
@@ -240,27 +272,21 @@ class _Repair:
             db.close()
 
 
-def _mended(carver: Carver, number: int, page: bytes) -> bytes | None:
-    """The page as it was, if that is certain: one change explains the checksum, or only one makes all rows prove."""
-    candidates = mends(page)
-    if len(candidates) > 1 and not is_map(number):
-        candidates = [one for one in candidates if carver.proves(number, one)]
-    return candidates[0] if len(candidates) == 1 else None
-
-
-def _sources(file: PageFile | None, wal: str) -> list[Source]:
+def _sources(file: PageFile | None, log: Log) -> list[Source]:
     """The database under the sound part of its log; and without the log, for it may have been copied back already."""
-    newer, count = Log(walcheck.read(wal)).committed()
-    pages = file.count() if file is not None else 0
-    bad = set(file.damaged()) if file is not None else set()
+    return [source for source in (_over(file, log), _below(file)) if source is not None]
 
-    def below(number: int) -> bytes | None:
-        return file.read(number) if file is not None and 0 < number <= pages else None
 
-    def over(number: int) -> bytes | None:
-        return newer[number] if number in newer else below(number)
+def _below(file: PageFile | None) -> Source:
+    if file is None:
+        return Source(lambda number: None, 0, set())
+    pages = file.count()
+    return Source(lambda number: file.read(number) if 0 < number <= pages else None, pages, set(file.damaged()))
 
-    plain = Source(below, pages, bad)
+
+def _over(file: PageFile | None, log: Log) -> Source | None:
+    newer, count = log.committed()
     if not newer:
-        return [plain]
-    return [Source(over, count, {n for n in bad if n not in newer} | {n for n in newer if not is_sound(newer[n])}), plain]
+        return None
+    below = _below(file)
+    return Source(lambda number: newer.get(number) or below.get(number), count, below.bad - newer.keys())

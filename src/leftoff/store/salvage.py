@@ -61,6 +61,7 @@ class Found:
         self.runs: dict[int, Values] = {}
         self.ids: dict[int, str] = {}
         self.versions: dict[int, dict[int, Values]] = {}
+        self.doubtful: dict[tuple[int, int], Values] = {}  # versions as they were found on damaged pages
         self.others: dict[str, list[Values]] = {}
         for row in Carver(source.get, source.count).rows():
             self._add(row, source.bad.isdisjoint(row.pages))
@@ -86,7 +87,9 @@ class Found:
         there = self.versions.setdefault(values["run"], {})
         if not sure and values["seq"] in there:
             return
+        self.doubtful.pop((values["run"], values["seq"]), None)
         if not sure:  # its digest will be proved, its words cannot be
+            self.doubtful[values["run"], values["seq"]] = values
             sealed = values["checkpoint"] is not None
             trigger = values["trigger"] if values["trigger"] in TRIGGERS else "external"
             values = {**values, "trigger": trigger if sealed else None, "step": None, "note": None}
@@ -118,6 +121,7 @@ class Rest:
         self.run_id = self.row["run_id"] if self.row else found.ids.get(run, "")
         self.records = found.records(run)
         self.versions = dict(found.versions.get(run, {}))
+        self.doubtful = {seq: values for (number, seq), values in found.doubtful.items() if number == run}
         self._add_head()
         self.newest = max(self.versions, default=0)
         self._drop_garbled()

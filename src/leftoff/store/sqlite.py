@@ -260,9 +260,9 @@ class SqliteStore(Store):
         try:
             self._set_sync(execute, batch)
             execute("BEGIN IMMEDIATE")
-            schema = execute("PRAGMA user_version").fetchone()[0]
-            if schema != migrate.SCHEMA:
-                migrate.check(db, self.path, writing=True, schema=schema)
+            schema: Any = execute("PRAGMA user_version").fetchone()
+            if schema[0] != migrate.SCHEMA:
+                migrate.check(db, self.path, writing=True, schema=schema[0])
             if len(batch) == 1:
                 batch[0].result, batch[0].error = batch[0].fn(tx), None
             else:
@@ -317,7 +317,7 @@ class SqliteStore(Store):
         """Move the WAL's pages home; readers and writers go on meanwhile."""
         try:
             log, done = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error:  # someone else is at it, or the disk is full: what was committed is durable as it is
+        except apsw.Error:  # someone else is at it, or the disk is full: the WAL is durable as it is
             return
         if log == done:
             self._wal_pages = 0
@@ -409,7 +409,7 @@ class SqliteStore(Store):
         if self._ready and self._wal_pages > (SHORT_PAGES if soon else 0):
             try:
                 self.truncate()
-            except LeftoffError:  # a full disk must not spoil the way out, nor damage: the WAL is durable as it is
+            except LeftoffError:  # a full disk must not spoil the way out: the WAL is durable as it is
                 pass
         self.release()
 

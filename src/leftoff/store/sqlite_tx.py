@@ -35,13 +35,15 @@ class SqliteTx(SqliteView, Tx):
         self._blobs = blobs
         # One cursor for the statements of every commit: making one costs a third of what they do. It is used only
         # where nothing is read from it, or all at once.
-        self.quick = db.cursor().execute
+        self.quick: Any = db.cursor().execute
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         self.execute(Q.add_run, (run_id, NO_COUNTS, at, at, workflow, branch, status, int(hidden)))
         return self.db.last_insert_rowid()
 
-    def set_card(self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False) -> None:
+    def set_card(
+        self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False
+    ) -> None:
         shown = [columns.get(name) for name in ("workflow", "branch", "status", "title", "issue", "session")]
         self.execute(Q.set_card, (*shown, text(card), int(hidden), run))
 
@@ -75,17 +77,21 @@ class SqliteTx(SqliteView, Tx):
     def _need(self, blob: bytes) -> None:
         """Looked at again inside the transaction: a prune may have been faster."""
         if self.blob(blob) is None or not self._blobs.present(blob):
-            raise Corrupt(f"The blob {blob.hex()} that a record refers to is not in the store.", where=blob.hex())
+            raise Corrupt(
+                f"The blob {blob.hex()} that a record refers to is not in the store.", where=blob.hex()
+            )
 
     def drop(self, run: int, seq: int, collection: str, key: str) -> None:
         self.quick(_SUPERSEDE, (seq, run, collection, key))
         self.quick(_DROP, (run, collection, key))
 
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
-        return self.quick(_HEAD, (run,)).fetchone()
+        return self.quick(_HEAD, (run,)).fetchone()  # type: ignore[no-any-return]
 
-    def row(self, run: int, collection: str, key: str) -> tuple[bytes, str | None, str | None, int | None] | None:
-        return self.quick(_ROW, (run, collection, key)).fetchone()
+    def row(
+        self, run: int, collection: str, key: str
+    ) -> tuple[bytes, str | None, str | None, int | None] | None:
+        return self.quick(_ROW, (run, collection, key)).fetchone()  # type: ignore[no-any-return]
 
     def set_leaf(self, run: int, step: str, leaf: bool) -> None:
         self.execute(Q.set_leaf, (int(leaf), run, step))

@@ -48,7 +48,7 @@ class SqliteView(View):
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
-        self.execute = db.execute
+        self.execute: Any = db.execute  # rows of our own queries: their columns are known there
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         sql = f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden <= ? AND r.run > 0"
@@ -84,10 +84,12 @@ class SqliteView(View):
         return row[0] if row else None
 
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
-        return self.execute(Q.head, (run,)).fetchone()
+        return self.execute(Q.head, (run,)).fetchone()  # type: ignore[no-any-return]
 
-    def row(self, run: int, collection: str, key: str) -> tuple[bytes, str | None, str | None, int | None] | None:
-        return self.execute(Q.row, (run, collection, key)).fetchone()
+    def row(
+        self, run: int, collection: str, key: str
+    ) -> tuple[bytes, str | None, str | None, int | None] | None:
+        return self.execute(Q.row, (run, collection, key)).fetchone()  # type: ignore[no-any-return]
 
     def record(self, run: int, collection: str, key: str) -> Record | None:
         row = self.execute(Q.record, (run, collection, key)).fetchone()
@@ -207,4 +209,3 @@ class SqliteView(View):
     def blob(self, hash: bytes) -> BlobRow | None:
         row = self.execute(Q.blob, (hash,)).fetchone()
         return BlobRow(hash, *row) if row else None
-

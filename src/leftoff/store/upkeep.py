@@ -44,7 +44,7 @@ def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
     head = store.write(lambda tx: _forget_named(tx, run, wanted))
     if head is None:
         return 0
-    while pace.batch(lambda tx, size: len(tx.execute(Q.forget_versions, (run, 0, head, size)).fetchall())):  # type: ignore[attr-defined]
+    while pace.batch(lambda tx, size: len(tx.execute(Q.forget_versions, (run, 0, head, size)).fetchall())):
         pass
     place: tuple[str, str, int] | None = ("", "", -1)
     while place is not None:
@@ -185,7 +185,9 @@ def _sweep_files(store: SqliteStore) -> int:
     def unknown(tx: Any) -> None:
         for hash in list(store.blobs.names()):
             path = store.blobs.path(hash)
-            old = os.path.exists(path) and os.stat(path).st_mtime < store.clock.now() / 1000 - store.blobs.grace
+            old = (
+                os.path.exists(path) and os.stat(path).st_mtime < store.clock.now() / 1000 - store.blobs.grace
+            )
             if old and tx.blob(hash) is None:
                 store.blobs.discard(hash)
 

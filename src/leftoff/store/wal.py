@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 
 from leftoff.store.connection import PAGE_SIZE
-from leftoff.store.pages import is_sound
 from leftoff.store.sums import differs_in_a_byte, sums, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from leftoff.store.sums import Order, Sums
 
@@ -94,15 +93,23 @@ class Log:
 
     # -- one wrong byte
 
-    def mended(self) -> Log | None:
-        """The same log with the one byte put right that explains why it is not sound there; else ``None``."""
+    def flipped(self) -> bool:
+        """Whether one wrong byte explains why the log is not sound there. No torn write looks like that."""
+        return next(self._candidates(), None) is not None
+
+    def mended(self, proves: Callable[[int, bytes], bool]) -> Log | None:
+        """The log with that byte put right, if it is certain which one it is.
+
+        ``proves`` tells whether a page with this number may be so: where several bytes explain the sums, only the rows
+        of the page itself can say.
+        """
         if not self.header_sound:
-            heads = [head for head in self._headers() if Log(head + self.data[HEADER:]).valid]
-            return Log(heads[0] + self.data[HEADER:]) if len(heads) == 1 else None
-        found = [Log(self._with(part)) for part in self._candidates()]
-        best = max((log.valid for log in found), default=0)
-        chosen = [log for log in found if log.valid == best]
-        return chosen[0] if len(chosen) == 1 and best > self.valid else None
+            heads = {head for head in self._headers() if Log(head + self.data[HEADER:]).valid}
+            return Log(heads.pop() + self.data[HEADER:]) if len(heads) == 1 else None
+        parts = list(self._candidates())
+        if len(parts) > 1:
+            parts = [part for part in parts if proves(Frame(0, part).page_number, part[FRAME:])]
+        return Log(self._with(parts[0])) if len(parts) == 1 else None
 
     def _with(self, frame: bytes) -> bytes:
         offset = HEADER + self.valid * STEP
@@ -130,5 +137,4 @@ class Log:
         if differs_in_a_byte(sound, told):
             yield frame.covered[:8] + self.salts + sound + frame.page
         for covered in undone(frame.covered, found, frame.told, self.order):
-            if is_sound(covered[8:]):  # a page of ours has its own checksum, too
-                yield covered[:8] + self.salts + told + covered[8:]
+            yield covered[:8] + self.salts + told + covered[8:]

@@ -16,8 +16,7 @@ import time
 
 import apsw
 
-from leftoff.store.connection import PAGE_SIZE
-from leftoff.store.pages import PageFile
+from leftoff.store.pages import USABLE, PageFile
 from leftoff.store.wal import HEADER, STEP, Log
 
 TRIES = 3  # a writer may restart the log while it is being read
@@ -58,7 +57,7 @@ def _inspect(path: str) -> WalReport:
             report.bad_frame, report.frames = 1, (len(log.data) - HEADER) // STEP
         return report
     indexed = _indexed(index, log.salts)
-    if log.mended() is not None or indexed > log.valid or (log.commits_behind > UNSYNCED and _has_news(path, log)):
+    if log.flipped() or indexed > log.valid or (log.commits_behind > UNSYNCED and _has_news(path, log)):
         report.bad_frame = log.valid + 1
         report.offset = HEADER + log.valid * STEP
         report.frames = max(log.frames, indexed)
@@ -81,7 +80,8 @@ def _has_news(path: str, log: Log) -> bool:
         return True
     behind = {f.page_number: f.page for f in log.all_frames() if f.number > 1 and f.salts == log.salts}
     with PageFile(path[: -len("-wal")]) as file:
-        return any(file.read(number) != page for number, page in behind.items() if 0 < number <= file.count())
+        # A page gets its checksum only when it is copied back.
+        return any(file.read(number)[:USABLE] != page[:USABLE] for number, page in behind.items())
 
 
 def _indexed(head: bytes, salts: bytes) -> int:

@@ -80,7 +80,7 @@ class WriteQueue:
         return ticket.result
 
     def hold(self, timeout: float) -> Ticket | None:
-        """Lead and do nothing, so that nobody writes until ``release``. ``None`` where it takes too long to get there."""
+        """Lead and do nothing, so that nobody writes until ``release``. ``None`` where that takes too long."""
         ticket = Ticket(None, False)
         with self._mutex:
             if self._leader is None:

@@ -21,7 +21,9 @@ def __getattr__(name: str) -> object:
     import pytest
 
     # Before the modules are imported: a failing assert in them then shows its values, as in a test file.
-    pytest.register_assert_rewrite("leftoff.testing.contract", "leftoff.testing.scribe", "leftoff.testing.rules")
+    pytest.register_assert_rewrite(
+        "leftoff.testing.contract", "leftoff.testing.scribe", "leftoff.testing.rules"
+    )
     from leftoff.testing.contract import StoreContract
 
     return StoreContract

@@ -89,7 +89,7 @@ class FaultyStore(Store):
                     return fault
         return None
 
-    def _call(self, call: str, work: Callable[[Any], T], fn: Callable[[Any], Any]) -> T:
+    def _call(self, call: str, work: Callable[[Any], Any], fn: Callable[[Any], Any]) -> Any:
         fault = self._count(call)
         when = fault.when if fault is not None else None
         if fault is not None and when == "before":
@@ -102,10 +102,13 @@ class FaultyStore(Store):
     def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
         if self.delay_s:
             time.sleep(self.delay_s)
-        return self._call("write", lambda work: self._write(work, durable=durable), fn)
+        done: T = self._call("write", lambda work: self._write(work, durable=durable), fn)
+        self.wrote = True
+        return done
 
     def read(self, fn: Callable[[View], T]) -> T:
-        return self._call("read", self.store.read, fn)
+        found: T = self._call("read", self.store.read, fn)
+        return found
 
     def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
         fault = self._count("save_blob")

@@ -28,7 +28,9 @@ def stored(value: Any) -> bytes:
 class Plan:
     """A commit that is thought out and not yet made. ``changes``: None ends a record."""
 
-    def __init__(self, scribe: Scribe, changes: dict[Address, Any], steps: dict[str, tuple[str, str, int]]) -> None:
+    def __init__(
+        self, scribe: Scribe, changes: dict[Address, Any], steps: dict[str, tuple[str, str, int]]
+    ) -> None:
         self.seq = scribe.seq + 1
         self.changes = {a: None if v is None else stored(v) for a, v in changes.items()}
         self.changes.update({("step", key): stored({"status": s[0]}) for key, s in steps.items()})
@@ -74,7 +76,9 @@ class Plan:
 class Scribe:
     """One run: its live records, what they were at each version, and which versions are checkpoints."""
 
-    def __init__(self, store: Store, run_id: str = "run-1", *, workflow: str = "work", branch: str = "main") -> None:
+    def __init__(
+        self, store: Store, run_id: str = "run-1", *, workflow: str = "work", branch: str = "main"
+    ) -> None:
         self.store = store
         self.run_id = run_id
         self.run = 0

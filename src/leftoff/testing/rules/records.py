@@ -11,7 +11,24 @@ from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import Scribe, stored
 
 # In the order of their code points, which is that of their UTF-8 bytes.
-KEYS = ["0", "A", "a", "a b", "a/", "a/b", "a0", "b%", "z", "ä", "€", "\ue000", "\uffff", "😀", "\U0010ffff", "\U0010ffffx"]
+KEYS = [
+    "0",
+    "A",
+    "a",
+    "a b",
+    "a/",
+    "a/b",
+    "a0",
+    "b%",
+    "z",
+    "ä",
+    "€",
+    "\ue000",
+    "\uffff",
+    "😀",
+    "\U0010ffff",
+    "\U0010ffffx",
+]
 
 
 class RecordRules(Rules):
@@ -151,6 +168,25 @@ class RecordRules(Rules):
         scribe.commit(steps={"y/b": ("completed", "00000001/00000000", 1)})
         assert "y/a" == store.read(lambda v: v.leaf(scribe.run, "pending"))
 
+    def test_leaves_and_the_last_order(self, store: Store) -> None:
+        """The first leaves of a status, so many; and the greatest order below another, of leaves of any status."""
+        scribe = Scribe(store)
+        assert None is store.read(lambda v: v.last_order(scribe.run, ""))
+        scribe.commit(
+            steps={
+                "y": ("completed", "00000001", 0),
+                "y/b": ("pending", "00000001/00000000", 1),
+                "y/a": ("failed", "00000001/00000007", 1),
+                "a": ("pending", "00000002", 1),
+                "c": ("pending", "00000010", 1),
+            }
+        )
+        assert ["y/b", "a"] == store.read(lambda v: v.leaves(scribe.run, "pending", 2))
+        assert [] == store.read(lambda v: v.leaves(scribe.run, "completed", 2))
+        assert "00000010" == store.read(lambda v: v.last_order(scribe.run, ""))
+        assert "00000001/00000007" == store.read(lambda v: v.last_order(scribe.run, "00000001/"))
+        assert None is store.read(lambda v: v.last_order(scribe.run, "00000002/"))
+
     def test_set_leaf(self, store: Store) -> None:
         """A step stops being a leaf, and becomes one again, without a new record."""
         scribe = Scribe(store)
@@ -161,6 +197,27 @@ class RecordRules(Rules):
         assert "a" == store.read(lambda v: v.leaf(scribe.run, "pending"))
         record = store.read(lambda v: v.record(scribe.run, "step", "a"))
         assert seq == (record.seq if record else None)
+
+    def test_set_order(self, store: Store) -> None:
+        """A step is moved among the others, without a new record."""
+        scribe = Scribe(store)
+        scribe.commit(steps={"a": ("pending", "00000001", 1), "b": ("pending", "00000002", 1)})
+        assert "a" == store.read(lambda v: v.leaf(scribe.run, "pending"))
+        store.write(lambda tx: tx.set_order(scribe.run, "a", "00000003"))
+        assert "b" == store.read(lambda v: v.leaf(scribe.run, "pending"))
+        scribe.verify()
+
+    def test_the_whole_history(self, store: Store, other: Store) -> None:
+        """Every record, live and superseded, with its bytes and the version that ended it, oldest first."""
+        chance = random.Random(3)
+        scribe = Scribe(store)
+        for _ in range(30):
+            scribe.commit(some_changes(chance))
+        found = other.read(lambda v: list(v.history(scribe.run)))
+        assert [record.seq for record, _ in found] == sorted(record.seq for record, _ in found)
+        for seq, state in scribe.history.items():
+            seen = [r for r, until in found if r.seq <= seq and (until is None or seq < until)]
+            assert state == {(r.collection, r.key): r.stored for r in seen}
 
     def test_values_of_every_size(self, store: Store, other: Store) -> None:
         """Bytes come back as they were, at the borders of what is kept in the row and beside it."""

@@ -51,7 +51,9 @@ class TransactionRules(Rules):
         """A function that raises leaves no trace, its error arrives as it is, and the next write succeeds."""
         scribe = Scribe(store)
         scribe.commit({("variable", "a"): 1, ("variable", "big"): "x" * 5000}, seal="manual")
-        plan = scribe.plan({("variable", "a"): 2, ("variable", "big"): None, ("note", "n"): "n" * 5000}, seal="manual")
+        plan = scribe.plan(
+            {("variable", "a"): 2, ("variable", "big"): None, ("note", "n"): "n" * 5000}, seal="manual"
+        )
         error = Deliberate()
 
         def work(tx: Tx) -> None:

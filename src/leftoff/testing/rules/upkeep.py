@@ -253,7 +253,9 @@ class UpkeepRules(Rules):
             while not ended.is_set():
                 n = scribe.seq
                 row = other.save_blob([b"blob %d" % n * 100])
-                scribe.commit({("variable", "n"): n, ("artifact", str(n % 5)): blob_stored(row.hash)}, blobs=[row])
+                scribe.commit(
+                    {("variable", "n"): n, ("artifact", str(n % 5)): blob_stored(row.hash)}, blobs=[row]
+                )
                 if n == 20:
                     started.set()
 

@@ -63,11 +63,9 @@ class VersionRules(Rules):
     def test_commit_numbers_only_grow(self, store: Store) -> None:
         """Every commit has its number in the whole store, greater than that of each before it."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2", "run-3")]
-        made = []
-        for i in (0, 2, 1, 1, 0):
-            seq = scribes[i].commit({("note", "n"): len(made)})
-            made.append(store.read(lambda v, i=i, seq=seq: v.version(scribes[i].run, seq)))  # type: ignore[misc]
-        numbers = [version.n for version in made if version is not None]
+        made = [(scribes[i], scribes[i].commit({("note", "n"): n})) for n, i in enumerate((0, 2, 1, 1, 0))]
+        versions = store.read(lambda view: [view.version(scribe.run, seq) for scribe, seq in made])
+        numbers = [version.n for version in versions if version is not None]
         assert 5 == len(numbers)
         assert sorted(set(numbers)) == numbers
 
@@ -86,7 +84,9 @@ class VersionRules(Rules):
             found = store.read(lambda v, p=prefix: v.checkpoints(p, limit=99))  # type: ignore[misc]
             assert expected == {(run, version.seq) for run, version in found}
             mine = store.read(lambda v, p=prefix: v.checkpoints(p, scribes[0].run, 99))  # type: ignore[misc]
-            assert {place for place in expected if place[0] == scribes[0].run} == {(r, v.seq) for r, v in mine}
+            assert {place for place in expected if place[0] == scribes[0].run} == {
+                (r, v.seq) for r, v in mine
+            }
         assert 2 == len(store.read(lambda v: v.checkpoints("", limit=2)))
 
     def test_other_names(self, store: Store) -> None:
@@ -148,7 +148,12 @@ class VersionRules(Rules):
         assert same is not None and row.run_id == same.run_id
         assert shown == {name: getattr(row, name) for name in shown}
         assert card == row.card
-        assert (3, scribe.checkpoints[3], AT, AT + 3) == (row.seq, row.checkpoint, row.created_at, row.updated_at)
+        assert (3, scribe.checkpoints[3], AT, AT + 3) == (
+            row.seq,
+            row.checkpoint,
+            row.created_at,
+            row.updated_at,
+        )
         assert None is store.read(lambda v: v.find_run(""))
         assert None is store.read(lambda v: v.find_run("run"))
 
@@ -183,7 +188,9 @@ class VersionRules(Rules):
         assert ["b-5", "b-1"] == listed(store, issue="1")
         assert ["b-5", "a-2"] == listed(store, session="s2")
         assert ["a-6", "a-4", "a-2", "a-0"] == listed(store, prefix="a-")
-        assert ["a-6"] == listed(store, workflow="w0", branch="b1", status=["running"], title="t1", prefix="a")
+        assert ["a-6"] == listed(
+            store, workflow="w0", branch="b1", status=["running"], title="t1", prefix="a"
+        )
 
     def test_hidden_run(self, store: Store) -> None:
         """A run that is not complete yet is found only by those who ask for hidden ones."""
@@ -198,6 +205,21 @@ class VersionRules(Rules):
         row = store.read(lambda v: v.find_run("run-2", hidden=True))
         assert run == (row.run if row else None)
         assert None is store.read(lambda v: v.find_run("", hidden=True))
+
+    def test_reveal(self, store: Store) -> None:
+        """A hidden run that is complete is seen from then on, under the id it is given."""
+
+        def make(tx: Tx) -> int:
+            return tx.add_run("not yet", AT, workflow="w", branch="main", status="running", hidden=True)
+
+        run = store.write(make)
+        assert [] == store.read(lambda v: v.list_runs({}))
+        store.write(lambda tx: tx.reveal(run, "run-2"))
+        assert ["run-2"] == [row.run_id for row in store.read(lambda v: v.list_runs({}))]
+        row = store.read(lambda v: v.find_run("run-2"))
+        assert run == (row.run if row else None)
+        assert None is store.read(lambda v: v.find_run("not yet", hidden=True))
+        store.remove(run)
 
     def test_hidden_run_has_no_checkpoints(self, store: Store) -> None:
         """Nor can a version of it be found by id or name before it is complete."""

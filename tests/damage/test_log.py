@@ -1,0 +1,170 @@
+"""Damage in the write-ahead log is silent for SQLite: it forgets what lies behind. fsck must see it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import leftoff
+from leftoff.store.pages import checksum
+from leftoff.store.wal import FRAME, HEADER, STEP, Log
+from tests.damage.store import PAGE, flip, problems
+
+pytestmark = pytest.mark.damages_store
+
+COMMITS = 40
+WRITER = f"""
+import os, signal, sys
+import leftoff
+run = leftoff.open(sys.argv[1]).start("log", run_id="log", steps=["a"])
+for n in range({COMMITS}):
+    run.variables.update(n=n, text="t" * 500)
+    run.commit()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store whose writer was killed: its log holds many commits, its index is there."""
+    path = tmp_path_factory.mktemp("killed") / ".leftoff"
+    done = subprocess.run([sys.executable, "-c", WRITER, str(path)], capture_output=True, text=True, timeout=60)
+    assert -9 == done.returncode, done.stderr
+    return path
+
+
+def copied(killed: Path, folder: Path, *, index: bool) -> Path:
+    """A copy, with the index or without it."""
+    path = folder / ".leftoff"
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(killed, path)
+    if not index:
+        (path / "store.db-shm").unlink()
+    return path
+
+
+def places(log: Log) -> dict[str, list[int]]:
+    """Bytes of a log by what they are."""
+    middle = HEADER + log.valid // 2 * STEP
+    last = HEADER + (log.valid - 1) * STEP
+    rng = random.Random(3)
+    return {
+        "header": list(range(HEADER)),
+        "frame head": list(range(middle, middle + FRAME)),
+        "page": [middle + FRAME + rng.randrange(4096) for _ in range(30)],
+        "first frame": [HEADER + rng.randrange(STEP) for _ in range(10)],
+        "last frame": [last + rng.randrange(STEP) for _ in range(20)] + list(range(last, last + FRAME)),
+    }
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
+@pytest.mark.parametrize("where", ["header", "frame head", "page", "first frame", "last frame"])
+def test_flip_is_found(killed: Path, tmp_path: Path, where: str, index: bool) -> None:
+    """A flipped byte in any part of the log is reported, with and without the index, and what is read is no mixture."""
+    wal = copied(killed, tmp_path, index=index) / "store.db-wal"
+    data = wal.read_bytes()
+    for at, offset in enumerate(places(Log(data))[where]):
+        flip(wal, offset, 1 << at % 8)
+        found = problems(wal.parent)
+        assert ["wal"] == [p["code"] for p in found], f"byte {offset}"
+        bad = 0 if offset < HEADER else HEADER + (offset - HEADER) // STEP * STEP
+        assert f"{wal} at byte {bad}" == found[0]["where"]
+        check_some_version(wal.parent)
+        copied(killed, tmp_path, index=index)
+
+
+def check_some_version(path: Path) -> None:
+    """What is left is a version of the run as it was: all of its variables are of one commit."""
+    with leftoff.open(path) as store:
+        for info in store.list():
+            variables = store.get(info.run_id).variables
+            assert info.row.seq == variables.get("n", -1) + 2
+
+
+def test_whole_log_is_clean(killed: Path, tmp_path: Path) -> None:
+    """A log that nobody damaged is none of fsck's business, with and without the index."""
+    for index in (True, False):
+        path = copied(killed, tmp_path, index=index)
+        assert [] == problems(path)
+        with leftoff.open(path) as store:
+            assert COMMITS - 1 == store.get("log").variables["n"]
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
+def test_log_copied_while_it_is_written(tmp_path: Path, index: bool) -> None:
+    """A copy of a live store is clean, also when a commit is under way."""
+    path = tmp_path / "live" / ".leftoff"
+    with leftoff.open(path) as store, store.start("log") as run:
+        for n in range(20):
+            run.variables.update(n=n, text="t" * 500)
+            run.commit()
+            copy = copied(path, tmp_path, index=index)
+            assert [] == problems(copy)
+
+
+@pytest.mark.parametrize("cut", [1, FRAME, FRAME + 1, STEP - 1, STEP + 5, 2 * STEP])
+def test_torn_tail_is_no_damage(killed: Path, tmp_path: Path, cut: int) -> None:
+    """A log that ends within a frame, or within a transaction, was never acknowledged to that end."""
+    wal = copied(killed, tmp_path, index=False) / "store.db-wal"
+    log = Log(wal.read_bytes())
+    wal.write_bytes(log.data[: HEADER + log.valid * STEP - cut])
+    assert [] == problems(wal.parent)
+    check_some_version(wal.parent)
+
+
+def test_torn_frame_is_no_damage(killed: Path, tmp_path: Path) -> None:
+    """Frames of the last commits that never reached the disk are no damage, whatever lies behind them."""
+    log = Log((killed / "store.db-wal").read_bytes())
+    for back in (1, 3, 9):
+        start = HEADER + (log.valid - back) * STEP
+        for torn in (bytes(STEP), log.data[start : start + 512] + bytes(STEP - 512)):
+            wal = copied(killed, tmp_path, index=False) / "store.db-wal"
+            wal.write_bytes(log.data[:start] + torn + log.data[start + STEP :])
+            assert [] == problems(wal.parent), back
+            check_some_version(wal.parent)
+
+
+def test_large_damage_is_found(killed: Path, tmp_path: Path) -> None:
+    """A sector of garbage in the middle of the log is reported, too: too much lies behind it to be a torn tail."""
+    wal = copied(killed, tmp_path, index=False) / "store.db-wal"
+    log = Log(wal.read_bytes())
+    start = HEADER + log.valid // 3 * STEP + 512
+    wal.write_bytes(log.data[:start] + random.Random(1).randbytes(512) + log.data[start + 512 :])
+    assert ["wal"] == [p["code"] for p in problems(wal.parent)]
+    check_some_version(wal.parent)
+
+
+def test_index_of_an_earlier_life_proves_nothing(killed: Path, tmp_path: Path) -> None:
+    """After a restart of the machine the index may know of frames that were never synced: it is not believed."""
+    path = copied(killed, tmp_path, index=True)
+    wal = path / "store.db-wal"
+    log = Log(wal.read_bytes())
+    wal.write_bytes(log.data[: HEADER + (log.valid - 1) * STEP])
+    assert ["wal"] == [p["code"] for p in problems(path)]
+    copied(killed, tmp_path, index=True)
+    wal.write_bytes(log.data[: HEADER + (log.valid - 1) * STEP])
+    os.utime(path / "store.db-shm", (1, 1))
+    assert [] == problems(path)
+
+
+def test_log_that_begins_again(killed: Path, tmp_path: Path) -> None:
+    """Where the log was copied back and its first frame is being written anew, nothing is lost."""
+    path = copied(killed, tmp_path, index=False)
+    wal = path / "store.db-wal"
+    log = Log(wal.read_bytes())
+    pages, _ = log.committed()
+    database = bytearray((path / "store.db").read_bytes())
+    for number, page in pages.items():
+        start = (number - 1) * PAGE
+        database[start : start + PAGE] = page[:-8] + checksum(page)
+    (path / "store.db").write_bytes(database)
+    wal.write_bytes(log.data[:HEADER] + random.Random(2).randbytes(STEP) + log.data[HEADER + STEP :])
+    assert [] == problems(path)
+    with leftoff.open(path) as store:
+        assert COMMITS - 1 == store.get("log").variables["n"]
