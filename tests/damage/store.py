@@ -64,7 +64,7 @@ def _fill(store: leftoff.Store, folder: Path, run_id: str, rounds: int) -> None:
         for name, content in (("noise.bin", NOISE), ("text.txt", TEXT), (f"{run_id}.txt", run_id.encode())):
             (folder / name).write_bytes(content)
             run.artifact(folder / name)
-        run.variables["huge"] = run_id * 200_000
+        run.variables["huge"] = run_id * 300_000
         run.checkpoint(note="all there")
 
 

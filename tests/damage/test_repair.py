@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -70,7 +69,7 @@ def check_flips(sample: Sample, folder: Path, total: int) -> int:
 
 def test_flipped_bytes_are_put_right(sample: Sample, tmp_path: Path) -> None:
     """After one flipped byte everything reads as before, and the damaged file is kept."""
-    assert check_flips(sample, tmp_path, 16) >= 15
+    assert check_flips(sample, tmp_path, 12) >= 11
 
 
 @pytest.mark.crash_full
@@ -97,16 +96,19 @@ def test_lost_page(sample: Sample, tmp_path: Path, kind: str, garbage: bool) -> 
     check_kept(data, set(lost), path, report)
 
 
+def carver(data: bytes) -> Carver:
+    count = len(data) // PAGE
+    return Carver(lambda n: data[(n - 1) * PAGE : n * PAGE] if 0 < n <= count else None, count)
+
+
 def check_kept(data: bytes, lost: set[int], path: Path, report: leftoff.FsckReport) -> None:
     """Every record of the old file that has no byte on a lost page is in the new one, or in the lines beside it."""
-    count = len(data) // PAGE
-    before = Carver(lambda number: data[(number - 1) * PAGE : number * PAGE] if 0 < number <= count else None, count)
+    before = carver(data)
     rows = [row for row in before.rows() if row.table in ("record", "past") and lost.isdisjoint(row.pages)]
     gone = {row.values["hash"] for row in before.rows() if row.table == "value" and not lost.isdisjoint(row.pages)}
-    new = (path / "store.db").read_bytes()
-    count = len(new) // PAGE
-    after = Carver(lambda number: new[(number - 1) * PAGE : number * PAGE] if 0 < number <= count else None, count)
-    kept = {(r.values["collection"], r.values["key"], r.values["seq"]) for r in after.rows() if "hash" in r.values and "key" in r.values and "seq" in r.values}
+    after = carver((path / "store.db").read_bytes())
+    there = [row.values for row in after.rows() if row.table in ("record", "past")]
+    kept = {(values["collection"], values["key"], values["seq"]) for values in there}
     for file in report.quarantined:
         if file.endswith(".jsonl"):
             lines = [json.loads(line) for line in Path(file).read_text().splitlines()]
@@ -143,10 +145,11 @@ def test_tampering(sample: Sample, tmp_path: Path, what: str) -> None:
     tamper(path, sql)
     report = repair(path)
     check_honest(sample, path)
-    if code in ("run", "blob", "stray"):
+    if code in ("run", "blob"):
         assert {} == changed(sample, path)
-    elif code == "run":
-        assert [] == report.quarantined
+    if code == "stray":  # nothing says any more what the run was called
+        (file,) = [Path(name) for name in report.quarantined if name.endswith(".jsonl")]
+        assert file.name.startswith("run-") and "item item" in file.read_text()
 
 
 def test_clean_store_is_left_alone(sample: Sample, tmp_path: Path) -> None:
@@ -229,14 +232,14 @@ def test_lost_blob_that_comes_back(sample: Sample, tmp_path: Path) -> None:
     with leftoff.open(path) as store, store.start("again") as run:
         for name in ("noise.bin", "text.txt", "run-0.txt", "run-1.txt"):
             run.artifact(sample.path.parent / name)
-        run.variables.update(a="run-0" * 200_000, b="run-1" * 200_000)
+        run.variables.update(a="run-0" * 300_000, b="run-1" * 300_000)
     assert {"list"} == set(changed(sample, path))
 
 
 def test_blob_in_the_trash(sample: Sample, tmp_path: Path) -> None:
     """A blob whose file is damaged comes back from the trash, if it is whole there."""
     path = sample.copy(tmp_path / ".leftoff")
-    (path / "trash").mkdir()
+    (path / "trash").mkdir(exist_ok=True)
     blob = max(path.glob("blobs/*/*"), key=lambda file: file.stat().st_size)
     (path / "trash" / (blob.parent.name + blob.name)).write_bytes(blob.read_bytes())
     flip(blob, 100)

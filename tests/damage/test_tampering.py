@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 
 from leftoff.store import connection
@@ -83,6 +84,7 @@ def tamper(path: Path, sql: str) -> None:
         with db:
             for _ in db.execute(sql):
                 pass
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     finally:
         db.close()
 

@@ -272,34 +272,60 @@ class Strike:
         return self.line
 
 
+LEADING = {"run", "_lead", "_transact", "_settle", "_end_turn", "take", "give", "_set_sync"}
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_interrupt_anywhere_wedges_nobody(store: SqliteStore, place: int) -> None:
-    """Struck at any line, leading or following, alone or with others: the others' work is done, once, and goes on."""
+    """Struck anywhere, leading or led, first or last: the others' work is done, once, and everyone goes on."""
     store.write(lambda tx: None)
-    nth, struck = 0, set()
-    while True:
-        nth += 1
-        strike = Strike(nth)
+
+    def among_others(name: str, strike: Strike) -> Crowd:
         crowd = Crowd(store)
         crowd.hold()
         for i in range(3):
             if i == place:
-                crowd.start(f"struck {nth}", trace=strike)
-                crowd.wait_for(f"struck {nth}", place + 1)
+                crowd.start(name, trace=strike)
+                crowd.wait_for(name, place + 1)
             else:
-                crowd.queue(f"t{i} {nth}")
+                crowd.queue(f"other {i} {name}")
         crowd.join()
         done = names(store)
         for i in {0, 1, 2} - {place}:
-            assert None is crowd.ended[f"t{i} {nth}"], strike.where
-            assert f"t{i} {nth}" in done, strike.where
-        everyone_can_write(store, strike.where + str(nth))
+            assert None is crowd.ended[f"other {i} {name}"], strike.where
+            assert f"other {i} {name}" in done, strike.where
+        return crowd
+
+    assert (LEADING | {"_take", "_share", "_open"} if place == 0 else {"run"}) <= struck_in(
+        store, among_others
+    )
+
+
+def test_interrupt_anywhere_alone(store: SqliteStore) -> None:
+    """Struck anywhere with nobody else around, a writer leaves nothing locked, for other processes either."""
+    store.write(lambda tx: None)
+
+    def alone(name: str, strike: Strike) -> Crowd:
+        crowd = Crowd(store)
+        crowd.start(name, trace=strike)
+        crowd.join()
+        return crowd
+
+    assert LEADING <= struck_in(store, alone)
+
+
+def struck_in(store: SqliteStore, scene: Callable[[str, Strike], Crowd]) -> set[str]:
+    """Play a scene once for each place where its thread can be struck; the functions where it was."""
+    nth, functions = 0, set()
+    while True:
+        nth += 1
+        strike = Strike(nth)
+        crowd = scene(f"struck {nth}", strike)
+        everyone_can_write(store, f"{nth} {strike.where}")
         if strike.left > 0:
-            break
+            return functions
         assert isinstance(crowd.ended[f"struck {nth}"], KeyboardInterrupt), strike.where
-        struck.add(strike.where.partition(":")[0])
-    leading = {"_lead", "_transact", "_settle", "_end_turn", "take", "give", "_set_sync"}
-    assert (leading | {"run", "_take", "_share", "_open"} if place == 0 else {"run"}) <= struck
+        functions.add(strike.where.partition(":")[0])
 
 
 def test_interrupt_while_waiting(store: SqliteStore) -> None:

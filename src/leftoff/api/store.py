@@ -173,6 +173,7 @@ class Store:
     ) -> Opening:
         facts = {
             "git_branch": project.git_branch(self.project),
+            "git_head": project.git_head(self.project),
             "worktree": self.project if project.main_worktree(self.project) else None,
             "issue": None if issue is None else str(issue).lstrip("#"),
         }

@@ -81,7 +81,7 @@ def crop(text: str, columns: int) -> str:
     """At most so many columns; what was cut leaves an ellipsis."""
     if width(text) <= columns:
         return text
-    return _cut(text, max(columns - 1, 0)) + (ELLIPSIS if columns > 0 else "")
+    return _cut(text, columns - 1) + ELLIPSIS if columns > 0 else ""
 
 
 def _cut(text: str, columns: int) -> str:

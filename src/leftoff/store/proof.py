@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from leftoff.model.codec import sha256
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS, TRIGGERS
-from leftoff.store.carve import INDEX_INNER, TABLE_INNER, Carver, start_of
+from leftoff.store.carve import INDEX_INNER, INDEX_LEAF, TABLE_INNER, TABLE_LEAF, Carver, start_of
 from leftoff.store.connection import PAGE_SIZE, RESERVE
 from leftoff.store.migrate import SCHEMA
 from leftoff.store.pages import MAGIC, MAP_ENTRY, MAPPED, USABLE, is_free, is_map
@@ -83,17 +83,27 @@ class Proof:
             return self._is_map(number, page)
         if number == 1 and not self._is_first(page):
             return False
+        if number > 1 and is_free(self._get, number):
+            return self._is_trunk(page)
+        chained = bool(self._owners(number))
+        rows = self._rows(number, page)
+        whole = all(row is not None and _is_whole(row) for row in rows)
+        return whole and (bool(rows) if chained else self._below(number, page) is not None)
+
+    def reads_as(self, number: int, page: bytes) -> object:
+        """What can be read from a page: two that differ only where nothing is ever read are as good as each other."""
+        if is_map(number) or is_free(self._get, number):
+            return page
+        return [row and (row.table, row.values) for row in self._rows(number, page)], self._below(number, page)
+
+    def _rows(self, number: int, page: bytes) -> list[Row | None]:
+        """The rows that have bytes on a page; ``None`` for a cell that is no row."""
         owners = self._owners(number)
         self._instead = (number, page)
         try:
-            if owners:
-                rows = [row for owner in owners for row in self._carver.page_rows(owner) if number in row.pages]
-                return bool(rows) and all(map(_is_whole, rows))
-            if number > 1 and is_free(self._get, number):
-                return self._is_trunk(page)
-            return self._children(number, page) and all(
-                row is not None and _is_whole(row) for row in self._carver.cells(number)
-            )
+            if not owners:
+                return list(self._carver.cells(number))
+            return [row for owner in owners for row in self._carver.page_rows(owner) if number in row.pages]
         finally:
             self._instead = (0, b"")
 
@@ -140,17 +150,19 @@ class Proof:
         named = [_u32(page, 0), *(_u32(page, 8 + 4 * n) for n in range(min(leaves, USABLE // 4 - 2)))]
         return page[0] != 0 or all(number <= self._count for number in named)
 
-    def _children(self, number: int, page: bytes) -> bool:
-        """Whether the pages below, if it is one that has them, are there, each once."""
+    def _below(self, number: int, page: bytes) -> list[int] | None:
+        """The pages below one of a tree; ``None`` where it is none, or they are not there, each once."""
         start = start_of(number)
-        if page[start] not in (INDEX_INNER, TABLE_INNER):
-            return page[start] in (10, 13)
+        if page[start] in (INDEX_LEAF, TABLE_LEAF):
+            return []
         cells = int.from_bytes(page[start + 3 : start + 5], "big")
-        if start + 12 + 2 * cells > USABLE:
-            return False
-        places = (int.from_bytes(page[at : at + 2], "big") for at in range(start + 12, start + 12 + 2 * cells, 2))
+        end = start + 12 + 2 * cells
+        if page[start] not in (INDEX_INNER, TABLE_INNER) or end > USABLE:
+            return None
+        places = (int.from_bytes(page[at : at + 2], "big") for at in range(start + 12, end, 2))
         below = [_u32(page, start + 8), *(_u32(page, place) for place in places)]
-        return len(set(below)) == len(below) and all(2 < other <= self._count for other in below)
+        there = len(set(below)) == len(below) and all(2 < other <= self._count for other in below)
+        return below if there else None
 
 
 def _is_whole(row: Row) -> bool:

@@ -33,6 +33,7 @@ from leftoff.store.writer import Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.store.report import Report
@@ -129,7 +130,14 @@ class _Repair:
         Where one byte explains it, that is put right first, and nothing is lost.
         """
         self._keep_database()
-        self._mend_log()
+        wal = self.store.path + "-wal"
+        with PageFile(self.store.path) as file:
+            log = self._mended_log(file, Log(walcheck.read(wal)))
+            data = b"" if walcheck.is_copied_back(file, log) else log.data
+        with open(wal, "r+b") as out:
+            out.write(data)
+            out.truncate()
+            sync(out.fileno())
         db = connection.prepare(connection.open_file(self.store.path), self.store.path)
         try:
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -137,20 +145,20 @@ class _Repair:
             db.close()
         self._look_again()
 
-    def _mend_log(self) -> None:
-        wal = self.store.path + "-wal"
-        log = Log(walcheck.read(wal))
-        with PageFile(self.store.path) as file:
-            while log.flipped() or not log.header_sound:
-                source = _over(file, log) or _below(file)
-                mended = log.mended(Proof(source.get, source.count).proves)
-                if mended is None:
-                    break
-                log = mended
-        with open(wal, "r+b") as out:
-            out.write(log.data)
-            out.flush()
-            sync(out.fileno())
+    def _mended_log(self, file: PageFile, log: Log) -> Log:
+        def judge(longer: Log) -> Callable[[int, bytes], bool]:
+            source = _over(file, longer) or _below(file)
+            return Proof(source.get, source.count).proves
+
+        while log.flipped() or not log.header_sound:
+            found = log.mends(judge)
+            if 1 < len(found) <= TRIED:
+                best = self._best(file, [(0, one.data) for one in found])
+                found = [one for one in found if (0, one.data) in best]
+            if not found or any(one.committed() != found[0].committed() for one in found[1:]):
+                break
+            log = found[0]
+        return log
 
     # -- pages
 
@@ -168,29 +176,32 @@ class _Repair:
                     fitting = [page for page in fitting if proof.proves(number, page)]
                     fitting = fitting if proof.matters(number) else fitting[:1]
                 if 1 < len(fitting) <= TRIED:
-                    fitting = self._best(file, number, fitting)
-                if len(fitting) == 1:
+                    fitting = [page for _, page in self._best(file, [(number, page) for page in fitting])]
+                first = proof.reads_as(number, fitting[0]) if fitting else None
+                if fitting and all(proof.reads_as(number, page) == first for page in fitting[1:]):
                     file.write(number, fitting[0])
             file.sync()
         self._look_again()
 
-    def _best(self, file: PageFile, number: int, fitting: list[bytes]) -> list[bytes]:
-        """The page with which everything adds up, tried in a copy; none where that does not decide it."""
+    def _best(self, file: PageFile, changes: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Those of the changes with which most adds up, each tried in a copy: a page by its number, or a log (0)."""
         trial = type(self.store)(os.path.join(self.store.folder, PART), self.store.clock)
         trial.blobs = self.store.blobs
         scores = []
-        for page in fitting:
+        for number, data in changes:
             shutil.rmtree(trial.folder, ignore_errors=True)
             os.mkdir(trial.folder, 0o700)
             with open(trial.path, "wb") as copy:
                 copy.writelines(file.piece(at, CHUNK) for at in range(0, file.size(), CHUNK))
-                copy.seek((number - 1) * connection.PAGE_SIZE)
-                copy.write(page)
+                copy.seek((max(number, 1) - 1) * connection.PAGE_SIZE)
+                copy.write(data if number else b"")
+            if not number:
+                with open(trial.path + "-wal", "wb") as copy:
+                    copy.write(data)
             scores.append(len(inspect(trial).problems))
             trial.release()
         shutil.rmtree(trial.folder)
-        best = min(scores)
-        return [page for page, score in zip(fitting, scores, strict=True) if score == best]
+        return [change for change, score in zip(changes, scores, strict=True) if score == min(scores)]
 
     # -- a new database
 
@@ -198,7 +209,8 @@ class _Repair:
         file = self._open()
         try:
             self.quarantine.keep_database(file)
-            salvage = Salvage(_sources(file, Log(walcheck.read(self.store.path + "-wal"))))
+            log = Log(walcheck.read(self.store.path + "-wal"))
+            salvage = Salvage(_sources(file, log, damaged="wal" in self.report.codes()))
             for rest in salvage.runs:
                 left = lines(rest, rest.split()[2])
                 first = next(left, None)
@@ -272,9 +284,13 @@ class _Repair:
             db.close()
 
 
-def _sources(file: PageFile | None, log: Log) -> list[Source]:
-    """The database under the sound part of its log; and without the log, for it may have been copied back already."""
-    return [source for source in (_over(file, log), _below(file)) if source is not None]
+def _sources(file: PageFile | None, log: Log, *, damaged: bool) -> list[Source]:
+    """The database under its log. Where the log is damaged, also the database alone: all of the log may have been
+    copied back already, and then its sound part is older."""
+    over = _over(file, log)
+    if over is None:
+        return [_below(file)]
+    return [over, _below(file)] if damaged else [over]
 
 
 def _below(file: PageFile | None) -> Source:

@@ -97,19 +97,29 @@ class Log:
         """Whether one wrong byte explains why the log is not sound there. No torn write looks like that."""
         return next(self._candidates(), None) is not None
 
-    def mended(self, proves: Callable[[int, bytes], bool]) -> Log | None:
-        """The log with that byte put right, if it is certain which one it is.
+    def mends(self, judge: Callable[[Log], Callable[[int, bytes], bool]]) -> list[Log]:
+        """The log with that byte put right: one, if it is certain which byte it is.
 
-        ``proves`` tells whether a page with this number may be so: where several bytes explain the sums, only the rows
-        of the page itself can say.
+        Where several bytes explain the sums, ``judge`` gives, for a log that is sound further on, who tells whether a
+        page with this number may be so.
         """
         if not self.header_sound:
             heads = {head for head in self._headers() if Log(head + self.data[HEADER:]).valid}
-            return Log(heads.pop() + self.data[HEADER:]) if len(heads) == 1 else None
+            return [Log(head + self.data[HEADER:]) for head in heads]
         parts = list(self._candidates())
-        if len(parts) > 1:
-            parts = [part for part in parts if proves(Frame(0, part).page_number, part[FRAME:])]
-        return Log(self._with(parts[0])) if len(parts) == 1 else None
+        if len(parts) < 2:
+            return [Log(self._with(part)) for part in parts]
+        longer = Log(self._with(parts[-1]))
+        again = {frame.page_number for frame in longer.all_frames() if self.valid + 1 < frame.number <= longer.valid}
+        proves = judge(longer)
+        found = {}
+        for part in parts:
+            frame = Frame(0, part)
+            if frame.page_number in again:  # what is on it need not be known
+                found[part[:8]] = part
+            elif proves(frame.page_number, frame.page):
+                found[part] = part
+        return [Log(self._with(part)) for part in found.values()]
 
     def _with(self, frame: bytes) -> bytes:
         offset = HEADER + self.valid * STEP
@@ -134,7 +144,19 @@ class Log:
             if sound == told and differs_in_a_byte(frame.salts, self.salts):
                 yield frame.covered[:8] + self.salts + told + frame.page
             return
-        if differs_in_a_byte(sound, told):
+        content, own = self._goes_on_from(frame.told), self._goes_on_from(found)
+        if differs_in_a_byte(sound, told) and (own or not content):
             yield frame.covered[:8] + self.salts + sound + frame.page
+        if own and not content:
+            return  # the next frame proves that only the sums are wrong
         for covered in undone(frame.covered, found, frame.told, self.order):
             yield covered[:8] + self.salts + told + covered[8:]
+
+    def _goes_on_from(self, state: Sums) -> bool:
+        """Whether the frame behind the first bad one follows from these sums."""
+        offset = HEADER + (self.valid + 1) * STEP
+        part = self.data[offset : offset + STEP]
+        if len(part) < STEP:
+            return False
+        frame = Frame(0, part)
+        return frame.salts == self.salts and sums(frame.covered, self.order, state) == frame.told

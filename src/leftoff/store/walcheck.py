@@ -57,7 +57,7 @@ def _inspect(path: str) -> WalReport:
             report.bad_frame, report.frames = 1, (len(log.data) - HEADER) // STEP
         return report
     indexed = _indexed(index, log.salts)
-    if log.flipped() or indexed > log.valid or (log.commits_behind > UNSYNCED and _has_news(path, log)):
+    if log.flipped() or indexed > log.valid or (log.commits_behind > UNSYNCED and not _begins_again(path, log)):
         report.bad_frame = log.valid + 1
         report.offset = HEADER + log.valid * STEP
         report.frames = max(log.frames, indexed)
@@ -73,15 +73,19 @@ def read(path: str) -> bytes:
         return b""
 
 
-def _has_news(path: str, log: Log) -> bool:
-    """Whether frames behind the bad one hold what the database does not. A log that is about to begin again does not:
-    all of it was copied back, and its first frame may be torn."""
+def _begins_again(path: str, log: Log) -> bool:
+    """Whether a log was copied back and is about to begin again: its first frame may be torn, and nothing is lost."""
     if log.valid:
-        return True
-    behind = {f.page_number: f.page for f in log.all_frames() if f.number > 1 and f.salts == log.salts}
+        return False
     with PageFile(path[: -len("-wal")]) as file:
-        # A page gets its checksum only when it is copied back.
-        return any(file.read(number)[:USABLE] != page[:USABLE] for number, page in behind.items())
+        return is_copied_back(file, log)
+
+
+def is_copied_back(file: PageFile, log: Log) -> bool:
+    """Whether the database has every page of the log as the log has it last, of the bad frame apart."""
+    newest = {f.page_number: f.page for f in log.all_frames() if f.number != log.valid + 1 and f.salts == log.salts}
+    # A page gets its checksum only when it is copied back.
+    return all(file.read(number)[:USABLE] == page[:USABLE] for number, page in newest.items())
 
 
 def _indexed(head: bytes, salts: bytes) -> int:

@@ -113,10 +113,11 @@ class WriteQueue:
             if ticket in self._queue:
                 self._queue.remove(ticket)
             if self._leader is ticket:
-                for other in batch[1:]:
+                for other in batch[:0:-1]:
                     if other.done:
                         _open(other.gate)
-                self._queue[:0] = [t for t in batch[1:] if not (t.done or t.gone or t in self._queue)]
+                    elif not other.gone and other not in self._queue:  # the leader was struck: they try again
+                        self._queue.insert(0, other)
                 self._leader = self._queue[0] if self._queue else None
             leader = self._leader
             if leader is not None and leader.gate is not None:

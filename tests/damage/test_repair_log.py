@@ -1,0 +1,85 @@
+"""Repair of a damaged write-ahead log: what one byte explains is put right, of the rest the sound part is kept."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import leftoff
+from leftoff.store.pages import checksum
+from leftoff.store.wal import FRAME, HEADER, STEP, Log
+from tests.damage.store import PAGE, flip
+from tests.damage.test_log import COMMITS, check_some_version, copied, places
+from tests.damage.test_log import killed as killed
+from tests.damage.test_repair import repair, set_aside
+
+
+def newest(path: Path) -> int:
+    """The last commit that is there."""
+    with leftoff.open(path) as store:
+        return int(store.get("log").variables.get("n", -1))
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
+def test_flipped_byte_is_put_right(killed: Path, tmp_path: Path, index: bool) -> None:
+    """After one flipped byte anywhere in the log no commit is lost; the files are kept as they were found."""
+    for where, offsets in places(Log((killed / "store.db-wal").read_bytes())).items():
+        for at, offset in enumerate(offsets[:: len(offsets) // 4]):
+            path = copied(killed, tmp_path / f"{offset}", index=index)
+            flip(path / "store.db-wal", offset, 1 << at % 8)
+            damaged = (path / "store.db-wal").read_bytes()
+            report = repair(path)
+            assert [damaged] == [file.read_bytes() for file in set_aside(report, "store.db-wal")]
+            assert COMMITS - 1 == newest(path), f"{where}: byte {offset} by {1 << at % 8:#x}"
+
+
+def test_sound_part_is_kept(killed: Path, tmp_path: Path) -> None:
+    """Where more than a byte is wrong, every commit before it is kept, and the whole log beside."""
+    path = copied(killed, tmp_path, index=True)
+    log = Log((path / "store.db-wal").read_bytes())
+    number = log.valid // 2
+    start = HEADER + number * STEP + FRAME
+    damaged = log.data[:start] + random.Random(1).randbytes(600) + log.data[start + 600 :]
+    (path / "store.db-wal").write_bytes(damaged)
+    expected = sum(1 for frame in log.all_frames() if frame.after and frame.number <= number) - 2
+    report = repair(path)
+    assert [damaged] == [file.read_bytes() for file in set_aside(report, "store.db-wal")]
+    assert expected == newest(path) > 10
+    check_some_version(path)
+
+
+def test_header_is_lost(killed: Path, tmp_path: Path) -> None:
+    """A log without its header is set aside; the database goes on from what was copied back."""
+    path = copied(killed, tmp_path, index=True)
+    data = (path / "store.db-wal").read_bytes()
+    (path / "store.db-wal").write_bytes(random.Random(1).randbytes(HEADER) + data[HEADER:])
+    report = repair(path)
+    assert set_aside(report, "store.db-wal")
+    with leftoff.open(path) as store:
+        assert [] == store.list()
+
+
+def test_log_that_was_copied_back(killed: Path, tmp_path: Path) -> None:
+    """Where all of the log is in the database already, its damage loses nothing: not even the frames behind it."""
+    path = copied(killed, tmp_path, index=False)
+    log = Log((path / "store.db-wal").read_bytes())
+    pages, count = log.committed()
+    database = bytearray((path / "store.db").read_bytes().ljust(count * PAGE, b"\0"))
+    for number, page in pages.items():
+        database[(number - 1) * PAGE : number * PAGE] = page[:-8] + checksum(page)
+    (path / "store.db").write_bytes(database)
+    start = HEADER + log.valid // 2 * STEP + FRAME
+    (path / "store.db-wal").write_bytes(log.data[:start] + bytes(2000) + log.data[start + 2000 :])
+    repair(path)
+    assert COMMITS - 1 == newest(path)
+
+
+def test_page_and_log(killed: Path, tmp_path: Path) -> None:
+    """Damage in both at once: each is put right."""
+    path = copied(killed, tmp_path, index=True)
+    flip(path / "store.db", 3 * PAGE + 17)
+    flip(path / "store.db-wal", HEADER + 40 * STEP + 100)
+    repair(path)
+    assert COMMITS - 1 == newest(path)
