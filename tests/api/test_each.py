@@ -240,49 +240,49 @@ def boom() -> None:
     raise RuntimeError
 
 
-def by_break(items: Any) -> None:
-    for _ in items:
+def by_break(loop: Any, run: leftoff.Run) -> None:
+    for _ in loop(run):
         break
 
 
-def by_return(items: Any) -> Any:
-    for item in items:
+def by_return(loop: Any, run: leftoff.Run) -> Any:
+    for item in loop(run):
         return item
     return None
 
 
-def by_raise(items: Any) -> None:
-    for _ in items:
+def by_raise(loop: Any, run: leftoff.Run) -> None:
+    for _ in loop(run):
         raise RuntimeError
 
 
-def by_a_call(items: Any) -> None:
-    for _ in items:
+def by_a_call(loop: Any, run: leftoff.Run) -> None:
+    for _ in loop(run):
         boom()
 
 
-def by_a_loop_inside(items: Any) -> None:
-    for _ in items:
+def by_a_loop_inside(loop: Any, run: leftoff.Run) -> None:
+    for _ in loop(run):
         for _ in range(3):
             boom()
 
 
-def through_finally(items: Any) -> None:
-    for _ in items:
+def through_finally(loop: Any, run: leftoff.Run) -> None:
+    for _ in loop(run):
         try:
             boom()
         finally:
             str(1)
 
 
-def through_with(items: Any) -> None:
-    for _ in items:
+def through_with(loop: Any, run: leftoff.Run) -> None:
+    for _ in loop(run):
         with pytest.MonkeyPatch.context():
             boom()
 
 
-def in_a_comprehension(items: Any) -> None:
-    [boom() for _ in items]  # type: ignore[func-returns-value]
+def in_a_comprehension(loop: Any, run: leftoff.Run) -> None:
+    [boom() for _ in loop(run)]  # type: ignore[func-returns-value]
 
 
 WAYS_OUT = [
@@ -302,7 +302,7 @@ WAYS_OUT = [
 def test_however_the_loop_is_left(run: leftoff.Run, loop: Any, leave: Any) -> None:
     """break and return leave the item pending, an exception fails it, whatever is around the loop or in it."""
     try:
-        leave(loop(run))
+        leave(loop, run)
     except RuntimeError:
         pass
     expected = "pending" if leave in (by_break, by_return) else "failed"
@@ -364,6 +364,20 @@ def test_many_items_are_declared_in_few_commits(run: leftoff.Run) -> None:
     run.commit()
     assert 1200 == run.info.steps["total"]
     assert run.info.to_json()["head"]["seq"] - before <= 6
+
+
+def test_an_iterator_in_a_variable_and_an_exception_that_is_caught(run: leftoff.Run) -> None:
+    """It is let go of only with the exception, which tells enough."""
+
+    def convert(items: Any) -> None:
+        for _ in items:
+            raise RuntimeError
+
+    try:
+        convert(run.each("convert", ["a", "b"]))
+    except RuntimeError:
+        pass
+    assert {"convert": "failed", "convert/a": "failed", "convert/b": "pending"} == statuses(run)
 
 
 def test_an_iterator_in_a_variable_and_an_exception(store: leftoff.Store) -> None:

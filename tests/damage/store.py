@@ -51,7 +51,9 @@ def build(folder: Path) -> Sample:
 def _fill(store: leftoff.Store, folder: Path, run_id: str, rounds: int) -> None:
     with store.start("sample", run_id=run_id, title=f"Sample {run_id}", steps=["collect", "convert"]) as run:
         for n in range(rounds):
-            run.variables.update(n=n, text=f"é{n}" * 30, page=f"{n}:" + "p" * 1500 * (n % 4), odd=[n, {"ü": None}])
+            run.variables.update(
+                n=n, text=f"é{n}" * 30, page=f"{n}:" + "p" * 1500 * (n % 4), odd=[n, {"ü": None}]
+            )
             run.append("items", {"n": n, "words": "item " * 20})
             run.put("knowledge", f"k{n % 5}", {"n": n, "long": "k" * 700 * (n % 3)})
             if n % 3 == 0:

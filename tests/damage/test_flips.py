@@ -60,7 +60,9 @@ def offsets(data: bytes, total: int) -> list[int]:
     while len(chosen) < total:
         for numbers in pages:
             start = (rng.choice(numbers) - 1) * PAGE
-            chosen.add(start + rng.choice([rng.randrange(PAGE), rng.randrange(12), PAGE - 1 - rng.randrange(8)]))
+            chosen.add(
+                start + rng.choice([rng.randrange(PAGE), rng.randrange(12), PAGE - 1 - rng.randrange(8)])
+            )
     return sorted(chosen)[:total] if len(chosen) == total else rng.sample(sorted(chosen), total)
 
 

@@ -1,4 +1,4 @@
-"""Damage in the write-ahead log is silent for SQLite: it forgets what lies behind. fsck must see it, and nothing else."""
+"""Damage in the log is silent for SQLite, which forgets what lies behind it. fsck sees it, and nothing else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store whose writer was killed: its log holds many commits, its index is there."""
     path = tmp_path_factory.mktemp("killed") / ".leftoff"
-    done = subprocess.run([sys.executable, "-c", WRITER, str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, str(path)], capture_output=True, text=True, timeout=60
+    )
     assert -9 == done.returncode, done.stderr
     return path
 

@@ -105,7 +105,9 @@ def check_kept(data: bytes, lost: set[int], path: Path, report: leftoff.FsckRepo
     """Every record of the old file that has no byte on a lost page is in the new one, or in the lines beside it."""
     before = carver(data)
     rows = [row for row in before.rows() if row.table in ("record", "past") and lost.isdisjoint(row.pages)]
-    gone = {row.values["hash"] for row in before.rows() if row.table == "value" and not lost.isdisjoint(row.pages)}
+    gone = {
+        row.values["hash"] for row in before.rows() if row.table == "value" and not lost.isdisjoint(row.pages)
+    }
     after = carver((path / "store.db").read_bytes())
     there = [row.values for row in after.rows() if row.table in ("record", "past")]
     kept = {(values["collection"], values["key"], values["seq"]) for values in there}
@@ -164,7 +166,10 @@ def test_clean_store_is_left_alone(sample: Sample, tmp_path: Path) -> None:
 def test_no_run_is_left(sample: Sample, tmp_path: Path) -> None:
     """A run none of whose versions can be proved is left out, with all of its records beside; the others stay."""
     path = sample.copy(tmp_path / ".leftoff")
-    tamper(path, "UPDATE version SET digest = zeroblob(32) WHERE run = (SELECT run FROM run WHERE run_id = 'run-0')")
+    tamper(
+        path,
+        "UPDATE version SET digest = zeroblob(32) WHERE run = (SELECT run FROM run WHERE run_id = 'run-0')",
+    )
     report = repair(path)
     with leftoff.open(path) as store:
         assert {"fork", "run-1"} == {info.run_id for info in store.list()}
@@ -172,7 +177,11 @@ def test_no_run_is_left(sample: Sample, tmp_path: Path) -> None:
     (file,) = set_aside(report, "run-0.jsonl")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     expected = json.loads(sample.expected["run-0: now"])
-    found = {line["key"]: line.get("value") for line in lines if line.get("collection") == "knowledge" and not line["until"]}
+    found = {
+        line["key"]: line.get("value")
+        for line in lines
+        if line.get("collection") == "knowledge" and not line["until"]
+    }
     assert expected["knowledge"] == found
 
 
@@ -188,7 +197,10 @@ def test_run_that_went_back(sample: Sample, tmp_path: Path) -> None:
         tamper(path, "UPDATE record SET data = x'4a31' WHERE collection = 'variable' AND key = 'b'")
         store._store.release()  # type: ignore[attr-defined]
         assert store.fsck(repair=True).ok
-        assert (sealed.seq, {"a": "kept"}) == (store.get("work").info.row.seq, dict(store.get("work").variables))
+        assert (sealed.seq, {"a": "kept"}) == (
+            store.get("work").info.row.seq,
+            dict(store.get("work").variables),
+        )
         run.variables["c"] = 1
         with pytest.raises(StaleEpoch):
             run.commit()
@@ -278,7 +290,9 @@ def another_process(path: Path, what: str) -> Iterator[None]:
 
 @pytest.mark.damages_store
 @pytest.mark.parametrize(("what", "error"), [("drives", LeaseHeld), ("reads", StoreUnavailable)])
-def test_refused_while_others_are_there(sample: Sample, tmp_path: Path, what: str, error: type[Exception]) -> None:
+def test_refused_while_others_are_there(
+    sample: Sample, tmp_path: Path, what: str, error: type[Exception]
+) -> None:
     """Nothing is repaired under a process that drives a run, or has the database open; and nothing is changed."""
     path = sample.copy(tmp_path / ".leftoff")
     with another_process(path, what):
@@ -316,7 +330,7 @@ def test_work_goes_on(sample: Sample, tmp_path: Path) -> None:
         with leftoff.open(path) as store:
             with store.start("new") as run:
                 run.variables["x"] = list(range(3000))
-                run.do("step", lambda: round_)
+                run.do("step", str, round_)
             back = store.resume(f"run-1@{store.get('run-1').history()[0].seq}")
             back.append("items", {"n": round_})
             back.finish()
@@ -334,5 +348,3 @@ def test_database_gone(sample: Sample, tmp_path: Path) -> None:
     (path / "store.db").unlink()
     repair(path)
     assert blobs == sorted(path.glob("blobs/*/*"))
-
-

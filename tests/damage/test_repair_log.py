@@ -35,13 +35,25 @@ def test_flipped_byte_is_put_right(killed: Path, tmp_path: Path, index: bool) ->
             assert COMMITS - 1 == newest(path), f"{where}: byte {offset} by {1 << at % 8:#x}"
 
 
+def test_what_lies_behind_is_kept(killed: Path, tmp_path: Path) -> None:
+    """Where more than a byte of a page is wrong, the commits behind it are kept too: the next frame proves them."""
+    path = copied(killed, tmp_path, index=True)
+    log = Log((path / "store.db-wal").read_bytes())
+    start = HEADER + log.valid // 2 * STEP + FRAME
+    damaged = log.data[:start] + random.Random(1).randbytes(600) + log.data[start + 600 :]
+    (path / "store.db-wal").write_bytes(damaged)
+    report = repair(path)
+    assert [damaged] == [file.read_bytes() for file in set_aside(report, "store.db-wal")]
+    assert COMMITS - 1 == newest(path)
+
+
 def test_sound_part_is_kept(killed: Path, tmp_path: Path) -> None:
-    """Where more than a byte is wrong, every commit before it is kept, and the whole log beside."""
+    """Where frames are gone altogether, every commit before them is kept, and the whole log beside."""
     path = copied(killed, tmp_path, index=True)
     log = Log((path / "store.db-wal").read_bytes())
     number = log.valid // 2
-    start = HEADER + number * STEP + FRAME
-    damaged = log.data[:start] + random.Random(1).randbytes(600) + log.data[start + 600 :]
+    start, end = HEADER + number * STEP, HEADER + (number + 3) * STEP
+    damaged = log.data[:start] + random.Random(1).randbytes(end - start) + log.data[end:]
     (path / "store.db-wal").write_bytes(damaged)
     expected = sum(1 for frame in log.all_frames() if frame.after and frame.number <= number) - 2
     report = repair(path)

@@ -21,14 +21,22 @@ SWAP = f"""
 
 TAMPERING = {
     "two records swapped": (SWAP, "digest", "run-0@"),
-    "a record gone": (f"DELETE FROM record WHERE run = {RUN} AND collection = 'knowledge' AND key = 'k1'", "digest", "run-0@"),
+    "a record gone": (
+        f"DELETE FROM record WHERE run = {RUN} AND collection = 'knowledge' AND key = 'k1'",
+        "digest",
+        "run-0@",
+    ),
     "a record more": (
         f"INSERT INTO record SELECT run, 'extra', key, seq, hash, data, blob, status, ord, leaf FROM record"
         f" WHERE run = {RUN} AND collection = 'variable' AND key = 'n'",
         "digest",
         "run-0@",
     ),
-    "a superseded record's time": (f"UPDATE past SET seq = 1 WHERE run = {RUN} AND key = 'text'", "digest", "run-0@"),
+    "a superseded record's time": (
+        f"UPDATE past SET seq = 1 WHERE run = {RUN} AND key = 'text'",
+        "digest",
+        "run-0@",
+    ),
     "a record's bytes": (
         f"UPDATE record SET data = x'4a31' WHERE run = {RUN} AND collection = 'variable' AND key = 'n'",
         "record",
@@ -48,7 +56,11 @@ TAMPERING = {
         "checkpoint",
         "run-0@",
     ),
-    "a version's counters": (f"UPDATE version SET counts = '[9,0,0,0,0,0,0]' WHERE run = {RUN}", "run", "run-0@"),
+    "a version's counters": (
+        f"UPDATE version SET counts = '[9,0,0,0,0,0,0]' WHERE run = {RUN}",
+        "run",
+        "run-0@",
+    ),
     "all versions gone": (f"DELETE FROM version WHERE run = {RUN}", "digest", "run run-0"),
     "the newest version gone": (
         f"DELETE FROM version WHERE run = {RUN} AND seq = (SELECT seq FROM run WHERE run_id = 'run-0')",
@@ -56,7 +68,11 @@ TAMPERING = {
         "run run-0",
     ),
     "the listing's head": ("UPDATE run SET seq = seq + 1 WHERE run_id = 'run-0'", "run", "run run-0"),
-    "the listing's counters": ("UPDATE run SET counts = '[0,0,0,1,0,0,0]' WHERE run_id = 'run-0'", "run", "run run-0"),
+    "the listing's counters": (
+        "UPDATE run SET counts = '[0,0,0,1,0,0,0]' WHERE run_id = 'run-0'",
+        "run",
+        "run run-0",
+    ),
     "the listing's status": ("UPDATE run SET status = 'failed' WHERE run_id = 'run-0'", "run", "run run-0"),
     "the listing's title": ("UPDATE run SET title = 'mine' WHERE run_id = 'run-0'", "run", "run run-0"),
     "the listing's card": ("UPDATE run SET card = '{' WHERE run_id = 'run-0'", "run", "run run-0"),

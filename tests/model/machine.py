@@ -24,7 +24,10 @@ from tests.model import encoding, world
 from tests.model.encoding import Json, State, canon, plain, section
 
 picks = st.integers(0, 999)  # one of however many there are
-Seal = tuple[str, str | None, str | None]
+
+
+def _but_steps(state: State) -> State:
+    return {address: value for address, value in state.items() if address[0] != "step"}
 
 
 class StandingClock(Clock):
@@ -94,7 +97,9 @@ class Ground(RuleBasedStateMachine):
 
     # -- committing
 
-    def committed(self, handle: world.Handle, real: Callable[[], Any], seal: Seal | None = None) -> None:
+    def committed(
+        self, handle: world.Handle, real: Callable[[], Any], seal: world.Seal | None = None
+    ) -> None:
         """Commit for real and in the model; they agree on whether there is a new version, and which."""
         if handle.stale and (handle.pending or seal is not None):
             with pytest.raises(StaleEpoch):
@@ -112,6 +117,35 @@ class Ground(RuleBasedStateMachine):
             assert found is None, f"{found} was made of nothing"
         else:
             assert (expected.seq, expected.digest) == (found.seq, found.digest)
+
+    def played(self, handle: world.Handle) -> None:
+        """An operation on steps is over: take its versions, and compare its checkpoints with those foretold."""
+        run = handle.run
+        new = [v for v in reversed(self.store.get(run.id).history(sealed=False)) if v.seq > run.newest]
+        for version in new:
+            if version.checkpoint is None:
+                state = self.read_state(run, version.seq)
+                assert _but_steps(run.state) == _but_steps(state), "a start tells nothing but that"
+                run.add(state)
+            else:
+                seal, state = handle.sealed.pop(0)
+                assert seal == (version.trigger, version.step, version.note)
+                run.add(state, seal)
+            assert (run.newest, run.head.digest) == (version.seq, version.digest)
+        assert [] == handle.sealed
+        if new:
+            handle.views = [run.state]
+
+    def read_state(self, run: world.Run, seq: int) -> State:
+        """A version as it is, for what cannot be foretold."""
+        records = self.store.get(run.id).at(seq).records
+        by_hash = {"sha256:" + sha256(content).hexdigest(): content for content in self.contents}
+        return {
+            (name, key): Json(thaw(value), by_hash[value["hash"]] if name == "artifact" else None)
+            for name in records
+            if name != "item"
+            for key, value in records[name].items()
+        }
 
     def unappendable(self, handle: world.Handle) -> bool:
         """Whether it appends to something that another writer has made no list."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -105,7 +106,7 @@ class DataRules(Ground):
             "path": path.name,
             "step": "by-hand",
             "captured_at": self.now,
-            "hash": "sha256:" + encoding.sha256(content).hexdigest(),
+            "hash": "sha256:" + sha256(content).hexdigest(),
             "size": len(content),
             "captured": True,
         }

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-import leftoff
 from leftoff.errors import CannotResume, LeaseHeld, StaleEpoch, StepDone
-from leftoff.model.frozen import thaw
 from tests.model import values, world
-from tests.model.encoding import Json, canon
+from tests.model.encoding import canon
 from tests.model.machine import Ground, abandon, picks
 
 paths = st.sampled_from(values.STEPS)
@@ -144,7 +142,7 @@ class LifeRules(Ground):
         if not self.settle_buffer(handle) or handle.stale:
             return
         if handle.done(path) and not again:
-            found = handle.real.do(path, lambda: pytest.fail("it ran again"))
+            found: Any = handle.real.do(path, lambda: pytest.fail("it ran again"))
             record = handle.step(path)
             assert record is not None and canon(record.get("result")) == canon(found)
             with pytest.raises(StepDone):
@@ -236,35 +234,34 @@ class LifeRules(Ground):
         assert self.expect_each(handle, path, items, stop) == seen
 
     def expect_each(self, handle: world.Handle, path: str, items: list[str], stop: int) -> list[str]:
-        keyed: list[tuple[str, str]] = []
+        keyed: dict[str, str] = {}
         for item in items:
             part = item.replace("%", "%25").replace("/", "%2F")
-            times = sum(1 for other, _ in keyed if other == item) + 1
-            keyed.append((item, f"{path}/{part}" if times == 1 else f"{path}/{part}#{times}"))
-        new = [below for _, below in keyed if handle.step(below) is None]
+            names = [f"{path}/{part}", *(f"{path}/{part}#{number}" for number in range(2, 9))]
+            keyed[next(name for name in names if name not in keyed)] = item
+        new = [below for below in keyed if handle.step(below) is None]
         if new and handle.step(path) is None:
             handle.put_step(path, status="pending")
         for below in new:
             handle.put_step(below, status="pending")
         if new:
-            handle.commit()
-        record = handle.step(path)
-        if record is None or record["status"] != "running":
-            handle.put_step(path, status="running", started_at=self.now)
-            handle.commit()
+            handle.commit(only="step")
         seen = []
-        for item, below in keyed:
+        for below, item in keyed.items():
             if handle.done(below):
                 continue
+            if (handle.step(path) or {}).get("status") != "running":
+                handle.put_step(path, ("completed_at",), status="running", started_at=self.now)
             handle.enter(below, self.now)
             seen.append(item)
             if len(seen) == stop:
-                handle.left.append(below)
+                handle.put_back(below, path)
                 return seen
             handle.append("y", item)
             handle.complete(below, self.now)
-        handle.put_step(path, status="completed", completed_at=self.now)
-        handle.commit(("step_complete", path, None))
+        if seen or (handle.step(path) or {}).get("status") != "completed":
+            handle.put_step(path, status="completed", completed_at=self.now)
+            handle.commit(("step_complete", path, None))
         return seen
 
     @driven

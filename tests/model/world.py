@@ -13,12 +13,13 @@ import leftoff
 from tests.model.encoding import Address, Json, State, digest, section
 
 UNFINISHED = ("running", "paused", "blocked", "failed")
+Seal = tuple[str, str | None, str | None]  # trigger, step, note
 
 
 class Version:
     """One kept version of a run."""
 
-    def __init__(self, seq: int, state: State, seal: tuple[str, str | None, str | None] | None) -> None:
+    def __init__(self, seq: int, state: State, seal: Seal | None) -> None:
         self.seq = seq
         self.state = state
         self.digest = digest(state)
@@ -47,7 +48,7 @@ class Run:
     def status(self) -> str:
         return str(self.state["run", "status"].value)
 
-    def add(self, state: State, seal: tuple[str, str | None, str | None] | None = None) -> Version:
+    def add(self, state: State, seal: Seal | None = None) -> Version:
         self.newest += 1
         self.versions[self.newest] = Version(self.newest, state, seal)
         return self.head
@@ -105,7 +106,7 @@ class Handle:
         self.views = [run.state]  # two where its version was pruned: it may see that one still, or the newest
         self.pending: dict[Address, Pending] = {}
         self.open: list[str] = []  # steps entered and not left
-        self.left: list[str] = []  # items whose loop was left by break
+        self.sealed: list[tuple[Seal, State]] = []  # checkpoints that the present operation must have made
         self.orders: dict[str, int] = {}  # of steps made in this operation, as leftoff chose them
 
     @property
@@ -139,10 +140,13 @@ class Handle:
         own = {address: change for address, change in self.pending.items() if address[0] == "variable"}
         return section(with_changes(view, own), "variable")
 
-    def commit(self, seal: tuple[str, str | None, str | None] | None = None) -> Version | None:
+    def shown(self, collection: str) -> dict[str, Json]:
+        """Any other collection, in the same way."""
+        own = {address: change for address, change in self.pending.items() if address[0] == collection}
+        return section(with_changes(self.view, own), collection)
+
+    def commit(self, seal: Seal | None = None) -> Version | None:
         """The next version of the run; ``None`` where nothing differs."""
-        if seal is None and not self.pending:
-            return None
         state = with_changes(self.run.state, self.pending)
         version = None
         if seal is not None or state != self.run.state:
@@ -151,7 +155,15 @@ class Handle:
         self.views = [self.run.state]
         return version
 
-    # -- steps
+    # -- steps. Their starts may be committed or not, so only the checkpoints that they make are foretold
+
+    def seal(self, seal: Seal) -> None:
+        """A checkpoint that must follow from all that is buffered."""
+        before = self.sealed[-1][1] if self.sealed else self.run.state
+        state = with_changes(before, self.pending)
+        self.sealed.append((seal, state))
+        self.pending = {}
+        self.views = [state]
 
     def step(self, path: str) -> dict[str, Any] | None:
         found = with_changes(self.view, self.pending).get(("step", path))
@@ -161,32 +173,21 @@ class Handle:
         record = self.step(path)
         return record is not None and record["status"] in ("completed", "skipped")
 
-    def put_step(self, path: str, **facts: Any) -> None:
+    def put_step(self, path: str, *drop: str, **facts: Any) -> None:
         old = self.step(path)
         if old is None:
             old = {"order": self.orders[path]}
-        self.put("step", path, {k: v for k, v in {**old, **facts}.items() if v is not None})
-
-    def close_left(self) -> None:
-        for path in self.left:
-            self.open.remove(path)
-            self.put_step(path, status="pending", started_at=None)
-        self.left = []
+        self.put("step", path, {k: v for k, v in {**old, **facts}.items() if k not in drop})
 
     def enter(self, path: str, now: str) -> None:
-        self.close_left()
         attempt = (self.step(path) or {}).get("attempt", 0) + 1
-        self.put_step(path, status="running", attempt=attempt, started_at=now, completed_at=None, error=None)
-        self.commit()
+        gone = ("completed_at", "error", "interrupted_at", "outputs", "result")
+        self.put_step(path, *gone, status="running", attempt=attempt, started_at=now)
         self.open.append(path)
 
     def complete(self, path: str, now: str, **result: Any) -> None:
-        self.put_step(path, status="completed", completed_at=now)
-        if result:
-            record = self.step(path)
-            assert record is not None
-            self.put("step", path, {**record, **result})
-        self.commit(("step_complete", path, None))
+        self.put_step(path, status="completed", completed_at=now, **result)
+        self.seal(("step_complete", path, None))
         self.open.remove(path)
 
     def fail(self, path: str, error: BaseException, now: str) -> None:
@@ -194,10 +195,10 @@ class Handle:
         if isinstance(error, Exception):
             told = {"type": type(error).__name__, "message": str(error)}
             self.put_step(path, status="failed", completed_at=now, error=told)
-            self.commit(("error", path, told["message"]))
+            self.seal(("error", path, told["message"]))
         else:
             self.put_step(path, status="pending", interrupted_at=now)
-            self.commit(("user_interrupt", path, None))
+            self.seal(("user_interrupt", path, None))
 
     @contextmanager
     def inside(self, path: str, now: str) -> Iterator[None]:
@@ -210,9 +211,8 @@ class Handle:
             raise
         self.complete(path, now)
 
-    def settle(self, status: str, now: str, seal: tuple[str, str | None, str | None] | None = None) -> None:
+    def settle(self, status: str, now: str, seal: Seal | None = None) -> None:
         """The end of driving: the run's status, and the lease freed."""
-        self.close_left()
         self.put("run", "status", status)
         if status in UNFINISHED:
             self.delete("run", "completed_at")
@@ -255,5 +255,6 @@ def resumed(state: State) -> State:
         out.pop(("run", "completed_at"), None)
     for (collection, key), record in state.items():
         if collection == "step" and record.value["status"] in ("running", "failed"):
-            out[collection, key] = Json({**record.value, "status": "pending"})
+            kept = {word: fact for word, fact in record.value.items() if word != "completed_at"}
+            out[collection, key] = Json({**kept, "status": "pending"})
     return out

@@ -364,7 +364,8 @@ def test_work_of_a_thread_that_left_is_not_led_by_it() -> None:
 
 
 BOMBARDED = """
-import signal
+import faulthandler, signal
+faulthandler.dump_traceback_later(30, exit=True)  # where it hangs, if it does
 inside = [False]
 def handler(number, frame):
     if inside[0]:

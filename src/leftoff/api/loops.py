@@ -43,11 +43,19 @@ def loops_of(frame: FrameType | None) -> list[tuple[int, CodeType]]:
     return out
 
 
-def how_left(frame: FrameType) -> str:
-    """Whether a frame that lets go of an iterator right now does so by ``break`` or because of an exception."""
+def how_left(frame: FrameType | None, loops: list[tuple[int, CodeType]]) -> str:
+    """Whether an iterator that a frame lets go of right now was left by ``break`` or by an exception."""
     from opcode import opname
 
-    name = opname[frame.f_code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
+    if frame is None or frame.f_lasti < 0:
+        return UNTOLD
+    name = opname[frame.f_code.co_code[frame.f_lasti]]
+    if (
+        name == "POP_EXCEPT"
+    ):  # an exception that was caught is forgotten, and with it the frames it went through
+        return RAISED
+    if (id(frame), frame.f_code) not in loops:
+        return UNTOLD
     return BROKE if name in _ORDINARY or name.startswith(_ORDINARY_STARTS) else RAISED
 
 
@@ -105,10 +113,7 @@ class Each(Iterator[T], Generic[T]):
         step, self._step = getattr(self, "_step", None), None
         if step is None:
             return
-        frame = sys._getframe().f_back
-        ours = frame is not None and (id(frame), frame.f_code) in self._loops
-        how = how_left(frame) if ours and frame is not None else UNTOLD
         try:
-            self._run._left(step, how)
+            self._run._left(step, how_left(sys._getframe().f_back, self._loops))
         except LeftoffError:
             pass  # nobody can be told from here; the next commit says it

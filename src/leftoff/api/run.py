@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leftoff.api import cells
@@ -317,9 +318,7 @@ class Run(StepsMixin, RunView):
                 self._cells.pop(name, None)
             elif change.kind == APPEND:
                 before = self._cell(self._cells, name) if name in self._cells else None
-                self._cells[name] = cells.appended(
-                    name, before, change.items, lambda name=name: self._load(name)
-                )  # type: ignore[misc]
+                self._cells[name] = cells.appended(name, before, change.items, partial(self._load, name))
             else:
                 base = self._cells.get(name)
                 self._cells[name] = change

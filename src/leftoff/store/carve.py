@@ -86,7 +86,9 @@ def _table_shapes(db: apsw.Connection, table: str, without_rowid: bool) -> list[
     indexes: Any = db.execute(f"PRAGMA index_list({table})").fetchall()
     for _, index, _, origin, _ in indexes:
         names = [row[2] for row in db.execute(f"PRAGMA index_xinfo({index})")]
-        columns = [known[name] if name is not None else (rowid or "rowid", "INTEGER", False) for name in names]
+        columns = [
+            known[name] if name is not None else (rowid or "rowid", "INTEGER", False) for name in names
+        ]
         out.append(Shape(table if origin == "pk" else index, columns, None))
     return out
 
@@ -142,7 +144,9 @@ class Carver:
             if kind == TABLE_LEAF:
                 rowid, at = _varint(page, at)
             pages = [number]
-            payload = self._payload(page, at, size, _TABLE_LOCAL if kind == TABLE_LEAF else _INDEX_LOCAL, pages)
+            payload = self._payload(
+                page, at, size, _TABLE_LOCAL if kind == TABLE_LEAF else _INDEX_LOCAL, pages
+            )
             values = decode_row(payload)
         except (IndexError, ValueError):
             return None

@@ -93,7 +93,7 @@ def _check_wal(store: SqliteStore, report: Report) -> None:
         report.problem(
             "wal",
             f"{path} at byte {found.offset}",
-            f"Frame {found.bad_frame} of the write-ahead log is damaged; {lost} committed frame(s) from there on are lost.",
+            f"Frame {found.bad_frame} of the log is damaged; SQLite forgets it and the {lost - 1} frame(s) behind it.",
         )
 
 
@@ -107,7 +107,12 @@ def _check_pages(store: SqliteStore, report: Report) -> None:
                 report.problem("page", _page(store, number), "There is nothing but zeros.", page=number)
         report.count("pages", file.count())
         if file.size() % PAGE_SIZE:
-            report.problem("page", f"{store.path} byte {file.size()}", "The file ends within a page.", page=file.count() + 1)
+            report.problem(
+                "page",
+                f"{store.path} byte {file.size()}",
+                "The file ends within a page.",
+                page=file.count() + 1,
+            )
 
 
 def _page(store: SqliteStore, number: int) -> str:
@@ -157,12 +162,16 @@ def _check_strays(store: SqliteStore, report: Report) -> None:
 
     def strays(view: Any) -> None:
         for table, run, rows in view.execute(Q.rows_of_no_run):
-            report.problem("stray", f"table {table}", f"{rows} row(s) belong to run number {run}, which is not there.")
+            report.problem(
+                "stray", f"table {table}", f"{rows} row(s) belong to run number {run}, which is not there."
+            )
         for (run_id,) in view.execute(Q.hidden_but_complete):
             report.problem("run", f"run {run_id}", "It is hidden, though it is complete.", run_id=run_id)
         newest, counted = view.execute(Q.newest_commit).fetchone()
         if counted is None or counted < newest:
-            report.problem("run", "run 0", f"The store counts {counted or 0} commits, but there is number {newest}.")
+            report.problem(
+                "run", "run 0", f"The store counts {counted or 0} commits, but there is number {newest}."
+            )
 
     store.read(strays)
 

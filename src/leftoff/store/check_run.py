@@ -34,7 +34,7 @@ class RunCheck:
         self.report = report
         self.row = view.run_row(run)
         self.lost = {name for name, _ in view.execute(Q.meta) if name.startswith(LOST_BLOB)}
-        # What begins (1) and ends (-1) at a version: its seq, which of the two, the digest's term, a step's path, status.
+        # What begins (1) or ends (-1): at which seq, which of the two, its term; of a step also path and status.
         self.events: list[tuple[int, int, int, str | None, str]] = []
         self.own: dict[str, bytes] = {}  # the live `run` records
         self.columns: dict[str, tuple[str | None, int | None]] = {}  # status and leaf of live steps
@@ -139,7 +139,9 @@ class RunCheck:
             newest = version
         self._head(newest)
         if at < len(self.events):
-            self._problem("digest", f"run {self.row.run_id}", "It has records of a version behind its newest one.")
+            self._problem(
+                "digest", f"run {self.row.run_id}", "It has records of a version behind its newest one."
+            )
         return leaves
 
     def _version(self, version: Version, digest: bytes, leaves: Leaves) -> None:

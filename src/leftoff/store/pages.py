@@ -87,7 +87,7 @@ class PageFile:
         self._raw.xSync(apsw.SQLITE_SYNC_FULL)
 
     def lock(self) -> None:
-        """Nobody else, in this process or another, has the file open while this holds; ``apsw.BusyError`` if they do."""
+        """From now on nobody else, in this process or another, has the file open; ``apsw.BusyError`` if they do."""
         for level in (apsw.SQLITE_LOCK_SHARED, apsw.SQLITE_LOCK_RESERVED, apsw.SQLITE_LOCK_EXCLUSIVE):
             self._raw.xLock(level)
 

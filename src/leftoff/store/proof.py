@@ -94,7 +94,9 @@ class Proof:
         """What can be read from a page: two that differ only where nothing is ever read are as good as each other."""
         if is_map(number) or is_free(self._get, number):
             return page
-        return [row and (row.table, row.values) for row in self._rows(number, page)], self._below(number, page)
+        return [row and (row.table, row.values) for row in self._rows(number, page)], self._below(
+            number, page
+        )
 
     def _rows(self, number: int, page: bytes) -> list[Row | None]:
         """The rows that have bytes on a page; ``None`` for a cell that is no row."""

@@ -43,9 +43,7 @@ def _recount_run(tx: SqliteTx, blobs: Blobs, run: int) -> None:
     for seq, counts in counted.items():
         tx.execute(Q.set_counts, (counts, run, seq))
     head = versions[0]
-    tx.execute(
-        Q.set_head, (head.n, head.seq, head.digest, counted[head.seq], head.at, head.checkpoint, run)
-    )
+    tx.execute(Q.set_head, (head.n, head.seq, head.digest, counted[head.seq], head.at, head.checkpoint, run))
     columns, card = card_of(own.items())
     tx.set_card(run, columns, card)
 

@@ -48,7 +48,9 @@ TRIED = 12  # pages that are tried one after the other, at most
 def repair(store: SqliteStore, report: Report) -> list[str]:
     """Set the damage of ``report`` aside; where to. What is wrong afterwards, another look at the store tells."""
     _refuse_while_driven(store)
-    turn = Turn(os.path.join(store.folder, "lock"))  # a descriptor of its own: it keeps our own threads out, too
+    turn = Turn(
+        os.path.join(store.folder, "lock")
+    )  # a descriptor of its own: it keeps our own threads out, too
     turn.take()
     try:
         store.release()
@@ -127,13 +129,16 @@ class _Repair:
     def _cut_log(self) -> None:
         """Nothing but the log is damaged: its sound part goes into the database, the rest of it away.
 
-        Where one byte explains it, that is put right first, and nothing is lost.
+        Where one byte explains it, that is put right first, and nothing is lost. Where more can be had from behind the
+        damage, a new database is built.
         """
         self._keep_database()
         wal = self.store.path + "-wal"
         with PageFile(self.store.path) as file:
             log = self._mended_log(file, Log(walcheck.read(wal)))
             data = b"" if walcheck.is_copied_back(file, log) else log.data
+        if data and log.salvaged() != log.committed():
+            return
         with open(wal, "r+b") as out:
             out.write(data)
             out.truncate()
@@ -147,7 +152,7 @@ class _Repair:
 
     def _mended_log(self, file: PageFile, log: Log) -> Log:
         def judge(longer: Log) -> Callable[[int, bytes], bool]:
-            source = _over(file, longer) or _below(file)
+            source = _over(file, longer.committed()) or _below(file)
             return Proof(source.get, source.count).proves
 
         while log.flipped() or not log.header_sound:
@@ -287,21 +292,24 @@ class _Repair:
 def _sources(file: PageFile | None, log: Log, *, damaged: bool) -> list[Source]:
     """The database under its log. Where the log is damaged, also the database alone: all of the log may have been
     copied back already, and then its sound part is older."""
-    over = _over(file, log)
-    if over is None:
-        return [_below(file)]
-    return [over, _below(file)] if damaged else [over]
+    over = _over(file, log.committed())
+    if not damaged:
+        return [over or _below(file)]
+    further = _over(file, log.salvaged())
+    return [source for source in (further, over, _below(file)) if source is not None]
 
 
 def _below(file: PageFile | None) -> Source:
     if file is None:
         return Source(lambda number: None, 0, set())
     pages = file.count()
-    return Source(lambda number: file.read(number) if 0 < number <= pages else None, pages, set(file.damaged()))
+    return Source(
+        lambda number: file.read(number) if 0 < number <= pages else None, pages, set(file.damaged())
+    )
 
 
-def _over(file: PageFile | None, log: Log) -> Source | None:
-    newer, count = log.committed()
+def _over(file: PageFile | None, logged: tuple[dict[int, bytes], int]) -> Source | None:
+    newer, count = logged
     if not newer:
         return None
     below = _below(file)

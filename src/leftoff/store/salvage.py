@@ -146,7 +146,14 @@ class Rest:
         trigger = "external" if row["checkpoint"] is not None else None
         self.versions[row["seq"]] = {
             **{name: row[name] for name in same},
-            **{"token": bytes(16), "epoch": 0, "at": row["updated_at"], "trigger": trigger, "step": None, "note": None},
+            **{
+                "token": bytes(16),
+                "epoch": 0,
+                "at": row["updated_at"],
+                "trigger": trigger,
+                "step": None,
+                "note": None,
+            },
         }
 
     def _named(self, seq: int) -> bool:
@@ -159,7 +166,9 @@ class Rest:
     def _wrong(self) -> dict[int, int]:
         """By version: how much more the records add up to than its digest says."""
         events = [(rec.seq, rec.term) for rec in self.records if rec.seq != rec.until]
-        events += [(rec.until, -rec.term) for rec in self.records if rec.until is not None and rec.seq != rec.until]
+        events += [
+            (rec.until, -rec.term) for rec in self.records if rec.until is not None and rec.seq != rec.until
+        ]
         events.sort()
         out, total, at = {}, 0, 0
         for seq in sorted(self.versions):

@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log, read without SQLite: which of its frames are sound, and what lies behind the first that is not."""
+"""SQLite's write-ahead log, read without SQLite: which frames are sound, and what lies behind the first bad one."""
 
 from __future__ import annotations
 
@@ -91,6 +91,30 @@ class Log:
                 fresh, count = {}, frame.after
         return pages, count
 
+    def salvaged(self) -> tuple[dict[int, bytes], int]:
+        """As ``committed``, but past a frame whose page is damaged, where the next one proves what its sums were.
+
+        A damaged page stands as it was before, unless it is written again further on.
+        """
+        pages: dict[int, bytes] = {}
+        fresh: dict[int, bytes] = {}
+        count, state = 0, self._header_sums()
+        frames = list(self.all_frames()) if self.header_sound else []
+        for frame, following in zip(frames, [*frames[1:], None], strict=True):
+            state = sums(frame.covered, self.order, state)
+            if frame.salts != self.salts:
+                break
+            if state == frame.told:
+                fresh[frame.page_number] = frame.page
+            elif following is not None and sums(following.covered, self.order, frame.told) == following.told:
+                state = frame.told
+            else:
+                break
+            if frame.after:
+                pages.update(fresh)
+                fresh, count = {}, frame.after
+        return pages, count
+
     # -- one wrong byte
 
     def flipped(self) -> bool:
@@ -110,7 +134,11 @@ class Log:
         if len(parts) < 2:
             return [Log(self._with(part)) for part in parts]
         longer = Log(self._with(parts[-1]))
-        again = {frame.page_number for frame in longer.all_frames() if self.valid + 1 < frame.number <= longer.valid}
+        again = {
+            frame.page_number
+            for frame in longer.all_frames()
+            if self.valid + 1 < frame.number <= longer.valid
+        }
         proves = judge(longer)
         found = {}
         for part in parts:

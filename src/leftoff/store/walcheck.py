@@ -57,7 +57,11 @@ def _inspect(path: str) -> WalReport:
             report.bad_frame, report.frames = 1, (len(log.data) - HEADER) // STEP
         return report
     indexed = _indexed(index, log.salts)
-    if log.flipped() or indexed > log.valid or (log.commits_behind > UNSYNCED and not _begins_again(path, log)):
+    if (
+        log.flipped()
+        or indexed > log.valid
+        or (log.commits_behind > UNSYNCED and not _begins_again(path, log))
+    ):
         report.bad_frame = log.valid + 1
         report.offset = HEADER + log.valid * STEP
         report.frames = max(log.frames, indexed)
@@ -83,7 +87,9 @@ def _begins_again(path: str, log: Log) -> bool:
 
 def is_copied_back(file: PageFile, log: Log) -> bool:
     """Whether the database has every page of the log as the log has it last, of the bad frame apart."""
-    newest = {f.page_number: f.page for f in log.all_frames() if f.number != log.valid + 1 and f.salts == log.salts}
+    newest = {
+        f.page_number: f.page for f in log.all_frames() if f.number != log.valid + 1 and f.salts == log.salts
+    }
     # A page gets its checksum only when it is copied back.
     return all(file.read(number)[:USABLE] == page[:USABLE] for number, page in newest.items())
 
