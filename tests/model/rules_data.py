@@ -140,12 +140,15 @@ class DataRules(Ground):
         with pytest.MonkeyPatch.context() as patch, pytest.raises(StoreUnavailable):
             patch.setattr(inner, "write", _failing(inner.write, late))
             handle.real.checkpoint()
-        if late:
-            handle.commit(("manual", handle.open[-1] if handle.open else None, None))
         self.check_handle(handle)
+        failed = dict(handle.pending)
         handle.real.variables[name] = value
         handle.put("variable", name, value)
         self.check_handle(handle)
+        if late:
+            step = handle.open[-1] if handle.open else None
+            handle.run.add(world.with_changes(handle.run.state, failed), ("manual", step, None))
+            handle.pending = {("variable", name): handle.pending["variable", name]}
         if seal:
             self.checkpoint(pick, "manual", None)
         else:
@@ -243,9 +246,9 @@ class DataRules(Ground):
 def _failing(write: Any, late: bool) -> Any:
     """A store's ``write`` that fails, before or after it did its work."""
 
-    def fails(fn: Any) -> Any:
+    def fails(fn: Any, **how: Any) -> Any:
         if late:
-            write(fn)
+            write(fn, **how)
         raise StoreUnavailable("Injected.")
 
     return fails

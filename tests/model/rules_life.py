@@ -139,14 +139,10 @@ class LifeRules(Ground):
     )
     def do(self, pick: int, path: str, result: Any, ends: str, again: bool) -> None:
         handle = self.handle_at(pick, sharp=True)
-        if not self.settle_buffer(handle) or handle.stale:
+        if handle.stale or self.unappendable(handle):
             return
         if handle.done(path) and not again:
-            found: Any = handle.real.do(path, lambda: pytest.fail("it ran again"))
-            record = handle.step(path)
-            assert record is not None and canon(record.get("result")) == canon(found)
-            with pytest.raises(StepDone):
-                handle.real.step(path)
+            self.do_again(handle, path)
             return
         error = {"well": None, "boom": Boom("it broke"), "ctrl-c": KeyboardInterrupt()}[ends]
 
@@ -168,7 +164,16 @@ class LifeRules(Ground):
             handle.complete(path, self.now, result=result)
         else:
             handle.fail(path, error, self.now)
+        self.played(handle)
         self.check_handle(handle)
+
+    def do_again(self, handle: world.Handle, path: str) -> None:
+        """A finished step gives its result and does not run."""
+        found: Any = handle.real.do(path, lambda: pytest.fail("it ran again"))
+        record = handle.step(path)
+        assert record is not None and canon(record.get("result")) == canon(found)
+        with pytest.raises(StepDone):
+            handle.real.step(path)
 
     def learn_orders(self, handle: world.Handle) -> None:
         """Where leftoff put new steps: behind those that stand beside them, in this handle's eyes."""
@@ -188,7 +193,7 @@ class LifeRules(Ground):
     def nested(self, pick: int, tree: list[tuple[str, str]]) -> None:
         """Steps inside steps; an error fails every step that it leaves."""
         handle = self.handle_at(pick, sharp=True)
-        if not self.settle_buffer(handle) or handle.stale:
+        if handle.stale or self.unappendable(handle):
             return
 
         def play(step: Any, below: list[tuple[str, str]]) -> None:
@@ -210,6 +215,7 @@ class LifeRules(Ground):
         happened = _outcome(lambda: play(handle.real.step(tree[0][0], again=True), tree))
         self.learn_orders(handle)
         assert _outcome(lambda: expect(tree[0][0], tree)) == happened
+        self.played(handle)
 
     @driven
     @rule(
@@ -217,51 +223,49 @@ class LifeRules(Ground):
         path=paths,
         items=st.lists(st.sampled_from(values.ITEMS), max_size=4),
         stop=st.integers(0, 6),
+        times=st.sampled_from([1, 1, 3]),
     )
-    def each(self, pick: int, path: str, items: list[str], stop: int) -> None:
-        """A loop over items, left by ``break`` at one of them or run to its end."""
+    def each(self, pick: int, path: str, items: list[str], stop: int, times: int) -> None:
+        """A loop over items, left by ``break`` at one of them or run to its end; also many, quickly."""
         handle = self.handle_at(pick, sharp=True)
-        if not self.settle_buffer(handle) or handle.stale:
+        if handle.stale or self.unappendable(handle):
             return
+        items = [item if n == 0 else f"{item}{n}" for n in range(times) for item in items]
         seen = []
         for item in handle.real.each(path, items):
             seen.append(item)
             if len(seen) == stop:
                 break
-            handle.real.append("y", item)
-            handle.real.variables["y"] = list(handle.real.variables["y"])
+            handle.real.variables["y"] = [item, len(seen)]
         self.learn_orders(handle)
         assert self.expect_each(handle, path, items, stop) == seen
+        self.played(handle)
 
     def expect_each(self, handle: world.Handle, path: str, items: list[str], stop: int) -> list[str]:
-        keyed: dict[str, str] = {}
-        for item in items:
-            part = item.replace("%", "%25").replace("/", "%2F")
-            names = [f"{path}/{part}", *(f"{path}/{part}#{number}" for number in range(2, 9))]
-            keyed[next(name for name in names if name not in keyed)] = item
-        new = [below for below in keyed if handle.step(below) is None]
+        keyed = _keyed(path, items)
+        new = [below for _, below in keyed if handle.step(below) is None]
         if new and handle.step(path) is None:
             handle.put_step(path, status="pending")
         for below in new:
             handle.put_step(below, status="pending")
-        if new:
-            handle.commit(only="step")
-        seen = []
-        for below, item in keyed.items():
+        seen: list[str] = []
+        for item, below in keyed:
             if handle.done(below):
                 continue
             if (handle.step(path) or {}).get("status") != "running":
-                handle.put_step(path, ("completed_at",), status="running", started_at=self.now)
+                handle.put_step(path, "completed_at", status="running", started_at=self.now)
             handle.enter(below, self.now)
             seen.append(item)
             if len(seen) == stop:
-                handle.put_back(below, path)
+                handle.open.remove(below)
+                handle.put_step(below, "started_at", status="pending")
+                handle.put_step(path, status="pending")
                 return seen
-            handle.append("y", item)
+            handle.put("variable", "y", [item, len(seen)])
             handle.complete(below, self.now)
         if seen or (handle.step(path) or {}).get("status") != "completed":
             handle.put_step(path, status="completed", completed_at=self.now)
-            handle.commit(("step_complete", path, None))
+            handle.seal(("step_complete", path, None))
         return seen
 
     @driven
@@ -329,6 +333,20 @@ class LifeRules(Ground):
             self.forget(handle)
         abandon(crashed)
         self.store = self.open(self.base / f"p{self.folders}")
+
+
+def _keyed(path: str, items: list[str]) -> list[tuple[str, str]]:
+    """Each item with the path of its step."""
+    out: list[tuple[str, str]] = []
+    taken: set[str] = set()
+    for item in items:
+        part = item.replace("%", "%25").replace("/", "%2F")
+        below, number = f"{path}/{part}", 2
+        while below in taken:
+            below, number = f"{path}/{part}#{number}", number + 1
+        taken.add(below)
+        out.append((item, below))
+    return out
 
 
 def _outcome(work: Any) -> str:

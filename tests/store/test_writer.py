@@ -316,7 +316,8 @@ def test_interrupt_anywhere_alone(store: SqliteStore) -> None:
 
 def struck_in(store: SqliteStore, scene: Callable[[str, Strike], Crowd]) -> set[str]:
     """Play a scene once for each place where its thread can be struck; the functions where it was."""
-    nth, functions = 0, set()
+    nth = 0
+    functions: set[str] = set()
     while True:
         nth += 1
         strike = Strike(nth)

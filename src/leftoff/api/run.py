@@ -15,6 +15,7 @@ from leftoff.api import cells
 from leftoff.api.beat import Heart
 from leftoff.api.doubt import Doubt
 from leftoff.api.read import RunView
+from leftoff.api.secrets import Secrets
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
 from leftoff.engine import lease
@@ -25,8 +26,8 @@ from leftoff.engine.runs import status_changes
 from leftoff.engine.state import Reader
 from leftoff.errors import Invalid, Pruned, StoreUnavailable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
-from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
-from leftoff.model.frozen import freeze, freeze_holed, marks, thaw
+from leftoff.model.codec import BLOB, DICT, LIST, REDACTED
+from leftoff.model.frozen import freeze, freeze_holed
 from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
 
@@ -58,9 +59,7 @@ class Run(StepsMixin, RunView):
         self._blobs: list[BlobRow] = []
         self._assigned: dict[str, Change | None] = {}  # not yet committed
         self._cells: dict[str, Any] | None = None
-        self._secrets: dict[
-            tuple[str, str], tuple[Any, Any]
-        ] = {}  # what the store has, what this process has
+        self._secrets = Secrets()
         self._driving = True
         self._variables = Variables(self)
         self._init_steps()
@@ -90,11 +89,11 @@ class Run(StepsMixin, RunView):
             base = known = None
             if isinstance(value, (list, dict)):
                 cell = self._cells.get(name) if self._cells is not None else None
-                if type(cell) is cells.Cell and ("variable", name) not in self._secrets:
+                if type(cell) is cells.Cell and not self._secrets.of(name):
                     base = cell.known()
                 known = self._head.items.get(name)
             change = self._assigned[name] = self._pending.put("variable", name, value, base=base, known=known)
-            self._keep(change)
+            self._secrets.keep(change)
 
     def _unassign(self, name: str) -> None:
         with self._lock:
@@ -120,9 +119,10 @@ class Run(StepsMixin, RunView):
                 raise Invalid(f"{name} is not a list; it cannot be appended to.")
             self._pending.append(name, item)
             change = self._assigned[name] = self._pending.changes["variable", name]
-            if change.kept and ("variable", name) not in self._secrets:
-                before = self._cell(self._loaded(), name).get() if name in self._loaded() else []
-                self._secrets["variable", name] = (thaw(before), before)
+            if change.kept and not self._secrets.of(name):
+                self._secrets.begin(
+                    name, self._cell(self._loaded(), name).get() if name in self._loaded() else []
+                )
 
     def compare_and_set(self, name: str, expected: Any, value: Any) -> None:
         """Set a variable only if it still has the expected value (``None``: only if it is not there), and commit.
@@ -136,7 +136,7 @@ class Run(StepsMixin, RunView):
                 raise Invalid(f"{name} was assigned and is not committed yet; commit() first.")
         version = commit(self._store, self._head, changes, self._clock.now(), guard=self._guard)
         if version is not None:
-            self._keep(change)
+            self._secrets.keep(change)
             self._adopted(version, {name: change}, changes)
 
     def _variable_names(self) -> list[str]:
@@ -178,20 +178,7 @@ class Run(StepsMixin, RunView):
             return value
 
         value = self._at_head(work)
-        return freeze_holed(*self._held("variable", name, value.plain, value.holes), name)
-
-    def _keep(self, change: Change) -> None:
-        """Remember what is redacted in a change: this process still has it, whatever the store has."""
-        if change.secret is not NOTHING:
-            clean = change.spread.values if change.spread is not None else payload(change.stored, change.key)
-            self._secrets[change.collection, change.key] = (clean, change.secret)
-        elif self._secrets:
-            self._secrets.pop((change.collection, change.key), None)
-
-    def _held(self, collection: str, key: str, plain: Any, holes: list[list[Any]]) -> tuple[Any, Any]:
-        """A value as it was read; one that this process itself redacted, as it has it."""
-        clean, secret = self._secrets.get((collection, key), (NOTHING, None)) if holes else (NOTHING, None)
-        return (secret, marks(secret)) if clean == plain else (plain, holes)
+        return freeze_holed(*self._secrets.held("variable", name, value.plain, value.holes), name)
 
     def _cell(self, there: dict[str, Any], name: str) -> cells.Cell:
         cell = there[name]
@@ -291,7 +278,7 @@ class Run(StepsMixin, RunView):
         """A commit is durable: fold it into what is remembered, or forget that if others committed too."""
         with self._lock:
             self._steps_saved(changes)
-            self._grow_secrets(assigned)
+            self._secrets.grow(assigned)
             ours = version is None or version.seq == self._folded + 1
             if ours and self._cells is not None:
                 self._fold(assigned)
@@ -303,13 +290,6 @@ class Run(StepsMixin, RunView):
             for name, change in assigned.items():
                 if self._assigned.get(name, NOTHING) is change:
                     del self._assigned[name]
-
-    def _grow_secrets(self, assigned: dict[str, Change | None]) -> None:
-        for name, change in assigned.items() if self._secrets else ():
-            clean, secret = self._secrets.get(("variable", name), (None, None))
-            if change is not None and change.kind == APPEND and isinstance(clean, list):
-                clean = [*clean, *(payload(s, name) if s[:1] != BLOB else None for s in change.items)]
-                self._secrets["variable", name] = (clean, cells.grown(name, secret, change))
 
     def _fold(self, assigned: dict[str, Change | None]) -> None:
         assert self._cells is not None
@@ -344,7 +324,7 @@ class Run(StepsMixin, RunView):
                 self._assign(key, value)
                 return
             change = self._pending.put(collection, key, value)
-            self._keep(change)
+            self._secrets.keep(change)
             if collection == "step":
                 self._step_put(key, freeze(value), change)
 
@@ -394,9 +374,7 @@ class Run(StepsMixin, RunView):
             return self.steps
         if collection == "variable":
             return self.variables
-        found = self._at_head(work)
-        for key, value in found.items() if self._secrets else ():
-            value.plain, value.holes = self._held(collection, key, value.plain, value.holes)
+        found = self._secrets.show(collection, self._at_head(work))
         return Values(collection, cells.overlay(found, self._pending, collection))
 
     # -- history

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from leftoff.api.beat import Heart
+    from leftoff.api.secrets import Secrets
     from leftoff.clock import Clock
     from leftoff.engine.redact import Redactor
     from leftoff.model.changes import Change, ChangeSet
@@ -97,12 +98,11 @@ class StepsMixin:
         _store: Any
         _head: Any
         _driving: bool
+        _secrets: Secrets
         _heart: Heart | None
 
         def _commit(self, seal: Seal | None, *, durable: bool = True, only: str = "") -> Version | None: ...
         def _at_head(self, work: Any) -> Any: ...
-        def _keep(self, change: Change) -> None: ...
-        def _held(self, collection: str, key: str, plain: Any, holes: Any) -> Entry: ...
 
     def _init_steps(self) -> None:
         self._steps: dict[str, Entry] | None = None  # as this process sees them
@@ -146,7 +146,9 @@ class StepsMixin:
                 return Reader(self._store, view, self._number, self.id, seq).values("step")
 
             found = self._at_head(work)
-            self._steps = {p: self._held("step", p, value.plain, value.holes) for p, value in found.items()}
+            self._steps = {
+                p: self._secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
+            }
             self._steps.update((path, entry) for path, (entry, _) in self._unsaved.items())
         return self._steps
 
@@ -269,7 +271,7 @@ class StepsMixin:
     def _step_put(self, path: str, value: dict[str, Any], change: Change) -> None:
         """See a step's new record at once, and until it is durable whatever others commit."""
         entry: Entry = (value, marks(value) if change.stored[:1] == REDACTED else [])
-        self._keep(change)
+        self._secrets.keep(change)
         self._known()[path] = entry
         self._unsaved[path] = (entry, change)
 

@@ -187,6 +187,52 @@ class RecordRules(Rules):
         assert "00000001/00000007" == store.read(lambda v: v.last_order(scribe.run, "00000001/"))
         assert None is store.read(lambda v: v.last_order(scribe.run, "00000002/"))
 
+    def test_first_leaves_of_a_status(self, store: Store) -> None:
+        """The first few leaves in declared order, and no more than were asked for."""
+        scribe = Scribe(store)
+        steps = {name: ("pending", f"{i:08d}", 1) for i, name in enumerate("dacb")}
+        steps |= {"y": ("pending", "00000000", 0), "y/z": ("completed", "00000000/00000000", 1)}
+        scribe.commit(steps=steps)
+        assert ["d", "a", "c"] == store.read(lambda v: v.leaves(scribe.run, "pending", 3))
+        assert ["d", "a", "c", "b"] == store.read(lambda v: v.leaves(scribe.run, "pending", 9))
+        assert [] == store.read(lambda v: v.leaves(scribe.run, "failed", 9))
+
+    def test_last_order(self, store: Store) -> None:
+        """The greatest order of the leaves whose order starts so, whatever their status."""
+        scribe = Scribe(store)
+        scribe.commit(
+            steps={
+                "a": ("running", "00000001", 0),
+                "a/x": ("completed", "00000001/00000003", 1),
+                "a/y": ("failed", "00000001/00000007", 1),
+                "a/z": ("pending", "00000001/00000005", 1),
+                "b": ("pending", "00000002", 1),
+            }
+        )
+        assert "00000001/00000007" == store.read(lambda v: v.last_order(scribe.run, "00000001/"))
+        assert "00000002" == store.read(lambda v: v.last_order(scribe.run, ""))
+        assert None is store.read(lambda v: v.last_order(scribe.run, "00000002/"))
+
+    def test_history(self, store: Store) -> None:
+        """Every record that ever was, by the version that wrote it, with the one that ended it."""
+        scribe = Scribe(store)
+        scribe.commit({("note", "a"): 1, ("extra", "big"): "x" * 5000})
+        scribe.commit({("note", "a"): 2})
+        scribe.commit({("note", "a"): None, ("note", "b"): 3})
+        found = store.read(
+            lambda v: [(r.seq, until, r.collection, r.key, r.stored) for r, until in v.history(scribe.run)]
+        )
+        assert sorted(row[0] for row in found) == [row[0] for row in found]
+        expected: set[Any] = {(1, None, *address, value) for address, value in scribe.history[1].items()}
+        expected |= {
+            (2, 3, "note", "a", stored(1)),
+            (3, 4, "note", "a", stored(2)),
+            (4, None, "note", "b", stored(3)),
+        }
+        expected |= {(2, None, "extra", "big", stored("x" * 5000))}
+        assert expected == set(found)
+        assert len(expected) == len(found)
+
     def test_set_leaf(self, store: Store) -> None:
         """A step stops being a leaf, and becomes one again, without a new record."""
         scribe = Scribe(store)

@@ -156,10 +156,17 @@ class TransactionRules(Rules):
     def test_closed_store_can_be_used_again(self, store: Store) -> None:
         """`close` releases everything; the next operation opens what it needs."""
         scribe = Scribe(store)
-        store.close()
-        scribe.commit({("variable", "a"): 1})
-        store.close()
-        scribe.verify()
+        for soon in (False, True):
+            store.close(soon=soon)
+            scribe.commit({("variable", "a"): int(soon)})
+            scribe.verify()
+
+    def test_store_knows_whether_it_wrote(self, store: Store, other: Store) -> None:
+        """`wrote` tells whether anything was written through this handle, whatever others did."""
+        assert not store.wrote
+        scribe = Scribe(store)
+        scribe.verify(other)
+        assert (True, False) == (store.wrote, other.wrote)
 
     def test_read_is_one_snapshot(self, store: Store, other: Store) -> None:
         """A reader sees one state from beginning to end, does not stop a writer, and the next reader sees more."""

@@ -9,6 +9,8 @@ from leftoff.store.base import Store, Tx
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import AT, Scribe
 
+CARD = {"workflow": "work", "branch": "main", "status": "running"}  # as the scribe's runs have it
+
 
 class VersionRules(Rules):
     def test_head(self, store: Store) -> None:
@@ -225,11 +227,10 @@ class VersionRules(Rules):
         """Nor can a version of it be found by id or name before it is complete."""
         scribe = Scribe(store)
         scribe.commit(seal="manual", aliases=("cp",))
-        shown = {"workflow": "work", "branch": "main", "status": "running"}
-        store.write(lambda tx: tx.set_card(scribe.run, shown, {}, hidden=True))
+        store.write(lambda tx: tx.set_card(scribe.run, CARD, {}, hidden=True))
         assert [] == store.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
         assert None is store.read(lambda v: v.aliased("cp"))
-        store.write(lambda tx: tx.set_card(scribe.run, shown, {}))
+        store.write(lambda tx: tx.set_card(scribe.run, CARD, {}))
         assert 1 == len(store.read(lambda v: v.checkpoints(scribe.checkpoints[2])))
 
     def test_run_numbers_are_never_given_again(self, store: Store) -> None:
