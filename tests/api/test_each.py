@@ -337,6 +337,16 @@ def test_an_interrupted_item_is_pending(store: leftoff.Store) -> None:
     assert ("paused", "user_interrupt") == (seen.status, seen.history()[0].trigger)
 
 
+def test_pausing_in_the_middle_of_an_item(store: leftoff.Store, run: leftoff.Run) -> None:
+    """Whoever stops driving leaves nothing that looks as if it ran."""
+    items = run.each("convert", ["a", "b"])
+    assert "a" == next(items)
+    run.pause()
+    seen = store.get(run.id)
+    assert {"convert": "pending", "convert/a": "pending", "convert/b": "pending"} == statuses(seen)
+    assert ("paused", None, "convert/a") == (seen.status, seen.info.current_step, seen.info.next_step)
+
+
 def test_a_break_and_a_later_exception(store: leftoff.Store) -> None:
     """An item that was left by break has nothing to do with what goes wrong afterwards."""
     with pytest.raises(RuntimeError), store.run("w") as run:

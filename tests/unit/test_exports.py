@@ -73,7 +73,9 @@ def test_a_store() -> None:
     } == members(leftoff.Store)  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [leftoff.Run, leftoff.RunView, leftoff.Store, leftoff.Step, leftoff.Snapshot])
+@pytest.mark.parametrize(
+    "kind", [leftoff.Run, leftoff.RunView, leftoff.Store, leftoff.Step, leftoff.Snapshot]
+)
 def test_everything_public_is_documented(kind: type) -> None:
     """Every method says what it does; a property, if its name does not."""
     silent = [

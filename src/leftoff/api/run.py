@@ -424,7 +424,7 @@ class Run(StepsMixin, RunView):
         """Set the run's status in the commit that ends our driving it."""
         if not self._driving:
             return
-        self._close_left_open(None)
+        self._close_all(None)
         with self._lock:
             status_changes(self._pending, status, self._clock.now(), summary=self._masked(summary))
             self._commit(seal)

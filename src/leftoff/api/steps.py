@@ -19,7 +19,7 @@ from leftoff.engine.commit import Seal
 from leftoff.engine.state import Reader
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import REDACTED
+from leftoff.model.codec import JSON, REDACTED, payload
 from leftoff.model.frozen import freeze, freeze_holed, marks
 from leftoff.model.ids import check_step, parent_of, quote_part
 
@@ -266,7 +266,12 @@ class StepsMixin:
                 value.pop(word, None)
             if result is not NOTHING:
                 value["result"] = freeze(result)
-            self._step_put(path, value, self._pending.put("step", path, value))
+            change = self._pending.put("step", path, value)
+            if (
+                isinstance(result, (dict, list)) and change.stored[:1] == JSON
+            ):  # as it will be read from now on
+                value["result"] = freeze(payload(change.stored, path)["result"])
+            self._step_put(path, value, change)
 
     def _step_put(self, path: str, value: dict[str, Any], change: Change) -> None:
         """See a step's new record at once, and until it is durable whatever others commit."""
