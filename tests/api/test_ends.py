@@ -161,7 +161,8 @@ def test_async_with(store: leftoff.Store) -> None:
 # -- real processes
 
 INTERRUPTED = """
-import time, leftoff
+import signal, time, leftoff
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background have it ignored
 with leftoff.run("w", steps=["a", "b"]) as run:
     run.do("a", lambda: 1)
     with run.step("b"):

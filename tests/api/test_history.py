@@ -155,14 +155,14 @@ def test_an_ambiguous_prefix(store: leftoff.Store) -> None:
     """A prefix of several ids lists them."""
     run = store.start("w")
     by_start: dict[str, int] = {}
-    for _ in range(600):
+    for _ in range(4000):
         start = (run.checkpoint().id or "")[:4]
         by_start[start] = by_start.get(start, 0) + 1
         if by_start[start] > 1:
             break
     twice = [start for start, number in by_start.items() if number > 1]
     if not twice:
-        pytest.fail("600 ids without a common prefix of four: that is next to impossible")
+        pytest.fail("4,000 ids without a common prefix of four: that is next to impossible")
     with pytest.raises(Ambiguous, match="names several checkpoints") as caught:
         run.at(twice[0])
     assert 2 == len(caught.value.candidates)

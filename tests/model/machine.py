@@ -133,8 +133,14 @@ class Ground(RuleBasedStateMachine):
                 run.add(state, seal)
             assert (run.newest, run.head.digest) == (version.seq, version.digest)
         assert [] == handle.sealed
-        if new:
+        if new:  # whatever was told of steps waits no longer
             handle.views = [run.state]
+            said = {
+                a
+                for a, change in handle.pending.items()
+                if a[0] == "step" and run.state.get(a) == change.value
+            }
+            handle.pending = {a: change for a, change in handle.pending.items() if a not in said}
 
     def read_state(self, run: world.Run, seq: int) -> State:
         """A version as it is, for what cannot be foretold."""

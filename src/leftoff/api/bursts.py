@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from leftoff.engine.commit import commit
+from leftoff.engine.commit import commit_apart
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
 
@@ -67,8 +67,18 @@ class Burst:
 def tell_starts(run: Run) -> bool:
     """Commit the starts that have waited long enough; whether to look again soon. Called by the heartbeat's thread.
 
-    The run is locked meanwhile: the end of a step must not overtake its start.
+    No other commit of the run meanwhile: the end of a step must not overtake its start. Nor is one waited for: whoever
+    ends the run waits for this thread.
     """
+    if not run._committing.acquire(blocking=False):
+        return True
+    try:
+        return _tell(run)
+    finally:
+        run._committing.release()
+
+
+def _tell(run: Run) -> bool:
     with run._lock:
         changes = ChangeSet(run._redactor)
         for path, change in run._burst.due():
@@ -78,9 +88,11 @@ def tell_starts(run: Run) -> bool:
         if changes.changes:
             try:
                 now = run._clock.now()
-                version = commit(run._store, run._head, changes, now, guard=run._guard, durable=False)
+                version, adopt = commit_apart(
+                    run._store, run._head, changes, now, guard=run._guard, durable=False
+                )
             except LeftoffError:  # the next commit of the run itself says what is wrong
                 run._pending.changes = {**changes.changes, **run._pending.changes}
             else:
-                run._adopted(version, {}, changes)
+                run._adopted(version, {}, changes, adopt)
         return run._burst.lasts()

@@ -26,7 +26,7 @@ T = TypeVar("T")
 BROKE, RAISED, UNTOLD = "broke", "raised", "untold"
 
 # What a frame is at while it lets go of an iterator in the ordinary course of things.
-_ORDINARY = ("POP_TOP", "POP_ITER", "END_FOR", "RETURN_VALUE", "RETURN_CONST", "SWAP")
+_ORDINARY = ("POP_TOP", "POP_ITER", "END_FOR", "FOR_ITER", "RETURN_VALUE", "RETURN_CONST", "SWAP")
 _ORDINARY_STARTS = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "DELETE_")
 _GENERATOR = 0x20  # among the flags of a code object
 

@@ -6,6 +6,7 @@ see them, and when this one picks up theirs. A commit that fails keeps its chang
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from functools import partial
@@ -20,7 +21,7 @@ from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
 from leftoff.engine import lease
 from leftoff.engine.artifacts import capture
-from leftoff.engine.commit import Guard, Seal, commit, new_token
+from leftoff.engine.commit import Guard, Seal, commit_apart, new_token
 from leftoff.engine.rollback import rollback
 from leftoff.engine.runs import status_changes
 from leftoff.engine.state import Reader
@@ -32,7 +33,7 @@ from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
     from leftoff.api.store import Store
@@ -54,6 +55,8 @@ class Run(StepsMixin, RunView):
         self.resumed = resumed  # whether there was something to go on from
         self._redactor = owner._redactor
         self._lock = threading.RLock()
+        self._committing = threading.RLock()  # one commit at a time; always taken before the other lock
+        self._pid = os.getpid()
         self._pending = ChangeSet(self._redactor)
         self._doubt: Doubt | None = None  # a commit that failed, or so it seems
         self._blobs: list[BlobRow] = []
@@ -93,6 +96,8 @@ class Run(StepsMixin, RunView):
                     base = cell.known()
                 known = self._head.items.get(name)
             change = self._assigned[name] = self._pending.put("variable", name, value, base=base, known=known)
+            if change.spread is not None and base is not None:
+                change.spread.seq = self._head.seq
             self._secrets.keep(change)
 
     def _unassign(self, name: str) -> None:
@@ -131,13 +136,15 @@ class Run(StepsMixin, RunView):
         """
         changes = ChangeSet(self._redactor)
         change = changes.put("variable", name, value, expect=expected)
-        with self._lock:
+        with self._committing:
+            self._must_drive()
             if name in self._assigned:
                 raise Invalid(f"{name} was assigned and is not committed yet; commit() first.")
-        version = commit(self._store, self._head, changes, self._clock.now(), guard=self._guard)
-        if version is not None:
-            self._secrets.keep(change)
-            self._adopted(version, {name: change}, changes)
+            now = self._clock.now()
+            version, adopt = commit_apart(self._store, self._head, changes, now, guard=self._guard)
+            if version is not None:
+                self._secrets.keep(change)
+                self._adopted(version, {name: change}, changes, adopt)
 
     def _variable_names(self) -> list[str]:
         with self._lock:
@@ -205,19 +212,27 @@ class Run(StepsMixin, RunView):
         assert version is not None
         return version
 
-    def _commit(self, seal: Seal | None, *, durable: bool = True, only: str = "") -> Version | None:
-        """Commit what is buffered, or ``only`` the changes of one collection."""
+    def _must_drive(self) -> None:
+        if not self._driving:
+            raise Invalid(f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it.")
+
+    def _commit(self, seal: Seal | None, *, durable: bool = True, only: Iterable[str] = ()) -> Version | None:
+        """Commit what is buffered, or ``only`` the records of some steps.
+
+        One at a time: whoever waits finds its changes committed by the one before, or commits those of all who wait.
+        """
+        with self._committing:
+            return self._commit_now(seal, durable, [("step", path) for path in only])
+
+    def _commit_now(self, seal: Seal | None, durable: bool, only: list[tuple[str, str]]) -> Version | None:
         with self._lock:
             doubt, settled = self._doubt, self._settle_doubt()
             pending = self._pending
             if not pending.changes and (seal is None or (doubt and settled and doubt.same(seal))):
                 return settled
-            if not self._driving:
-                raise Invalid(
-                    f"Run {self.id} is not driven by this object any more.", hint="leftoff.resume it."
-                )
+            self._must_drive()
             assigned, blobs, since = self._assigned, self._blobs, self._head.seq
-            if only and any(collection != only for collection, _ in pending.changes):
+            if only:
                 pending, assigned, blobs = pending.take(only), {}, []
             else:
                 # What is being written stays readable while it is: other threads see it through the copy.
@@ -225,7 +240,7 @@ class Run(StepsMixin, RunView):
                 self._blobs = []
         token = new_token()
         try:
-            version = commit(
+            version, adopt = commit_apart(
                 self._store,
                 self._head,
                 pending,
@@ -239,7 +254,7 @@ class Run(StepsMixin, RunView):
         except BaseException:
             self._restore(pending, blobs, Doubt(token, since, pending, seal, blobs))
             raise
-        self._adopted(version, assigned, pending)
+        self._adopted(version, assigned, pending, adopt)
         return version
 
     def _settle_doubt(self) -> Version | None:
@@ -267,16 +282,26 @@ class Run(StepsMixin, RunView):
                     older.items = older.items + newer.items
                 else:
                     pending.changes[address] = newer
+            pending.blobs = pending.blobs + self._pending.blobs
             self._pending, self._blobs, self._doubt = pending, blobs + self._blobs, doubt
             for (collection, name), change in pending.changes.items():
                 if collection == "variable":
                     self._assigned[name] = None if change.kind == DELETE else change
 
     def _adopted(
-        self, version: Version | None, assigned: dict[str, Change | None], changes: ChangeSet
+        self,
+        version: Version | None,
+        assigned: dict[str, Change | None],
+        changes: ChangeSet,
+        adopt: Callable[[], None] | None = None,
     ) -> None:
-        """A commit is durable: fold it into what is remembered, or forget that if others committed too."""
+        """A commit is durable: fold it into what is remembered, or forget that if others committed too.
+
+        With what the head learned, under one lock: nobody reads at a version whose changes still wait here.
+        """
         with self._lock:
+            if adopt is not None:
+                adopt()
             self._steps_saved(changes)
             self._secrets.grow(assigned)
             ours = version is None or version.seq == self._folded + 1
@@ -327,6 +352,8 @@ class Run(StepsMixin, RunView):
             self._secrets.keep(change)
             if collection == "step":
                 self._step_put(key, freeze(value), change)
+                self._orders.pop(parent_of(key), None)  # it may stand behind all that were counted
+                self._orders.pop(parent_of(key), None)
 
     def note(self, text: str) -> None:
         """Leave a note for whoever goes on."""
@@ -341,8 +368,6 @@ class Run(StepsMixin, RunView):
 
     def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
         """Record a file that the current step produced, with a copy of it as it is now."""
-        import os
-
         step = step or self._current_step()
         got = capture(
             self._store,
@@ -382,9 +407,15 @@ class Run(StepsMixin, RunView):
     def rollback(self, ref: str | int | Version) -> Version:
         """Go back to a version: a new checkpoint equal to it, after the present was saved."""
         target = self._version(ref)
-        self.commit()
-        version = rollback(self._store, self._head, target.seq, self._clock.now(), guard=self._guard)
-        self.refresh()
+        with self._committing:
+            self._must_drive()
+            self.commit()
+            version = rollback(self._store, self._head, target.seq, self._clock.now(), guard=self._guard)
+            self.refresh()
+            if self.status != "running":  # it is driven, whatever that version says
+                with self._lock:
+                    status_changes(self._pending, "running", self._clock.now())
+                self._commit(None)
         return version
 
     def fork(
@@ -424,11 +455,16 @@ class Run(StepsMixin, RunView):
         """Set the run's status in the commit that ends our driving it."""
         if not self._driving:
             return
+        if os.getpid() != self._pid:  # a forked child: the run is its parent's
+            self._driving = False
+            return
         self._close_all(None)
-        with self._lock:
-            status_changes(self._pending, status, self._clock.now(), summary=self._masked(summary))
+        with self._committing:
+            with self._lock:
+                status_changes(self._pending, status, self._clock.now(), summary=self._masked(summary))
             self._commit(seal)
-            self._release()
+            self._driving = False
+        self._release()  # outside the locks: the heartbeat's thread may be waiting for them
 
     def _release(self) -> None:
         self._let_go()

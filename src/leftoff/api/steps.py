@@ -47,11 +47,18 @@ class Step:
     """One step, as a context: ``with run.step("publish") as step: …; step.result = {…}``."""
 
     def __init__(
-        self, run: StepsMixin, path: str, title: str | None = None, batch: str | None = None
+        self,
+        run: StepsMixin,
+        path: str,
+        title: str | None = None,
+        batch: str | None = None,
+        *,
+        again: bool = False,
     ) -> None:
         self._run = run
         self.path = path
         self.title = title
+        self.again = again
         self.batch = batch  # the step of which this is an item
         self.result: Any = NOTHING
         self.outputs: list[str] = []
@@ -93,6 +100,7 @@ class StepsMixin:
         _clock: Clock
         _redactor: Redactor
         _lock: threading.RLock
+        _committing: threading.RLock
         _pending: ChangeSet
         _number: int
         _store: Any
@@ -101,7 +109,9 @@ class StepsMixin:
         _secrets: Secrets
         _heart: Heart | None
 
-        def _commit(self, seal: Seal | None, *, durable: bool = True, only: str = "") -> Version | None: ...
+        def _commit(
+            self, seal: Seal | None, *, durable: bool = True, only: Iterable[str] = ()
+        ) -> Version | None: ...
         def _at_head(self, work: Any) -> Any: ...
 
     def _init_steps(self) -> None:
@@ -150,6 +160,7 @@ class StepsMixin:
                 p: self._secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
             }
             self._steps.update((path, entry) for path, (entry, _) in self._unsaved.items())
+            self._orders.clear()  # others may have put steps beside ours
         return self._steps
 
     def _steps_saved(self, changes: ChangeSet) -> None:
@@ -185,7 +196,7 @@ class StepsMixin:
         check_step(path)
         if not again and self.done(path):
             raise StepDone(f"Step {path} of run {self.id} is finished already.")
-        return Step(self, path, title)
+        return Step(self, path, title, again=again)
 
     def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
         """Call ``fn`` as a step, once: where it is finished already, its recorded result is returned instead.
@@ -193,7 +204,7 @@ class StepsMixin:
         The result is recorded, so it must be JSON; it is frozen, the first time as every other.
         """
         if again or not self.done(path):
-            with Step(self, check_step(path)) as step:
+            with Step(self, check_step(path), again=again) as step:
                 step.result = fn(*args, **named)
         return self.result(path)  # type: ignore[no-any-return]
 
@@ -231,15 +242,16 @@ class StepsMixin:
         if new and self._step_record(path) is None:
             self._put_step(path, status="pending")
         for start in range(0, len(new), DECLARED_AT_ONCE):
-            for below in new[start : start + DECLARED_AT_ONCE]:
+            some = new[start : start + DECLARED_AT_ONCE]
+            for below in some:
                 self._put_step(below, status="pending")
-            self._commit(None, only="step")
+            self._commit(None, only=[path, *some])
         return pairs
 
     # -- the life of one step
 
     def _item(self, path: str, batch: str) -> Step:
-        return Step(self, path, batch=batch)
+        return Step(self, path, batch=batch, again=True)  # the loop has asked already
 
     def _stack(self) -> list[Step]:
         stack: list[Step] | None = getattr(self._open, "stack", None)
@@ -296,6 +308,8 @@ class StepsMixin:
     def _enter(self, step: Step) -> None:
         self._close_left_open(None)
         record = self._step_record(step.path) or {}
+        if record.get("status") in ENDED and not step.again:
+            raise StepDone(f"Step {step.path} of run {self.id} is finished already.")
         self._put_step(
             step.path,
             drop=("completed_at", "error", "interrupted_at", "outputs", "result"),
@@ -311,7 +325,7 @@ class StepsMixin:
             self._heart.watch()
         else:
             # It only says what is in flight; the step's end syncs it too.
-            self._commit(None, durable=False, only="step")
+            self._commit(None, durable=False, only=[step.batch or step.path, step.path])
         self._stack().append(step)
 
     def _leave_stack(self, step: Step) -> None:
@@ -324,9 +338,10 @@ class StepsMixin:
         if step.outputs:
             facts["outputs"] = list(step.outputs)
         try:
-            self._put_step(step.path, result=step.result, **facts)
-            self._burst.over(step.path, monotonic() - step.began)
-            self._commit(Seal("step_complete", step.path))
+            with self._committing:  # nobody else's commit may tell that it is complete, without what it did
+                self._put_step(step.path, result=step.result, **facts)
+                self._burst.over(step.path, monotonic() - step.began)
+                self._commit(Seal("step_complete", step.path))
         except Invalid as error:
             self._fail(step, error)
             raise
@@ -406,7 +421,9 @@ def _item_key(item: Any, key: Any) -> str:
     if callable(key):
         name = key(item)
     elif isinstance(key, str):
-        name = item[key] if isinstance(item, Mapping) else getattr(item, key)
+        name = item.get(key) if isinstance(item, Mapping) else getattr(item, key, None)
+        if name is None:
+            raise Invalid(f"An item of type {type(item).__name__} has no {key!r} to be named by.")
     elif isinstance(item, str):
         name = item
     elif isinstance(item, (int, float)) and not isinstance(item, bool):

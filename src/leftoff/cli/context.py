@@ -112,11 +112,16 @@ class Context:
 
     # -- which run
 
+    @property
+    def named(self) -> str | None:
+        """The run that was named, as an option or in the environment."""
+        return getattr(self.args, "run", None) or from_env("LEFTOFF_RUN")
+
     def current_in(self, view: View, *, latest: bool = False) -> RunRow:
         """The run that a verb means when none is named: --run, LEFTOFF_RUN, the session's, the branch's only one."""
         from leftoff.engine.find import current_run
 
-        named = getattr(self.args, "run", None) or from_env("LEFTOFF_RUN")
+        named = self.named
         return current_run(
             view, branch=self.branch, run=named, session=from_env("LEFTOFF_SESSION"), latest=latest
         )

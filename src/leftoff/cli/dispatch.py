@@ -148,11 +148,11 @@ def _short(line: str) -> str:
 
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
-    from leftoff.cli.text import clean_lines, safe_json
+    from leftoff.cli.text import clean, safe_json
 
-    lines = "".join(f"{_short(line)}\n" for line in f"leftoff: {error.message}\n{error.hint}".splitlines())
+    parts = [f"leftoff: {error.message}", *([error.hint] if error.hint else [])]
     try:
-        sys.stderr.write(printable(clean_lines(lines)))
+        sys.stderr.write(printable("".join(f"{_short(clean(part))}\n" for part in parts)))
     except OSError:
         _give_up(2)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ SPEC = Spec(
     usage="REF",
     least=1,
     most=1,
-    options=CURRENT,
+    options=(
+        Opt("--yes", None, "accepted for scripts; nothing is asked, because nothing is erased"),
+        *CURRENT,
+    ),
     examples="""  leftoff rollback @~1        the current run, one checkpoint back
   leftoff rollback 3f9a       to a checkpoint
   leftoff rollback RUN@7      to a version""",

@@ -74,6 +74,8 @@ class Status:
         try:
             self.current = ctx.info(ctx.current())
         except (NotFound, Usage) as error:
+            if ctx.named:
+                raise
             self.why_none = error.message
 
     def to_json(self) -> dict[str, Any]:

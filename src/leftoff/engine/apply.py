@@ -9,7 +9,7 @@ from __future__ import annotations
 from leftoff.engine.head import LIMIT
 from leftoff.errors import Conflict, Invalid
 from leftoff.model.changes import APPEND, DELETE, NOTHING
-from leftoff.model.codec import LIST, encode, payload, sha256, store
+from leftoff.model.codec import LIST, REDACTED, encode, holes, payload, sha256, store
 from leftoff.model.digest import term
 from leftoff.model.ids import parent_of
 from leftoff.model.values import (
@@ -162,6 +162,11 @@ class Apply:
                 raise Conflict(f"{name} exists already.", hint="Read it first, or choose another key.")
             return
         wanted: Change = change.expect
+        if wanted.stored[:1] == REDACTED and [] in holes(wanted.stored):
+            raise Conflict(
+                f"{name} is a secret, which is not stored: it cannot be compared with.",
+                hint="Set it without.",
+            )
         same = old is not None and old[0] == _hash_stored(wanted.stored)
         if same and wanted.spread is not None:
             prefix = item_prefix(change.key)
@@ -218,14 +223,14 @@ class Apply:
         return list(found.values()) if head == LIST else {entry_name(prefix, k): h for k, h in found.items()}
 
     def _spread_list(self, name: str, spread: Spread, there: list[bytes]) -> None:
-        values, known = spread.values, len(there)
+        values, known, current = spread.values, len(there), spread.seq == self.seq - 1
         hashes: list[bytes] = spread.hashes.copy()
         for index, hash in enumerate(hashes):
             old = there[index] if index < known else None
             if hash is not None:
                 if hash != old:
                     self._put_item(index_key(spread.prefix, index), spread.encoded[index], old, hash)
-            elif old is not None and self.in_step:  # the very object that is stored
+            elif old is not None and current:  # the very object that is stored
                 hashes[index] = old
             else:
                 stored = store(values[index], name)
@@ -236,12 +241,13 @@ class Apply:
 
     def _spread_dict(self, name: str, spread: Spread, there: dict[str, bytes]) -> None:
         hashes: dict[str, bytes] = spread.hashes.copy()
+        current = spread.seq == self.seq - 1
         for key, hash in spread.hashes.items():
             old = there.get(key)
             if hash is not None:
                 if hash != old:
                     self._put_item(entry_key(spread.prefix, key), spread.encoded[key], old, hash)
-            elif old is not None and self.in_step:
+            elif old is not None and current:
                 hashes[key] = old
             else:
                 stored = store(spread.values[key], name)

@@ -22,6 +22,8 @@ from leftoff.store.base import VALUE_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leftoff.engine.head import Head
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
@@ -107,17 +109,41 @@ def commit(
     durable: bool = True,
 ) -> Version | None:
     """Make the changes durable. The version, or ``None`` where nothing differs and nothing is sealed."""
+    version, adopt = commit_apart(
+        store, head, changes, at, guard=guard, seal=seal, token=token, blobs=blobs, durable=durable
+    )
+    adopt()
+    return version
+
+
+def commit_apart(
+    store: Store,
+    head: Head,
+    changes: ChangeSet,
+    at: int,
+    *,
+    guard: Guard = NO_GUARD,
+    seal: Seal | None = None,
+    token: bytes = b"",
+    blobs: list[BlobRow] | None = None,
+    durable: bool = True,
+) -> tuple[Version | None, Callable[[], None]]:
+    """Like ``commit``, for callers with threads: what the head learned is folded in when they call the second part."""
     rows = save_blobs(store, changes)
     if blobs:
         rows = rows + blobs
     token = token or new_token()
     done = store.write(lambda tx: commit_in(tx, head, changes, at, guard, seal, token, rows), durable=durable)
     if done is None:
-        return None
+        return None, _nothing
     version, since, apply = done
-    if apply is not None:
-        head.adopt(since, version.seq, apply.digest, apply)
-    return version
+    if apply is None:
+        return version, _nothing
+    return version, lambda: head.adopt(since, version.seq, apply.digest, apply)
+
+
+def _nothing() -> None:
+    """Nothing was learned."""
 
 
 def commit_in(

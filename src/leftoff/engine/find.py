@@ -146,7 +146,7 @@ def _version_of(view: View, row: RunRow, ref: Ref) -> Version:
         version = view.version(row.run, int(ref.at))
         if version is not None:
             return version
-    found = view.checkpoints(ref.at, row.run) if is_id_prefix(ref.at) else []
+    found = view.checkpoints(ref.at, row.run) if is_id_prefix(ref.at, 1) else []
     if len(found) > 1:
         raise _ambiguous(ref.text, [version for _, version in found])
     if found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.commit import commit, save_blobs
+from leftoff.engine.commit import commit_in, new_token, save_blobs
 from leftoff.engine.head import Head
 from leftoff.engine.lease import take
 from leftoff.engine.runs import Opening, opening_changes, start_in, status_changes
@@ -13,10 +13,12 @@ from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.engine.commit import Guard
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import Store, Tx
 
 
 def run_or_start(
@@ -64,18 +66,20 @@ def go_on(
 ) -> None:
     """Make a run that was found ready to be driven: its records in today's schema, nothing in flight any more."""
     bring_up(store, head, at, guard)
-    changes = resume_changes(store, head, at, scrubber)
-    if opening is not None:
-        declare_changes(store, head, opening, changes)
-    if changes.changes:
-        commit(store, head, changes, at, guard=guard)
+    token = new_token()
 
+    def work(tx: Tx) -> Any:
+        """Looking and writing in one transaction: a step that is reported done meanwhile stays done."""
+        changes = ChangeSet(scrubber)
+        reader = Reader(store, tx, head.run, head.run_id)
+        put_back(reader, changes, at)
+        if opening is not None:
+            declare(reader, opening, changes)
+        return commit_in(tx, head, changes, at, guard, None, token, [])
 
-def resume_changes(store: Store, head: Head, at: int, scrubber: Scrubber | None) -> ChangeSet:
-    """The run is running again; steps that were in flight or failed are to be done."""
-    changes = ChangeSet(scrubber)
-    store.read(lambda view: put_back(Reader(store, view, head.run, head.run_id), changes, at))
-    return changes
+    done = store.write(work)
+    if done is not None and done[2] is not None:
+        head.adopt(done[1], done[0].seq, done[2].digest, done[2])
 
 
 def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
@@ -89,13 +93,9 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
             changes.put("step", path, {**kept, "status": "pending"})
 
 
-def declare_changes(store: Store, head: Head, opening: Opening, changes: ChangeSet) -> None:
+def declare(reader: Reader, opening: Opening, changes: ChangeSet) -> None:
     """Steps that the program declares now and the run does not have yet."""
-
-    def look(view: View) -> set[str]:
-        return set(Reader(store, view, head.run, head.run_id).raw("step"))
-
-    there = store.read(look)
+    there = reader.raw("step")
     for order, (name, known) in enumerate(opening.steps):
         if name not in there:
             changes.put("step", name, {"status": "pending", "order": order, **known})

@@ -44,7 +44,13 @@ class Opening:
         self.title = title
         self.branch = check_key(branch, "branch")
         self.run_id = check_run_id(run_id) if run_id else None
+        if isinstance(steps, str):
+            raise Invalid(
+                f"steps must be a list of steps, not the text {steps!r}.", hint=f"steps=[{steps!r}]"
+            )
         self.steps = [_step_entry(step) for step in steps]
+        if variables is not None and not isinstance(variables, dict):
+            raise Invalid(f"variables must be a dict, not a {type(variables).__name__}.")
         self.variables = variables or {}
         self.facts = facts or {}
         names = [name for name, _ in self.steps]
@@ -131,18 +137,26 @@ def start_in(
 def free_id(tx: Tx, opening: Opening, at: int) -> str:
     """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
     wanted = opening.run_id or f"{slug(opening.workflow)}-{compact(at)}"
-    there = tx.find_run(wanted, hidden=True)
-    if there is None:
+    there = newest_of(tx, wanted) if opening.run_id else tx.find_run(wanted, hidden=True)
+    if there is None and tx.find_run(wanted, hidden=True) is None:
         return wanted
-    if opening.run_id and there.status in UNFINISHED:
+    if opening.run_id and there is not None and there.status in UNFINISHED:
         raise Conflict(
-            f"Run {wanted} exists already and is {there.status}.",
+            f"Run {there.run_id} exists already and is {there.status}.",
             hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
         )
     number = 2
     while tx.find_run(f"{wanted}-{number}", hidden=True) is not None:
         number += 1
     return f"{wanted}-{number}"
+
+
+def newest_of(view: View, run_id: str) -> RunRow | None:
+    """The run of a fixed id; where that was finished and started again, the one with the last suffix."""
+    row, number = view.find_run(run_id), 2
+    while row is not None and (later := view.find_run(f"{run_id}-{number}")) is not None:
+        row, number = later, number + 1
+    return row
 
 
 def find(view: View, run_id: str) -> RunRow:

@@ -10,7 +10,7 @@ from leftoff.engine.commit import NO_GUARD, save_blobs
 from leftoff.engine.lease import let_go, refuse_driven, take_session
 from leftoff.engine.report import report_in
 from leftoff.engine.resume import put_back
-from leftoff.engine.runs import opening_changes, start_in
+from leftoff.engine.runs import newest_of, opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import next_order
 from leftoff.model.changes import ChangeSet
@@ -90,7 +90,8 @@ def _twin(view: View, opening: Opening) -> RunRow | None:
 
 
 def _of_id(view: View, run_id: str) -> RunRow | None:
-    row = view.find_run(run_id)
+    """The run of that id, or the newest of those that took its place once it was finished."""
+    row = newest_of(view, run_id)
     return row if row is not None and row.status in UNFINISHED else None
 
 

@@ -15,6 +15,7 @@ from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Protocol
 
     class Scrubber(Protocol):
@@ -67,9 +68,12 @@ class Change:
 class Spread:
     """The entries of a large list or dict. ``None`` among the encoded: the same object as was read from the run."""
 
-    __slots__ = ("encoded", "hashes", "prefix", "values")
+    __slots__ = ("encoded", "hashes", "prefix", "seq", "values")
 
     def __init__(self, name: str, values: Any, encoded: Any, hashes: Any) -> None:
+        self.seq = (
+            -1
+        )  # the version that the base was read at, told by whoever gave it; at another it says nothing
         self.prefix = item_prefix(name)
         self.values = values
         self.encoded = encoded
@@ -89,11 +93,12 @@ class ChangeSet:
     def __len__(self) -> int:
         return len(self.changes)
 
-    def take(self, collection: str) -> ChangeSet:
-        """The changes of one collection, which leave this set."""
+    def take(self, addresses: Iterable[tuple[str, str]]) -> ChangeSet:
+        """The changes of these records, which leave this set."""
         taken = ChangeSet(self._scrubber)
-        for address in [address for address in self.changes if address[0] == collection]:
-            taken.changes[address] = self.changes.pop(address)
+        for address in addresses:
+            if address in self.changes:
+                taken.changes[address] = self.changes.pop(address)
         return taken
 
     def put(

@@ -92,8 +92,6 @@ def parse_ref(text: str) -> Ref:
     """Only the grammar; what it names is for the engine to find."""
     if not text or "\0" in text:
         raise Usage("An empty REF names nothing.", hint="Give a run id, a checkpoint id, or `latest`.")
-    if text.startswith("#"):
-        return Ref(text, text, None, None)
     base, mark, back = text.rpartition("~")
     if mark and back.isascii() and back.isdigit():
         return Ref(text, base or "@", None, int(back) if len(back) < 10 else FAR_BACK)
@@ -103,6 +101,6 @@ def parse_ref(text: str) -> Ref:
     return Ref(text, text, None, None)
 
 
-def is_id_prefix(text: str) -> bool:
-    """Whether this may be the start of a checkpoint id."""
-    return 4 <= len(text) <= 64 and all(c in _HEX for c in text)
+def is_id_prefix(text: str, least: int = 4) -> bool:
+    """Whether this may be the start of a checkpoint id; within one run, a single character may be enough."""
+    return least <= len(text) <= 64 and all(c in _HEX for c in text)

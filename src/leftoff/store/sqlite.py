@@ -15,7 +15,7 @@ from _weakref import ref
 import apsw
 
 from leftoff._version import __version__
-from leftoff.errors import LeftoffError, StoreUnavailable
+from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.store import connection, migrate
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
@@ -74,11 +74,24 @@ class SqliteStore(Store):
 
     def exists(self) -> bool:
         try:
-            return os.stat(self.path).st_size > 0
+            if os.stat(self.path).st_size > 0:
+                return True
         except FileNotFoundError:
-            return False
+            pass
         except OSError as error:
             raise translate(error, self.name) from error
+        self._refuse_remains()
+        return False
+
+    def _refuse_remains(self) -> None:
+        """No database, or an empty one, beside a log with something in it: damage, and not to be written over."""
+        log = self.path + "-wal"
+        if os.path.exists(log) and os.path.getsize(log) > 0:
+            raise Corrupt(
+                f"{self.path} is empty or gone, but its log {log} is not: the database was cut off.",
+                where=self.path,
+                hint="Restore store.db from a backup; or move the whole folder away to start anew.",
+            )
 
     def _connect(self) -> apsw.Connection:
         if not self.exists():
