@@ -173,8 +173,8 @@ def test_nobody_sees_half_a_store(store: SqliteStore, monkeypatch: pytest.Monkey
     assert {".gitignore", "lock", "store.db", "store.db-wal", "store.db-shm"} == set(os.listdir(store.folder))
 
 
-def test_left_over_log_is_not_taken_for_ours(store: SqliteStore) -> None:
-    """The log of a database that somebody deleted is not replayed into a new one."""
+def test_left_over_log_is_not_written_over(store: SqliteStore) -> None:
+    """A log whose database is gone may be all that is left of somebody's work: refused, and left as it is."""
     Scribe(store, "old")
     log = Path(store.path + "-wal").read_bytes()
     assert log
@@ -182,9 +182,10 @@ def test_left_over_log_is_not_taken_for_ours(store: SqliteStore) -> None:
     os.unlink(store.path)
     Path(store.path + "-wal").write_bytes(log)
     new = SqliteStore(store.folder)
-    Scribe(new, "new").verify()
-    assert ["new"] == [row.run_id for row in new.read(lambda view: view.list_runs({}))]
-    new.close()
+    with pytest.raises(Corrupt, match="is empty or gone, but its log"):
+        Scribe(new, "new")
+    assert log == Path(store.path + "-wal").read_bytes()
+    os.unlink(store.path + "-wal")
 
 
 def as_text(path: Path) -> None:

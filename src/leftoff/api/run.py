@@ -353,7 +353,6 @@ class Run(StepsMixin, RunView):
             if collection == "step":
                 self._step_put(key, freeze(value), change)
                 self._orders.pop(parent_of(key), None)  # it may stand behind all that were counted
-                self._orders.pop(parent_of(key), None)
 
     def note(self, text: str) -> None:
         """Leave a note for whoever goes on."""
