@@ -104,6 +104,14 @@ def _indexed(head: bytes, salts: bytes) -> int:
 _kept: dict[tuple[int, int], int] = {}
 
 
+def _may_be_on(db: apsw.Connection, path: str) -> bool:
+    """Whether a connection of this process is on that database; one that is busy in another thread does not say."""
+    try:
+        return db.filename == path
+    except apsw.ThreadingViolationError:
+        return True
+
+
 def _index_head(shm: str) -> bytes:
     """The start of the index, if it is of this machine's present life.
 
@@ -121,7 +129,7 @@ def _index_head(shm: str) -> bytes:
     try:
         return os.pread(fd, 96, 0)
     finally:
-        if any(db.filename == shm[: -len("-shm")] for db in apsw.connections()):
+        if any(_may_be_on(db, shm[: -len("-shm")]) for db in apsw.connections()):
             _kept[key] = fd
         else:
             os.close(fd)
