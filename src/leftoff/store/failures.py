@@ -11,7 +11,7 @@ from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
 IOERR_CHECKSUM = 8202  # SQLITE_IOERR_DATA: a page whose checksum is off
 
 _FULL = "Nothing was changed. Free some space, then try again: what was committed before is safe."
-_READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
+READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
 
 
 def translate(error: BaseException, where: str) -> LeftoffError:
@@ -34,7 +34,7 @@ def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
     if isinstance(error, apsw.FullError):
         return StoreUnavailable(f"The disk that holds {where} is full.", hint=_FULL)
     if isinstance(error, apsw.ReadOnlyError):
-        return StoreUnavailable(f"{where} cannot be written to.", hint=_READ_ONLY)
+        return StoreUnavailable(f"{where} cannot be written to.", hint=READ_ONLY)
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return StoreUnavailable(
             f"{where} is locked by another program.",
@@ -52,5 +52,5 @@ def _system(error: OSError, where: str) -> LeftoffError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreUnavailable(f"The disk that holds {place} is full.", hint=_FULL)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreUnavailable(f"{place} cannot be written to: {error.strerror}.", hint=_READ_ONLY)
+        return StoreUnavailable(f"{place} cannot be written to: {error.strerror}.", hint=READ_ONLY)
     return StoreUnavailable(f"{place}: {error.strerror or error}")

@@ -19,7 +19,7 @@ from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.store import connection, migrate
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
-from leftoff.store.failures import translate
+from leftoff.store.failures import READ_ONLY, translate
 from leftoff.store.location import make_folder, refuse_network, sync_folder
 from leftoff.store.sqlite_tx import SqliteTx
 from leftoff.store.sqlite_view import SqliteView
@@ -262,6 +262,11 @@ class SqliteStore(Store):
 
     def _new_writer(self) -> SqliteTx:
         db = self.take()
+        if db.readonly(
+            "main"
+        ):  # SQLite opens so where it cannot otherwise: good for reading, and only for now
+            self._shut(db)
+            raise StoreUnavailable(f"{self.path} cannot be written to.", hint=READ_ONLY)
         db.set_wal_hook(self._saw_wal)
         self._relaxed = False
         self._writer = SqliteTx(db, self.blobs)
