@@ -240,6 +240,10 @@ class Tx(View):
     def set_attempt_process(self, token: str, process: Process) -> None:
         raise NotImplementedError
 
+    def drop_attempt(self, token: str) -> None:
+        """Forget a try that never began, as if it had not been made; its number is free again."""
+        raise NotImplementedError
+
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
         raise NotImplementedError
 

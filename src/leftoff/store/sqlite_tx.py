@@ -152,6 +152,9 @@ class SqliteTx(SqliteView, Tx):
     def set_attempt_process(self, token: str, process: Process) -> None:
         self.execute(Q.set_attempt_process, (process.scope, process.pid, process.started, token))
 
+    def drop_attempt(self, token: str) -> None:
+        self.execute(Q.drop_attempt, (token,))
+
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
         self.execute(Q.end_attempt, (at, exit_code, token))
 

@@ -209,6 +209,10 @@ FROM attempt a WHERE a.run = ? ORDER BY a.step, a.number
 -- The process that an attempt turned out to be.
 UPDATE attempt SET scope = ?, pid = ?, started = ? WHERE token = ?
 
+-- name: drop_attempt
+-- A try that never began counts for nothing.
+DELETE FROM attempt WHERE token = ?
+
 -- name: end_attempt
 -- How a try ended.
 UPDATE attempt SET ended_at = ?, exit_code = ? WHERE token = ?

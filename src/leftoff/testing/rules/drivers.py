@@ -133,6 +133,15 @@ class DriverRules(Rules):
             attempt.exit_code,
         )
 
+    def test_an_attempt_that_never_began(self, store: Store) -> None:
+        """It is forgotten as if it had not been made: the next one gets its number."""
+        scribe = Scribe(store)
+        for token in ("t1", "t2"):
+            store.write(lambda tx, t=token: tx.add_attempt(t, scribe.run, "a", AT))  # type: ignore[misc]
+        store.write(lambda tx: tx.drop_attempt("t2"))
+        assert None is store.read(lambda v: v.attempt("t2"))
+        assert 2 == store.write(lambda tx: tx.add_attempt("t3", scribe.run, "a", AT))
+
     def test_attempts_of_a_run(self, store: Store) -> None:
         """A run's attempts come by step and number; another run's are not among them."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
