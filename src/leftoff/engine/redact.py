@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
     Path = list[str | int]
 
+SHORTEST = 4  # a secret of fewer characters would be found everywhere
 WHOLE = 512  # up to this many characters a string is redacted whole
 
 
@@ -224,7 +225,10 @@ def _looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) -
 
 
 class Redactor:
-    """What is secret in a project. ``allow`` holds names, dotted paths and globs that never are."""
+    """What is secret in a project. ``allow`` holds names, dotted paths and globs that never are.
+
+    ``exact`` are secrets themselves, known to this process: whatever holds one of them is redacted.
+    """
 
     def __init__(
         self,
@@ -233,6 +237,7 @@ class Redactor:
         allow: Sequence[str] = (),
         names: Sequence[str] = (),
         patterns: Sequence[str] = (),
+        exact: Sequence[str] = (),
     ) -> None:
         self._enabled = enabled
         self._allow = frozenset(entry for entry in allow if not _is_glob(entry))
@@ -241,6 +246,8 @@ class Redactor:
         self._names = NAMES.union("_".join(found) for found in added)
         self._needles = tuple(max(found, key=len) for found in added)
         self._patterns = tuple(patterns)
+        self._exact = tuple(sorted((s for s in exact if len(s) >= SHORTEST), key=len, reverse=True))
+        self._exact_json = tuple({*self._exact, *map(_as_json, self._exact)})
         # A pattern sees the text itself, not its JSON; and a name beyond ASCII may be escaped there.
         self._always = bool(patterns) or not all(needle.isascii() for needle in self._needles)
         self._own: list[re.Pattern[str]] = []
@@ -261,6 +268,7 @@ class Redactor:
             or _maybe_shaped(t)
             or self._always
             or (bool(self._needles) and any(needle in t for needle in self._needles))
+            or (bool(self._exact) and any(secret in text for secret in self._exact_json))
         )
 
     def scrub(self, key: str, value: object) -> tuple[object, list[Path]]:
@@ -321,7 +329,7 @@ class Redactor:
         """The text itself, the text with its secrets masked, or None where it must go."""
         if name and not harmless(text) and not (name in FILES and is_path(text)):
             return None
-        if not self._patterns and not _maybe_shaped(text.lower()):
+        if not self._patterns and not self._exact and not _maybe_shaped(text.lower()):
             return text
         spans = list(self._secrets_in(text))
         if not spans:
@@ -367,6 +375,11 @@ class Redactor:
 
     def _secrets_in(self, text: str) -> Iterator[Span]:
         yield from _shapes_in(text)
+        for secret in self._exact:
+            at = text.find(secret)
+            while at >= 0:
+                yield at, at + len(secret)
+                at = text.find(secret, at + len(secret))
         for pattern in self._compiled():
             for found in pattern.finditer(text):
                 if found.end() > found.start() and found[0] != MASK:
@@ -401,6 +414,13 @@ class Redactor:
             if found and _looks_secret(name, credential, sign, found):
                 done = found.end("value")
                 yield found.start("value") + len(found["open"] or ""), done
+
+
+def _as_json(text: str) -> str:
+    """A text as it stands inside of JSON."""
+    from leftoff.model.codec import text as encoded
+
+    return encoded(text)[1:-1]
 
 
 def _is_glob(text: str) -> bool:

@@ -74,14 +74,22 @@ class Redaction(_Values):
     patterns: tuple[str, ...]
 
 
+class Running(_Values):
+    """Seconds: how long a step that is told to end may take, before it is killed."""
+
+    __slots__ = ("grace",)
+    grace: float
+
+
 class Settings(_Values):
     """What a project has set, and the defaults for the rest."""
 
-    __slots__ = ("_made", "_sections", "capture", "heartbeat", "redaction", "store")
+    __slots__ = ("_made", "_sections", "capture", "heartbeat", "redaction", "run", "store")
     store: str | None
     heartbeat: Heartbeat
     capture: Capture
     redaction: Redaction
+    run: Running
     _sections: dict[str, dict[str, Any]]
     _made: list[Redactor]
 
@@ -93,18 +101,23 @@ class Settings(_Values):
                 "heartbeat": Heartbeat({**_DEFAULTS["heartbeat"], **given.get("heartbeat", {})}),
                 "capture": Capture({**_DEFAULTS["capture"], **given.get("capture", {})}),
                 "redaction": Redaction({**_DEFAULTS["redaction"], **given.get("redaction", {})}),
+                "run": Running({**_DEFAULTS["run"], **given.get("run", {})}),
                 "_sections": {name: given[name] for name in OPAQUE if name in given},
                 "_made": [],
             }
         )
 
-    def redactor(self) -> Redactor:
-        """The project's redactor, always the same one."""
-        if not self._made:
+    def redactor(self, exact: tuple[str, ...] = ()) -> Redactor:
+        """The project's redactor, always the same one; with ``exact`` secrets, one that knows these too."""
+        if exact or not self._made:
             from leftoff.engine.redact import Redactor
 
             of = self.redaction
-            made = Redactor(enabled=of.enabled, allow=of.allow, names=of.names, patterns=of.patterns)
+            made = Redactor(
+                enabled=of.enabled, allow=of.allow, names=of.names, patterns=of.patterns, exact=exact
+            )
+            if exact:
+                return made
             self._made.append(made)
         return self._made[0]
 
@@ -119,6 +132,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "heartbeat": {"interval": 30, "quiet": 600, "stalled": 1800},
     "capture": {"max_file": 2**20, "max_total": 256 * 2**20},
     "redaction": {"enabled": True, "allow": (), "names": (), "patterns": ()},
+    "run": {"grace": 10},
 }
 _NO_FILE = Settings()
 _loaded: dict[str, tuple[tuple[int, int, int], Settings]] = {}
@@ -313,6 +327,7 @@ _CHECKS: dict[str, dict[str, Callable[[_Source, tuple[str, ...], object], object
     "capture": {"max_file": _size, "max_total": _size},
     "heartbeat": {"interval": _duration, "quiet": _duration, "stalled": _duration},
     "redaction": {"enabled": _flag, "allow": _texts, "names": _texts, "patterns": _patterns},
+    "run": {"grace": _duration},
 }
 
 
