@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from leftoff.errors import (
         Ambiguous,
         BadData,
+        BadDefinition,
+        BadTemplate,
         CannotResume,
         Conflict,
         Corrupt,
+        Diverged,
         Frozen,
         Invalid,
         LeaseHeld,
@@ -44,11 +47,15 @@ if TYPE_CHECKING:
         Redacted,
         StaleEpoch,
         StepDone,
+        StepFailed,
+        StepTimeout,
         StoreUnavailable,
         Unsupported,
         Usage,
     )
     from leftoff.model.versions import Version
+    from leftoff.workflow.functions.decorators import step, workflow
+    from leftoff.workflow.functions.kinds import register
 
 _HOME = {
     "leftoff.api.module": ("fsck", "get", "list", "open", "resume", "run", "start"),
@@ -61,12 +68,17 @@ _HOME = {
     "leftoff.engine.fsck": ("FsckReport",),
     "leftoff.engine.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
+    "leftoff.workflow.functions.decorators": ("step",),
+    "leftoff.workflow.functions.kinds": ("register",),
     "leftoff.errors": (
         "Ambiguous",
         "BadData",
+        "BadDefinition",
+        "BadTemplate",
         "CannotResume",
         "Conflict",
         "Corrupt",
+        "Diverged",
         "Frozen",
         "Invalid",
         "LeaseHeld",
@@ -78,6 +90,8 @@ _HOME = {
         "Redacted",
         "StaleEpoch",
         "StepDone",
+        "StepFailed",
+        "StepTimeout",
         "StoreUnavailable",
         "Unsupported",
         "Usage",
@@ -88,10 +102,13 @@ _WHERE = {name: home for home, names in _HOME.items() for name in names}
 __all__ = [
     "Ambiguous",
     "BadData",
+    "BadDefinition",
+    "BadTemplate",
     "CannotResume",
     "Conflict",
     "Corrupt",
     "Diff",
+    "Diverged",
     "Frozen",
     "FsckReport",
     "Invalid",
@@ -109,6 +126,8 @@ __all__ = [
     "StaleEpoch",
     "Step",
     "StepDone",
+    "StepFailed",
+    "StepTimeout",
     "Store",
     "StoreUnavailable",
     "Unsupported",
@@ -119,18 +138,23 @@ __all__ = [
     "get",
     "list",
     "open",
+    "register",
     "resume",
     "run",
     "start",
+    "step",
+    "workflow",
 ]
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name == "workflow":  # the package, which is also the decorator
+        return import_module("leftoff.workflow")
     home = _WHERE.get(name)
     if home is None:
         raise AttributeError(f"module 'leftoff' has no attribute {name!r}")
-    from importlib import import_module
-
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -4,21 +4,26 @@
 
     LeftoffError
     ├── Usage              2   the call itself is wrong
-    │   └── Ambiguous      2   a REF that names several things
+    │   ├── Ambiguous      2   a REF that names several things
+    │   └── BadDefinition  2   a workflow file with something wrong in it: file:line:column
     ├── NotFound           3   no such run, step, record or file
     │   └── NoCheckpoint   3   no such checkpoint or version
     │       └── Pruned     3   it was there, and retention removed it
     ├── BadData            4
     │   ├── Corrupt        4   bytes are not what was written
     │   ├── Invalid        4   a value, name or document that cannot be kept
+    │   │   └── BadTemplate 4  a template of a workflow that cannot be rendered with the values there are
     │   └── Unsupported    4   written by a newer leftoff, or in a way this one cannot handle
     ├── Conflict           5   someone else was first
     │   ├── LeaseHeld      5   another live process drives the run
     │   ├── StaleEpoch     5   this process was the driver, and is no longer
     │   └── StepDone       5   the step is finished already
     ├── CannotResume       6   the world changed; carries its findings
+    │   └── Diverged       6   a resumed workflow function makes other calls than were recorded
     ├── NeedsPerson        7   a question that only a person may answer
     │   └── Redacted       7   a secret that was never stored, to be given again
+    ├── StepFailed         1   a step failed in an earlier process, and its workflow had caught that
+    ├── StepTimeout        1   a step took longer than it may (also a TimeoutError)
     ├── StoreUnavailable   8   out of reach, read-only, locked, disk full, I/O error
     └── Frozen             2   a value read from a run was changed in place (also a TypeError)
 
@@ -66,6 +71,13 @@ class Ambiguous(Usage):
         self.candidates = list(candidates)
 
 
+class BadDefinition(Usage):
+    """The message has one line per problem, each starting with ``file:line:column:``."""
+
+    code = "bad_definition"
+    default_hint = "Nothing was started. docs/workflows.md explains every key."
+
+
 class NotFound(LeftoffError, LookupError):
     code = "not_found"
     exit_code = 3
@@ -104,6 +116,11 @@ class Invalid(BadData, ValueError):
     def __init__(self, message: str, *, path: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.path = path
+
+
+class BadTemplate(Invalid):
+    code = "bad_template"
+    default_hint = "Correct the template in the workflow file, or set the variable; docs/workflows.md explains templates."
 
 
 class Unsupported(BadData):
@@ -145,6 +162,15 @@ class CannotResume(LeftoffError):
         self.findings = list(findings)
 
 
+class Diverged(CannotResume):
+    code = "diverged"
+    default_hint = (
+        "A workflow must make the same calls each time: what differs from one time to the next (the time, chance, "
+        "files) belongs in a step. Changed on purpose? A new version= on the step or the workflow runs what no longer "
+        "fits again. Or start a new run."
+    )
+
+
 class NeedsPerson(LeftoffError):
     code = "needs_person"
     exit_code = 7
@@ -161,6 +187,28 @@ class Redacted(NeedsPerson):
         )
         super().__init__(f"{name} was redacted when it was saved.", hint=hint)
         self.name = name
+
+
+class StepFailed(LeftoffError):
+    """What was recorded of it: ``step``, ``kind`` (the exception's class) and the message. An instance of that class too,
+    where that can be, so that the same ``except`` catches it."""
+
+    code = "step_failed"
+    default_hint = "It is recorded: the step is not run again, as the workflow went on without it."
+
+    def __init__(self, message: str, *, step: str = "", kind: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.step = step
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class StepTimeout(LeftoffError, TimeoutError):
+    code = "step_timeout"
+    retry = True
+    default_hint = "Give it more time (timeout=), or make it faster; resuming runs it again."
 
 
 class StoreUnavailable(LeftoffError):

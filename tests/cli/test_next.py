@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.cli.command import call, succeed
+from tests.cli.people import story
 from tests.cli.runs import started
 
 
@@ -79,3 +80,34 @@ def test_two_runs(tmp_path: Path) -> None:
     one, two = started(tmp_path, "one"), started(tmp_path, "two")
     done = call("next", cwd=tmp_path)
     assert 2 == done.code and one in done.err and two in done.err
+
+
+def test_what_the_run_waits_for_comes_first(tmp_path: Path) -> None:
+    """A step that somebody must do by hand is offered with its instructions; what waits for a decision is named with
+    the command for it; what is the runner's is not offered."""
+    run = story(tmp_path)
+    found = succeed("next", "--json", cwd=tmp_path).json
+    assert ("read-aloud", "By ear", "Read the pages aloud.\nAll.") == tuple(
+        found[key] for key in ("step", "title", "instructions")
+    )
+    for said in (
+        "1 of 4 steps are done, and the run waits for this one.",
+        "`leftoff step done read-aloud`",
+        "sign-off waits for a decision: Is docs/a.md good? (approve, roundtable, reject)",
+        f"`leftoff approve {run} sign-off`",
+    ):
+        assert said in found["why"]
+    assert 1 == found["why"].count("read-aloud")
+    assert "read-aloud\n" == succeed("next", "--start", cwd=tmp_path).out
+    succeed("step", "done", "read-aloud", cwd=tmp_path)
+    left = succeed("next", "--start", "--json", cwd=tmp_path).json
+    assert None is left["step"] and f"The others are the runner's: `leftoff resume {run}`" in left["why"]
+    assert f"`leftoff approve {run} sign-off`" in left["why"]
+
+
+def test_a_step_below_a_runners_step_is_anybodys(tmp_path: Path) -> None:
+    """What a step of a workflow declared of its own is offered all the same."""
+    run = story(tmp_path)
+    succeed("step", "done", "read-aloud", cwd=tmp_path)
+    succeed("put", "step", "draft/sub-1", '{"title": "First"}', cwd=tmp_path)
+    assert "draft/sub-1\n" == succeed("next", "--run", run, cwd=tmp_path).out

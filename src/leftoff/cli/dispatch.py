@@ -7,7 +7,7 @@ import sys
 
 from leftoff.cli.options import COMMON, parse
 from leftoff.cli.verbs import SAME, VERBS
-from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Usage
+from leftoff.errors import BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def tell(error: LeftoffError, *, as_json: bool) -> None:
     from leftoff.cli.text import clean, safe_json
 
     parts = [f"leftoff: {error.message}", *([error.hint] if error.hint else [])]
+    if isinstance(error, BadDefinition):  # one line per problem
+        parts = [line for part in parts for line in part.split("\n")]
     try:
         sys.stderr.write(printable("".join(f"{_short(clean(part))}\n" for part in parts)))
     except OSError:

@@ -66,6 +66,14 @@ def number(word: str | None, name: str) -> int | None:
     return int(word)
 
 
+def positive(word: str | None, name: str) -> int | None:
+    """A whole number from 1 on, or nothing."""
+    found = number(word, name)
+    if found == 0:
+        raise Usage(f"{name} must be at least 1.", hint=f"For example: {name} 4")
+    return found
+
+
 def asked(call: Callable[[], T]) -> T:
     """What comes of an argument: a value that cannot be kept is wrong usage, not bad data."""
     try:

@@ -101,7 +101,15 @@ def bar(percent: int, status: str, wide: int = BAR) -> list[Span]:
     return [("━" * full, style), ("━" * (wide - full), "rest")]
 
 
+def waits(run: RunInfo) -> bool:
+    """Whether its current step is one that waits for a person: nothing runs, and something waits."""
+    steps = run.steps
+    return steps["waiting"] > 0 and steps["running"] == 0
+
+
 def step_line(run: RunInfo) -> Line:
+    if run.current_step and waits(run):
+        return [(f"◔ {clean(run.current_step)}", "warn")]
     if run.current_step:
         return [(clean(run.current_step), "busy")]
     return [(f"→ {clean(run.next_step)}", "dim")] if run.next_step else []

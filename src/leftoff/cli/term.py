@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from leftoff.cli.layout import line_width
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
@@ -82,3 +84,39 @@ class Redrawn:
     def draw(self, lines: Iterable[Line], columns: int) -> None:
         self._live.console.width = columns
         self._live.update(styled(lines), refresh=True)
+
+
+class Region:
+    """The last lines of a terminal, drawn over and over; what is printed goes above them.
+
+    A drawing is one write, so that nothing flickers and nothing is left half drawn; the cursor is never hidden: whoever
+    is killed leaves a terminal as usable as it was.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._console = console(stream, 80)
+        self._drawn: list[int] = []  # the widths of the lines that stand there
+
+    def draw(self, above: list[Line], below: list[Line], columns: int) -> None:
+        """Print ``above`` for good, and ``below`` until the next time; it must not be wider than the terminal."""
+        text = self._erase(columns) + self._painted(above, columns) + self._painted(below, columns)
+        self._drawn = [line_width(line) for line in below]
+        if text:
+            self._stream.write(
+                f"\x1b[?2026h{text}\x1b[?2026l"
+            )  # shown at once, where the terminal can do that
+            self._stream.flush()
+
+    def _erase(self, columns: int) -> str:
+        """Back to where the region began; a terminal that became narrower has broken its lines in two."""
+        rows = sum(max(1, -(-wide // columns)) for wide in self._drawn)
+        return f"\r\x1b[{rows}A\x1b[J" if rows else ""
+
+    def _painted(self, lines: list[Line], columns: int) -> str:
+        if not lines:
+            return ""
+        self._console.width = columns
+        with self._console.capture() as captured:
+            self._console.print(styled(lines), soft_wrap=True)
+        return captured.get()

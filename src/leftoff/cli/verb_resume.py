@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.cli.ask import can_ask, confirm
-from leftoff.cli.given import asked, assignments, step_path
+from leftoff.cli.given import asked, assignments, positive, step_path
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
 from leftoff.errors import Ambiguous, CannotResume, NoCheckpoint
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "resume",
-    "Go on with a run: mark it running, put what was in flight or failed back to be done, and print the brief.\n"
+    "Go on with a run. One of a workflow file is executed to its end: what still runs is followed, what ended\n"
+    "meanwhile is taken in, the rest is done. Any other is marked running, and the brief is printed.\n"
     "Without REF, the latest unfinished run of the branch. With an older version it goes back to it in place; the\n"
     "history is kept. Where finished steps would run again, it asks first. `continue` and `reprendre` are the same.",
     usage="[REF]",
@@ -36,6 +37,9 @@ SPEC = Spec(
         ),
         Opt("--from-step", "STEP", "this step and every later one are to be done again"),
         Opt("--yes", None, "answer its questions with yes"),
+        Opt("--accept", "CODE", "go on in spite of this finding", many=True),
+        Opt("--restart", None, "end what still runs of its steps instead of following it"),
+        Opt("--max-parallel", "N", "how many steps run at once"),
         Opt("--list", None, "only list the checkpoints to resume from"),
         Opt("--var", "K=V", "set a variable, as for `leftoff set`", many=True),
         Opt("--run", "RUN", "the run that is meant, like REF"),
@@ -52,7 +56,9 @@ _SHOWN = 6
 
 def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.pickup import Way, driver_of, run_again
+    from leftoff.engine.definition import definition_of
 
+    args.max_parallel = positive(args.max_parallel, "--max-parallel")
     target = find(args, ctx)
     if args.list:
         from leftoff.cli.verb_log import show_log
@@ -64,14 +70,28 @@ def run(args: Args, ctx: Context) -> int:
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
     lease = driver_of(ctx.store, target, ctx.now, session())
     again = run_again(ctx.store, target, way)
-    if can_ask(ctx) and not args.yes:
+    driven = definition_of(ctx.store, target.row) is not None
+    if can_ask(ctx) and not args.yes and not driven:
         choice = _prompt(target, way, again, ctx)
         if choice != "resume":
             return _other(choice, target, ctx)
     if not _agreed(target, again, lease, ctx):
         ctx.say("Nothing was changed.")
         return 0
-    return go_on(target, way, ctx)
+    return _drive(target, way, args, ctx) if driven else go_on(target, way, ctx)
+
+
+def _drive(target: Target, way: Way, args: Args, ctx: Context) -> int:
+    """A run of a workflow file: back to where it shall go on from, then on to its end."""
+    from leftoff.cli import execute
+    from leftoff.workflow.stop import end_attempts
+
+    if way.seq is not None or way.step is not None:
+        from leftoff.engine.pickup import pick_up
+
+        end_attempts(ctx.store, target.row, ctx.now)
+        pick_up(ctx.store, target, way, ctx.now, scrubber=ctx.redactor, session=session())
+    return execute.go_on(ctx, target.row, way.variables, accept=tuple(args.accept), take_over=True)
 
 
 def session() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leftoff.cli.layout import facts
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.text import clean, crop, pad, size, value, width
+from leftoff.engine.approvals import as_word, how
 from leftoff.errors import Usage
 from leftoff.model.times import lasted, millis
 
@@ -79,7 +80,8 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
     for name, records in found["records"].items():
         if name == "run":
             continue
-        shown = [(_record_name(key, record, screen), _record(record)) for key, record in records.items()]
+        tell = approval if name == "approval" else _record
+        shown = [(_record_name(key, record, screen), tell(record)) for key, record in records.items()]
         lines += section(name.capitalize(), pairs(shown, screen))
     return lines
 
@@ -90,7 +92,7 @@ def section(title: str, lines: list[Line]) -> list[Line]:
 
 def part_lines(part: str, found: dict[str, Any], screen: Screen) -> list[Line]:
     if part == "steps":
-        return step_lines(found["step_records"], screen)
+        return step_lines(found["step_records"], screen, wanted(found))
     if part == "variables":
         return pairs([(key, value(thing)) for key, thing in found["variables"].items()], screen, " = ")
     name = "name" if part == "artifacts" else "path"
@@ -173,11 +175,11 @@ def _version(version: dict[str, Any]) -> Line:
 # -- the parts
 
 
-def step_lines(records: list[dict[str, Any]], screen: Screen) -> list[Line]:
-    """A line for each step, indented by its depth; below it, why it failed."""
+def step_lines(records: list[dict[str, Any]], screen: Screen, wants: dict[str, list[str]]) -> list[Line]:
+    """A line for each step, indented by its depth; below it, why it failed, or what it wants of a person."""
     records = _with_phases(records)
     if not screen.fancy:
-        return _bare_steps(records)
+        return _bare_steps(records, wants)
     room = screen.columns - 4
     names = [_step_name(record) for record in records]
     wide = min(max((width(name) for name in names), default=0), room - 26 if room >= NARROW else room)
@@ -193,7 +195,49 @@ def step_lines(records: list[dict[str, Any]], screen: Screen) -> list[Line]:
             lines.append(
                 [("  " + " " * name.count("  "), ""), (crop(_error(record["error"]), room - 2), "bad")]
             )
+        lines += [[("  ", ""), (text, "warn")] for text in wants.get(record["step"], ())]
     return lines
+
+
+def wanted(found: dict[str, Any]) -> dict[str, list[str]]:
+    """What the steps that wait want of a person, and the command for it."""
+    asked, run_id = found["records"].get("approval", {}), found["run_id"]
+    out = {}
+    for record in found["step_records"]:
+        path, about = record["step"], asked.get(record["step"])
+        if record["status"] != "waiting":
+            continue
+        if isinstance(about, dict):
+            out[path] = [
+                clean(f"{about.get('ask') or 'a decision'}{_options(about)}"),
+                clean(how(run_id, path)),
+            ]
+        elif record.get("kind") == "manual":
+            told = str(record.get("instructions") or "").strip().partition("\n")[0]
+            out[path] = [
+                *([clean(told)] if told else []),
+                clean(f"leftoff step done {as_word(path)} --run {run_id}"),
+            ]
+    return out
+
+
+def _options(about: dict[str, Any]) -> str:
+    options = about.get("options")
+    until = f", until {about['deadline']}" if about.get("deadline") else ""
+    return f" ({', '.join(map(str, options))}{until})" if isinstance(options, list) and options else until
+
+
+def approval(about: Any) -> str:
+    """A question to a person and what came of it."""
+    if not isinstance(about, dict):
+        return value(about)
+    if about.get("status") == "waiting":
+        return clean(f"waits: {about.get('ask') or ''}{_options(about)}")
+    said = str(about.get("choice") or about.get("status"))
+    said += f" by {about['by']}" if about.get("by") else ""
+    said += f", {about['at']}" if about.get("at") else ""
+    said += f": {about['note']}" if about.get("note") else ""
+    return clean(f"{said} ({about['ask']})" if about.get("ask") else said)
 
 
 def _with_phases(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -215,14 +259,20 @@ def _with_phases(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def _bare_steps(records: list[dict[str, Any]]) -> list[Line]:
+def _bare_steps(records: list[dict[str, Any]], wants: dict[str, list[str]]) -> list[Line]:
     from leftoff.cli.text import columns
 
     rows = [
         (
             clean(record["step"]),
             record["status"],
-            ", ".join([*_step_facts(record), *([_error(record["error"])] if record["error"] else [])]),
+            ", ".join(
+                [
+                    *_step_facts(record),
+                    *([_error(record["error"])] if record["error"] else []),
+                    *wants.get(record["step"], ()),
+                ]
+            ),
         )
         for record in records
     ]

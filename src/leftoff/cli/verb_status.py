@@ -110,13 +110,16 @@ def page(found: Status, screen: Screen) -> list[Line]:
 
 
 def _current(found: Status) -> Line:
+    from leftoff.cli.runs import waits
+
     if found.current is None:
         return [(clean(found.why_none) if found.exists else "none", "dim")]
     step = found.current.current_step or found.current.next_step
+    where = "waits at" if waits(found.current) else "at" if found.current.current_step else "next:"
     return [
         (found.current.run_id, "id"),
         (f", {clean(found.current.status)}, {found.current.percent}%", ""),
-        (f", {'at' if found.current.current_step else 'next:'} {clean(step)}" if step else "", "dim"),
+        (f", {where} {clean(step)}" if step else "", "warn" if where == "waits at" else "dim"),
     ]
 
 

@@ -7,6 +7,7 @@ over goes to the others in order of importance, and whatever is cut off is count
 from __future__ import annotations
 
 from leftoff.clock import iso
+from leftoff.engine.approvals import as_word, how
 from leftoff.engine.show import document, inner_steps
 from leftoff.engine.world import git_moved, look_at_files
 from leftoff.model.codec import text
@@ -91,10 +92,12 @@ def parts(found: dict[str, Any], now: int, project: str) -> list[Part]:
         Part("Resume instructions:", _instructions(records), 1500),
         Part(f"Run {found['run_id']}:", _run(found, now), 700),
         Part("Done:", _done(leaves), 650, " before these"),
-        Part("In flight:", [_step(r) for r in leaves if r["status"] in ("running", "waiting")], 500),
+        Part("Waiting for a person:", _waiting(found["run_id"], leaves, records), 600),
+        Part("In flight:", [_step(r) for r in leaves if r["status"] == "running"], 500),
         Part("Next:", _next(leaves), 800),
         Part("Open errors:", _errors(leaves, records), 700),
         Part("Variables:", _variables(found["variables"]), 900, " (`leftoff get` prints them all)"),
+        Part("Decisions:", _decisions(records), 250),
         Part("Notes, newest first:", _notes(records), 600),
         Part("Artifacts by step:", _artifacts(found["artifacts"]), 450),
         Part("Files touched:", _files(found["files"]), 250),
@@ -185,13 +188,46 @@ def _step(record: dict[str, Any]) -> str:
     line = f"- {short(record['step'])}"
     if record["title"]:
         line += f": {_words(record['title'])}"
-    if record["status"] in ("running", "waiting"):
-        line += f" ({record['status']} since {record['started_at']}, attempt {record['attempt']})"
+    if record["status"] == "running":
+        line += f" (running since {record['started_at']}, attempt {record['attempt']})"
     elif record["status"] == "skipped":
         line += " (skipped)"
     if record["result"] is not None:
         line += f" → {shown(record['result'], 120)}"
     return line
+
+
+def _waiting(run_id: str, leaves: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
+    """Steps that a person has to do or to decide, and with which command."""
+    asked, out = records.get("approval", {}), []
+    for record in leaves:
+        if record["status"] != "waiting":
+            continue
+        line, about = _step(record), asked.get(record["step"])
+        if isinstance(about, dict):
+            options = about.get("options")
+            chosen = f" [{', '.join(map(str, options))}]" if isinstance(options, list) else ""
+            line += f"\n  {_words(about.get('ask') or 'a decision')}{chosen}"
+            line += f", until {about['deadline']}" if about.get("deadline") else ""
+            line += f"\n  only a person may decide: `{how(run_id, record['step'])}`, or reject"
+        else:
+            told = record.get("instructions")
+            line += f"\n  {_words(told, _INSTRUCTION)}" if told else ""
+            line += f"\n  `leftoff step done {as_word(record['step'])}` reports it done"
+        out.append(line)
+    return out
+
+
+def _decisions(records: dict[str, Any]) -> list[str]:
+    """What people decided, and what they said to it."""
+    out = []
+    for step, about in records.get("approval", {}).items():
+        if isinstance(about, dict) and about.get("status") not in (None, "waiting"):
+            line = f"- {step}: {about.get('choice') or about['status']}"
+            line += f" by {about['by']}" if about.get("by") else ""
+            line += f", {about['at']}" if about.get("at") else ""
+            out.append(line + (f": {_words(about['note'])}" if about.get("note") else ""))
+    return out
 
 
 def _done(leaves: list[dict[str, Any]]) -> list[str]:
@@ -267,7 +303,7 @@ def _files(files: list[dict[str, Any]]) -> list[str]:
 def _others(records: dict[str, Any]) -> list[str]:
     out = []
     for name, found in records.items():
-        if name not in ("run", "note", "error"):
+        if name not in ("run", "note", "error", "approval"):
             out.append(f"- {len(found)} {name}: {short(', '.join(found), 200)}")
     return out
 

@@ -1,0 +1,127 @@
+"""Driving a run from the command: who watches, who answers, which signals end it. For `run` and `resume`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from leftoff.cli.ask import answer, can_ask, confirm
+from leftoff.errors import NeedsPerson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.progress import Observer
+    from leftoff.engine.redact import Redactor
+    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.runner import Runner, Setting
+
+NEVER_YES = ("step.not_idempotent", "step.elsewhere", "variables.redacted")  # `--yes` does not answer these
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Questions:
+    """What must be asked before a run goes on: answered by --accept, by --yes, or by the person at the terminal."""
+
+    def __init__(self, ctx: Context, accepted: Iterable[str]) -> None:
+        self._ctx = ctx
+        self._accepted = frozenset(accepted)
+
+    def __call__(self, code: str, what: str, hint: str) -> bool:
+        if code in self._accepted:
+            return True
+        if code in NEVER_YES and not can_ask(self._ctx):
+            raise NeedsPerson(what, hint=hint)
+        if code == "variables.redacted":
+            return False
+        if code in NEVER_YES:
+            return answer(f"{what} Run it again? [y/N]: ", hint).lower() in ("y", "yes")
+        return confirm(self._ctx, what, hint=hint)
+
+
+def secrets_of(ctx: Context, workflow: Workflow) -> dict[str, str]:
+    """The secrets that a workflow names, from the environment; asked for where somebody can answer."""
+    found = {name: os.environ.get(name, "") for name in workflow.secrets}
+    absent = [name for name, value in found.items() if not value]
+    if absent and not can_ask(ctx):
+        names = ", ".join(absent)
+        raise NeedsPerson(
+            f"The workflow needs secrets that are not in the environment: {names}.",
+            hint=f"Secrets are never stored. Set {absent[0]} in the environment, then try again.",
+        )
+    for name in absent:
+        from getpass import getpass
+
+        found[name] = getpass(f"{name} (not stored): ", sys.stderr)
+    return found
+
+
+def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None:
+    """Tools, variables and paths that the workflow says it needs."""
+    from leftoff.workflow.runner import missing
+
+    found = missing(workflow, ctx.project)
+    if found:
+        what = f"The workflow needs what is not there: {'; '.join(found)}."
+        hint = "Provide it, or go on all the same with --yes."
+        if not ask("prerequisite.missing", what, hint):
+            raise NeedsPerson(what, hint=hint)
+
+
+def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questions) -> Setting:
+    from leftoff.workflow.runner import Setting
+
+    secrets = secrets_of(ctx, workflow)
+    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
+    return Setting(
+        ctx.store,
+        ctx.project,
+        folder,
+        ctx.settings.redaction,
+        redactor_of(ctx, secrets),
+        ctx.clock,
+        observer,
+        ask,
+        store_url=ctx.store.name,
+        secrets=secrets,
+        most=getattr(ctx.args, "max_parallel", None),
+        heartbeat=ctx.settings.heartbeat.interval,
+        grace=ctx.settings.run.grace,
+        restart=bool(getattr(ctx.args, "restart", None)),
+        who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
+    )
+
+
+def redactor_of(ctx: Context, secrets: dict[str, str]) -> Redactor:
+    return ctx.settings.redactor(exact=tuple(value for value in secrets.values() if value))
+
+
+def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
+    """To the end; signals stop it in order. The last event has the run as it is then."""
+    before = {number: signal.signal(number, _handler(runner)) for number in SIGNALS}
+    try:
+        code = runner.drive()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    observer({"event": "end", "run": _run(ctx, runner), "exit": code})
+    return code
+
+
+def _handler(runner: Runner) -> Any:
+    def heed(number: int, frame: object) -> None:
+        runner.driver.interrupt(number)
+
+    return heed
+
+
+def _run(ctx: Context, runner: Runner) -> dict[str, Any]:
+    from leftoff.engine.info import run_info
+
+    found = run_info(ctx.store, runner.ledger.run, ctx.now, ctx.limits)
+    assert found is not None
+    return dict(found.to_json())

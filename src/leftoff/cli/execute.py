@@ -1,0 +1,176 @@
+"""`run FILE`: start a run of a workflow file, or go on with the one that is there."""
+
+from __future__ import annotations
+
+from leftoff.cli.ask import can_ask
+from leftoff.cli.drive import Questions, check_requirements, drive, setting_of
+from leftoff.errors import Conflict, NeedsPerson, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.runs import Opening
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
+    from leftoff.workflow.definition import Workflow
+
+
+def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> int:
+    """Execute a definition that is in order, with the variables that were given."""
+    twin = _twin(args, ctx, workflow)
+    choice = _choice(args, ctx, twin) if twin is not None else "start"
+    if choice == "resume" and twin is not None:
+        return go_on(ctx, twin, given, workflow=workflow)
+    if choice == "delete" and twin is not None:
+        from leftoff.cli.verb_rm import remove_run
+        from leftoff.engine.find import Target
+
+        return int(remove_run(Target(twin, None), ctx))
+    ask = Questions(ctx, ())
+    check_requirements(ctx, workflow, ask)
+    return _start(args, ctx, workflow, given, ask, twin)
+
+
+def _twin(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
+    """The unfinished run that this would be a second one of. An id that is given names one run, and no other."""
+    from leftoff.model.words import UNFINISHED
+
+    if not ctx.store.exists():
+        return None
+    if args.run_id:
+        row = ctx.store.read(lambda view: view.find_run(args.run_id))
+        if row is None:
+            return None
+        if args.resume and row.status in UNFINISHED and row.workflow == workflow.name:
+            return row
+        raise Conflict(
+            f"Run {args.run_id} exists already: {row.workflow}, {row.status}.",
+            hint=f"`leftoff resume {args.run_id}` goes on with it; choose another id for a new run.",
+        )
+
+    def look(view: View) -> list[RunRow]:
+        where: dict[str, Any] = {
+            "workflow": workflow.name,
+            "branch": ctx.branch,
+            "title": args.title,
+            "issue": _issue(args),
+            "status": UNFINISHED,
+        }
+        return view.list_runs(where, 1)
+
+    found = ctx.store.read(look)
+    return found[0] if found else None
+
+
+def _issue(args: Args) -> str | None:
+    return args.issue.lstrip("#") if args.issue else None
+
+
+def _choice(args: Args, ctx: Context, twin: RunRow) -> str:
+    """What to do about an unfinished run: as told, or as the person at the terminal says."""
+    if args.fresh:
+        return "start"
+    if args.resume or args.yes:
+        return "resume"
+    if not can_ask(ctx):
+        raise NeedsPerson(
+            f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
+            hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
+        )
+    from leftoff.cli.prompt import ask, continuing
+    from leftoff.engine.find import Target
+    from leftoff.engine.show import document
+
+    target = Target(twin, None)
+    found = document(ctx.store, target, ctx.now, ctx.limits)
+    return ask(ctx, target, found, continuing(found))
+
+
+def _start(
+    args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any], ask: Questions, twin: RunRow | None
+) -> int:
+    from leftoff.cli.progress import Info, observer
+    from leftoff.workflow.graph import Graph
+    from leftoff.workflow.runner import start
+
+    with observer(ctx, Info.of(workflow, Graph(workflow).batches(), ctx.args.max_parallel)) as watching:
+        setting = setting_of(ctx, workflow, watching, ask)
+        if twin is not None:
+            _abandon(ctx, twin)
+        runner = start(setting, workflow, _opening(args, ctx, workflow, given))
+        return drive(ctx, runner, watching)
+
+
+def _abandon(ctx: Context, twin: RunRow) -> None:
+    """Start fresh: the old run is not deleted; nothing of it runs on."""
+    from leftoff.engine.settle import settle
+    from leftoff.workflow.stop import end_attempts
+
+    settle(
+        ctx.store,
+        lambda view: row_now(view, twin.run),
+        "abandoned",
+        ctx.now,
+        project=ctx.project,
+        scrubber=ctx.redactor,
+        note="abandoned: started afresh",
+    )
+    end_attempts(ctx.store, twin, ctx.now)
+    ctx.say(f"leftoff: {twin.run_id} is abandoned.")
+
+
+def row_now(view: View, run: int) -> RunRow:
+    """A run as it is now."""
+    row = view.run_row(run)
+    if row is None:
+        raise NotFound("The run is gone: somebody removed it.")
+    return row
+
+
+def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> Opening:
+    from leftoff.engine import project
+    from leftoff.engine.runs import Opening
+
+    facts = {
+        "git_branch": project.git_branch(ctx.project),
+        "git_head": project.git_head(ctx.project),
+        "worktree": ctx.project if project.main_worktree(ctx.project) else None,
+        "issue": _issue(args),
+        "description": workflow.description or None,
+    }
+    return Opening(
+        workflow.name,
+        title=args.title,
+        branch=ctx.branch,
+        run_id=args.run_id,
+        variables={**workflow.vars, **given},
+        facts=facts,
+    )
+
+
+def go_on(
+    ctx: Context,
+    row: RunRow,
+    given: dict[str, Any],
+    *,
+    workflow: Workflow | None = None,
+    accept: tuple[str, ...] = (),
+    take_over: bool = False,
+) -> int:
+    """Resume a run that a runner drives. ``workflow``: where its file was given."""
+    from leftoff.cli.progress import Info, observer
+    from leftoff.engine.definition import definition_of
+    from leftoff.workflow.graph import Graph
+    from leftoff.workflow.resumption import current_definition, resume
+
+    ask = Questions(ctx, accept)
+    current = workflow or current_definition(ctx.project, definition_of(ctx.store, row) or {}, ctx.say)
+    most = getattr(ctx.args, "max_parallel", None)
+    with observer(ctx, Info.of(current, Graph(current).batches(), most)) as watching:
+        setting = setting_of(ctx, current, watching, ask)
+        check_requirements(ctx, current, ask)
+        runner = resume(setting, row, given, workflow=current, take_over=take_over)
+        return drive(ctx, runner, watching)

@@ -1,0 +1,303 @@
+"""For a person at a terminal: a line for each running step and a bar for the whole, drawn over and over.
+
+Above them scrolls what the steps print, with their names, and what ended. Events only change what is known; a drawing
+shows what is known by then, at most every tenth of a second. Whatever comes faster than one can read is counted, not
+shown: it is in the logs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from leftoff.cli.printed import tidy
+from leftoff.cli.progress.base import Observer
+from leftoff.cli.progress.ending import command, ending, table
+from leftoff.cli.progress.plain import failure, first_line, sentence
+from leftoff.cli.progress.tally import Tally
+from leftoff.cli.progress.times import roughly, took, whole
+from leftoff.cli.screen import NARROWEST, columns_of, rows_of
+from leftoff.cli.term import Region
+from leftoff.cli.text import ELLIPSIS, clean, crop, pad, width
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from leftoff.cli.progress.base import Event
+    from leftoff.cli.progress.info import Info
+    from leftoff.cli.progress.tally import Running
+    from leftoff.cli.text import Line
+    from leftoff.clock import Clock
+
+GAP_S = 0.1  # between two drawings
+TICK_S = 0.25
+MOST_RUNNING = 12
+MOST_WAITING = 3
+MOST_LINES = 80  # printed by steps, in one drawing
+MOST_NEWS = 400  # lines above, in one drawing
+LONGEST = 2000  # characters of one such line
+FEW = 20  # items of a `foreach` up to which each that ends is worth a line
+TAIL = 10
+MOST_TAILS = 3  # items of one `foreach` whose last lines are shown
+
+
+class Live(Observer):
+    wants_output = True
+    every = TICK_S
+
+    def __init__(self, info: Info, stream: TextIO, clock: Clock) -> None:
+        super().__init__()
+        self._stream = stream
+        self._clock = clock
+        self._tally = Tally(info)
+        self._region = Region(stream)
+        self._news: list[Line] = []  # what happened, since the last drawing
+        self._printed: deque[tuple[str, str]] = deque(maxlen=MOST_LINES)
+        self._unseen = 0
+        self._untold = 0
+        self._shown: list[Line] = []
+        self._at = -GAP_S
+        self._over = False
+
+    def handle(self, event: Event) -> None:
+        now = self._clock.monotonic()
+        self._tally.feed(event, now)
+        kind = event["event"]
+        if kind == "output":
+            self._output(event)
+        elif kind == "end":
+            self._end(event, now)
+            return
+        else:
+            tell = _NEWS.get(kind)
+            if tell is not None:
+                self._flush()  # in the order in which it happened
+                self._tell(tell(event, self._tally))
+        if now - self._at >= GAP_S:
+            self.draw()
+
+    def draw(self) -> None:
+        """Show what is known by now, unless that was done a moment ago."""
+        now = self._clock.monotonic()
+        if self._over or now - self._at < GAP_S:
+            return
+        self._at = now
+        columns = max(NARROWEST, columns_of(self._stream))
+        below = page(self._tally, now, columns - 1, rows_of(self._stream))
+        if self._printed or self._news or below != self._shown:
+            self._region.draw(self._taken(), below, columns)
+            self._shown = below
+
+    def finish(self) -> None:
+        """What was drawn goes; what happened stays."""
+        if not self._over:
+            self._over = True
+            self._region.draw(self._taken(), [], max(NARROWEST, columns_of(self._stream)))
+
+    def _end(self, event: Event, now: float) -> None:
+        self._over = True
+        columns = max(NARROWEST, columns_of(self._stream))
+        times = table(self._tally, columns - 1)
+        last = [*([[], *times, []] if times else []), *ending(event, self._tally, now, columns - 1)]
+        self._region.draw([*self._taken(), *last], [], columns)
+
+    # -- what scrolls
+
+    def _tell(self, lines: list[Line]) -> None:
+        if len(self._news) < MOST_NEWS:
+            self._news += lines
+        else:
+            self._untold += len(lines)
+
+    def _taken(self) -> list[Line]:
+        """What is to be printed now."""
+        self._flush()
+        news, self._news = self._news, []
+        if self._untold:
+            news.append([(f"… and {self._untold:,} more lines like these", "dim")])
+            self._untold = 0
+        return news
+
+    def _output(self, event: Event) -> None:
+        text, name = event.get("text") or "", event["step"]
+        lines = text.removesuffix("\n").rsplit("\n", MOST_LINES)
+        if len(lines) > MOST_LINES:
+            self._unseen += lines[0].count("\n") + 1
+            del lines[0]
+        self._unseen += max(0, len(self._printed) + len(lines) - MOST_LINES)
+        self._printed.extend((name, line) for line in lines)
+
+    def _flush(self) -> None:
+        """What was printed since the last drawing becomes news; no more of it than one can see."""
+        if not self._printed:
+            return
+        lines: list[Line] = []
+        if self._unseen:
+            lines.append([(f"… {self._unseen:,} lines not shown, see `leftoff logs`", "dim")])
+        lines += [[(f"{clean(name)} │ ", "dim"), (tidy(line[:LONGEST]), "")] for name, line in self._printed]
+        self._tell(lines)
+        self._printed.clear()
+        self._unseen = 0
+
+
+# -- the lines at the bottom
+
+
+def page(tally: Tally, now: float, columns: int, rows: int) -> list[Line]:
+    """What stands at the bottom: steps that run, steps that wait, the whole. Nothing before the first of them begins,
+    so that whatever is asked until then has the terminal to itself."""
+    if not tally.moving:
+        return []
+    room = max(1, min(MOST_RUNNING, rows - MOST_WAITING - 4))
+    running = list(tally.running.values())
+    shown = running if len(running) <= room else running[: room - 1]
+    names = min(max((width(clean(each.path)) for each in shown), default=0), max(columns * 2 // 5, 8))
+    lines = [_running(each, now, names, columns) for each in shown]
+    if len(shown) < len(running):
+        lines.append([(crop(f"  … and {len(running) - len(shown)} more", columns), "dim")])
+    return [*lines, *_waiting(tally, columns), _whole(tally, now, columns)]
+
+
+def _running(each: Running, now: float, names: int, columns: int) -> Line:
+    name = pad(_end_of(clean(each.path), names), names)
+    since = f"{whole(now - each.since):>7}"
+    again = f"  attempt {each.attempt}" if each.attempt > 1 else ""
+    last = tidy(each.last) if each.last else clean(each.title)
+    line: Line = [
+        ("● ", "busy"),
+        (name, ""),
+        (f" {since}", ""),
+        (again, "warn"),
+        (f"  {last}" if last else "", "dim"),
+    ]
+    return _cut(line, columns)
+
+
+def _end_of(path: str, columns: int) -> str:
+    """A path within so many columns; its end tells it from the others."""
+    at = 0
+    while width(path[at:]) > columns - (1 if at else 0):
+        at += 1
+    return ELLIPSIS + path[at:] if at else path
+
+
+def _waiting(tally: Tally, columns: int) -> list[Line]:
+    lines: list[Line] = []
+    for path, asked in list(tally.waiting.items())[:MOST_WAITING]:
+        what = first_line(asked) or "waits for a person"
+        lines.append(_cut([("◔ ", "warn"), (clean(path), ""), (f"  {clean(what)}", "dim")], columns))
+    more = len(tally.waiting) - MOST_WAITING
+    return [*lines, [(crop(f"  … and {more} more wait", columns), "dim")]] if more > 0 else lines
+
+
+def _whole(tally: Tally, now: float, columns: int) -> Line:
+    """The bar, how many, and how long it still takes."""
+    total = max(tally.total, tally.done + tally.failed)
+    percent = tally.done * 100 // total if total else 0
+    counted: Line = [(f" {tally.done}/{total}", ""), (f"  {percent}%", "title")]
+    if tally.failed:
+        counted.append((f"  {tally.failed} failed", "bad"))
+    if tally.retrying:
+        counted.append((f"  {len(tally.retrying)} to be tried again", "warn"))
+    times = "  ending…" if tally.interrupted else f"  {whole(tally.elapsed(now))}{_left(tally, now)}"
+    wide = columns - sum(width(text) for text, _ in counted) - width(times)
+    if wide < 10:
+        wide = max(0, min(10, columns - sum(width(text) for text, _ in counted)))
+    wide = min(wide, 40)
+    good, bad = _share(tally.done, total, wide), 0
+    if tally.failed:
+        bad = min(max(1, _share(tally.failed, total, wide)), wide - good)
+    bar: Line = [("━" * good, "good"), ("━" * bad, "bad"), ("━" * (wide - good - bad), "rest")]
+    return _cut([*bar, *counted, (times, "dim")], columns)
+
+
+def _left(tally: Tally, now: float) -> str:
+    if not tally.running and not tally.retrying:
+        return ""
+    left = tally.left(now)
+    if left is None:
+        return ""
+    seconds, sure = left
+    if seconds < 10:
+        return ", a few seconds left" if sure else ""
+    return f", about {roughly(seconds)} left" if sure else f", over {roughly(seconds)} left"
+
+
+def _share(part: int, total: int, wide: int) -> int:
+    return part * wide // total if total else 0
+
+
+def _cut(line: Line, columns: int) -> Line:
+    from leftoff.cli.layout import cropped
+
+    return [(text, style) for text, style in cropped(line, columns) if text]
+
+
+# -- what scrolls above
+
+
+def _is_one_of_many(event: Event, tally: Tally) -> bool:
+    """An item among so many that none is worth a line of its own; or the `foreach` itself, whose items had theirs."""
+    group = tally.group(event["step"])
+    if group is None or group.items is None:
+        return False
+    return group.items > FEW or group.leaf.path == event["step"]
+
+
+def _done(event: Event, tally: Tally) -> list[Line]:
+    if _is_one_of_many(event, tally):
+        return []
+    seconds = event.get("seconds")
+    why = f"  {clean(event['why'])}" if event.get("why") else ""
+    told = f"  {took(seconds)}" if seconds is not None else ""
+    return [[("✓ ", "good"), (clean(event["step"]), ""), (f"{told}{why}", "dim")]]
+
+
+def _failed(event: Event, tally: Tally) -> list[Line]:
+    if event.get("will_retry_in") is not None:
+        return [[("↻ ", "warn"), (clean(event["step"]), ""), (f" failed{failure(event)}", "warn")]]
+    lines: list[Line] = [
+        [("✗ ", "bad"), (clean(event["step"]), "title"), (f" failed{failure(event)}", "bad")]
+    ]
+    group = tally.group(event["step"])
+    if group is not None and group.failed > MOST_TAILS:
+        return lines
+    tail = (event.get("tail") or "").rstrip("\n").split("\n")[-TAIL:]
+    return [*lines, *([("  │ ", "bad"), (tidy(line[:LONGEST]), "dim")] for line in tail if tail != [""])]
+
+
+def _asks(event: Event, tally: Tally) -> list[Line]:
+    """The question or the instructions in full, then the command."""
+    first, *more = str(event.get("ask") or "waits for a person").strip().split("\n")
+    options = ", ".join(clean(str(option)) for option in event.get("options") or ())
+    asked: Line = [("◔ ", "warn"), (clean(event["step"]), "title"), (f"  {clean(first)}", "")]
+    asked.append((f"  [{options}]" if options else "", "dim"))
+    below: list[Line] = [[("  ", ""), (clean(line), "")] for line in more]
+    return [asked, *below, [("  ", ""), (clean(command(tally.run_id, event["step"], event)), "id")]]
+
+
+def _told(symbol: str, style: str) -> Callable[[Event, Tally], list[Line]]:
+    return lambda event, tally: [[(f"{symbol} ", style), (sentence(event, tally, 0.0), style)]]
+
+
+def _skipped(event: Event, tally: Tally) -> list[Line]:
+    if _is_one_of_many(event, tally):
+        return []
+    return [[("– ", "dim"), (sentence(event, tally, 0.0), "dim")]]
+
+
+_NEWS: dict[str, Callable[[Event, Tally], list[Line]]] = {
+    "start": _told("▸", "dim"),
+    "plan": _told("▸", "dim"),
+    "step_done": _done,
+    "step_skipped": _skipped,
+    "step_failed": _failed,
+    "step_stopped": _told("◌", "warn"),
+    "adopted": _told("✓", "good"),
+    "reattached": _told("●", "dim"),
+    "waiting": _asks,
+    "foreach": _told("▸", "dim"),
+    "warning": _told("!", "warn"),
+    "interrupt": _told("!", "warn"),
+}

@@ -1,0 +1,21 @@
+"""Whether a run is one of a workflow file, and what it remembers of that."""
+
+from __future__ import annotations
+
+from leftoff.engine.state import Reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.store.base import Store
+    from leftoff.store.rows import RunRow
+
+KEY = "definition"  # in the collection `context`
+
+
+def definition_of(store: Store, row: RunRow) -> dict[str, Any] | None:
+    """``path``, ``digest`` and ``text`` of the file that a run executes; ``None`` where it is no such run."""
+    found = store.read(lambda view: Reader(store, view, row.run, row.run_id).value("context", KEY))
+    known = found.plain if found is not None else None
+    return known if isinstance(known, dict) and isinstance(known.get("text"), str) else None

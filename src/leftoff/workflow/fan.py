@@ -1,0 +1,36 @@
+"""The items of a `foreach`, once they are known: recorded, then handed to the scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leftoff.workflow import items
+
+if TYPE_CHECKING:
+    from leftoff.workflow.definition import Step
+    from leftoff.workflow.stage import Stage
+
+DECLARED_AT_ONCE = 500  # items in one commit
+ITEMS = "items"  # the file that a command's items are written to
+
+
+def declare(stage: Stage, step: Step, found: list[Any]) -> None:
+    """Record the items, some hundreds in a commit; the last one says how many there are."""
+    named = items.name(step.path, found)
+    stale = set(stage.state.items(step.path)) - {path for path, _ in named}
+    if stale:
+        stage.add(stage.entries.no_items(sorted(stale)), durable=False)
+    stage.close()
+    numbered = [(order, path, item) for order, (path, item) in enumerate(named)]
+    for start in range(0, max(len(numbered), 1), DECLARED_AT_ONCE):
+        some = numbered[start : start + DECLARED_AT_ONCE]
+        last = start + DECLARED_AT_ONCE >= len(numbered)
+        stage.add(stage.entries.items(step.path, some, len(named) if last else None), durable=last)
+        stage.close()
+    stage.state.set_items(step.path, named)
+    stage.tell("foreach", step=step.path, items=len(named))
+    expanded(stage, step, [(path, stage.state.status(path)) for path, _ in named])
+
+
+def expanded(stage: Stage, step: Step, known: list[tuple[str, str]]) -> None:
+    stage.follow(step.path, stage.scheduler.expand(step.path, known))

@@ -1,0 +1,238 @@
+"""What becomes of a unit whose process ended: checks, completion, another try, or failure; and what follows from it."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+from leftoff.clock import iso
+from leftoff.engine.artifacts import capture, relative
+from leftoff.errors import LeftoffError
+from leftoff.workflow import items, jobs, leftovers
+from leftoff.workflow.actions import action_of, script
+from leftoff.workflow.fan import ITEMS, declare
+from leftoff.workflow.processes import files
+from leftoff.workflow.work import CHECKING, RUNNING, Work, error_of, existing
+
+if TYPE_CHECKING:
+    from leftoff.engine.artifacts import Captured
+    from leftoff.workflow.processes.job import Exit
+    from leftoff.workflow.stage import Stage
+
+LINES = 20  # of a failed step's output are kept in its record
+
+
+def ended(stage: Stage, work: Work, exit: Exit) -> None:
+    """A process ended: the command of a step, or one of its checks."""
+    if work.phase == CHECKING:
+        _checked(stage, work, exit)
+        return
+    work.exit = exit
+    if exit.code != 0 or exit.timed_out or exit.error:
+        if work.stopped is not None and not exit.timed_out:
+            stopped(stage, work)
+        else:
+            failed(stage, work, error_of(exit, work.step.timeout, _tail(stage, work)), exit.code)
+        return
+    try:
+        if work.expands:
+            _found_items(stage, work)
+        elif not _told_otherwise(stage, work):
+            next_check(stage, work)
+    except LeftoffError as error:
+        failed(stage, work, {"type": error.code, "message": error.message}, exit.code)
+
+
+def _tail(stage: Stage, work: Work) -> str:
+    return stage.redactor.mask(files.tail(work.folder, lines=LINES))
+
+
+def _told_otherwise(stage: Stage, work: Work) -> bool:
+    """Whether the step itself reported that it failed or is blocked, whatever its exit code."""
+    record = stage.ledger.store.read(lambda view: stage.ledger.reader(view).value("step", work.unit))
+    status = record.plain.get("status") if record is not None else None
+    if status == "failed":
+        error = record.plain.get("error") if record is not None else None
+        failed(
+            stage, work, error if isinstance(error, dict) else {"type": "failed", "message": "It said so."}, 0
+        )
+    elif status == "blocked":
+        stage.works.pop(work.token, None)
+        stage.state.steps[work.unit] = dict(record.plain) if record is not None else {}
+        stage.scheduler.block(work.unit, work.leaf)
+        stage.tell("warning", message=f"{work.unit} is blocked: it said so itself.", step=work.unit)
+    return status in ("failed", "blocked")
+
+
+def stopped(stage: Stage, work: Work) -> None:
+    """It was told to end, and did: it is to be done again."""
+    stage.works.pop(work.token, None)
+    code = work.exit.code if work.exit is not None else None
+    facts = {"interrupted_at": iso(stage.ledger.clock.now())}
+    stage.scheduler.put_back(work.unit, work.leaf)
+    stage.add(
+        stage.entries.again(work.unit, work.token, facts, code),
+        lambda: stage.tell("step_stopped", step=work.unit, why=work.stopped),
+    )
+
+
+def expect(stage: Stage, work: Work) -> None:
+    """What a step must leave: its outputs, rendered, and the checks that must hold."""
+    step = work.step
+    values = stage.state.values(step, work.item)
+    work.outputs = [stage.templates.render(text, values, f"{step.path}: outputs") for text in step.outputs]
+    work.checks = [(text, None) for text in step.checks]
+    work.checks += [(text, name) for name, text in step.criteria.items()]
+    if step.cwd:
+        work.cwd = stage.templates.render(step.cwd, values, f"{step.path}: cwd")
+
+
+# -- success
+
+
+def _found_items(stage: Stage, work: Work) -> None:
+    """The command of a `foreach` has said what its items are."""
+    path = os.path.join(work.folder, ITEMS)
+    found = items.lines_of(path, "what the command printed", f"{work.unit}: foreach")
+    stage.works.pop(work.token, None)
+    stage.add(stage.entries.end_attempt(work.token, 0))
+    declare(stage, work.step, found)
+    leftovers.remove(work.folder)
+
+
+def next_check(stage: Stage, work: Work) -> None:
+    """Run the next of the step's checks; after the last one it is complete."""
+    if not work.checks:
+        complete(stage, work)
+        return
+    step = work.step
+    text, _ = work.checks[0]
+    values = stage.state.values(step, work.item)
+    argv = script(step, text, stage.templates, values, work.folder, f"{step.path}: checks")
+    token, folder = _check_names(work)
+    files.prepare(folder)
+    work.phase = CHECKING
+    stage.works[token] = work
+    stage.launcher.start(jobs.check(stage, work, token, folder, argv, values))
+
+
+def _check_names(work: Work) -> tuple[str, str]:
+    """The token and the folder of the check that is next."""
+    left = len(work.checks)
+    return f"{work.token}.{left}", os.path.join(work.folder, f"check-{left}")
+
+
+def _checked(stage: Stage, work: Work, exit: Exit) -> None:
+    text, criterion = work.checks[0]
+    token, folder = _check_names(work)
+    stage.works.pop(token, None)
+    held = exit.code == 0 and not exit.timed_out
+    if not held and work.stopped is not None:
+        work.exit = exit
+        stopped(stage, work)
+        return
+    if criterion is not None:
+        work.results[criterion] = held
+    elif not held:
+        tail = stage.redactor.mask(files.tail(folder, lines=LINES))
+        message = f"The check does not hold: {text}"
+        failed(stage, work, {"type": "check", "message": message, "tail": tail}, 0)
+        return
+    work.checks.pop(0)
+    work.phase = RUNNING
+    try:
+        next_check(stage, work)
+    except LeftoffError as error:
+        failed(stage, work, {"type": error.code, "message": error.message}, 0)
+
+
+def complete(stage: Stage, work: Work) -> None:
+    """Everything a step left is taken in, and it is done."""
+    step = work.step
+    try:
+        variables = files.read_vars(work.folder)
+        outputs, captured = _outputs(stage, work)
+        result = action_of(step).result(step, work.folder)
+    except LeftoffError as error:
+        failed(stage, work, {"type": error.code, "message": error.message}, 0)
+        return
+    if step.persist is not None:
+        variables = {key: value for key, value in variables.items() if key in step.persist}
+    stage.state.overlay.update(variables)
+    entry = stage.entries.complete(
+        work.unit,
+        work.token,
+        outputs=outputs,
+        captured=captured,
+        result=result,
+        variables=variables,
+        criteria=work.results,
+        why=work.why,
+        save=step.save,
+    )
+
+    def then() -> None:
+        seconds = round(stage.monotonic() - work.began, 3) if work.began else None
+        facts = {"seconds": seconds, "outputs": outputs, "why": work.why}
+        told = {key: value for key, value in facts.items() if value not in (None, [])}
+        if variables:
+            stage.state.forget_variables()
+        stage.tell("step_done", **stage.step_facts(step, work.unit), **told)
+        leftovers.tidy(work.folder)
+
+    stage.works.pop(work.token, None)
+    stage.add(entry, then)
+    stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "completed"))
+
+
+def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
+    """The declared outputs, each there and each kept; a folder is only named."""
+    if not work.outputs:
+        return [], []
+    found = existing(stage.project, work.cwd, work.outputs)
+    now, captured = stage.ledger.clock.now(), []
+    for path in found:
+        if os.path.isfile(path):
+            captured.append(
+                capture(stage.ledger.store, stage.project, path, stage.redactor, now, step=work.unit)
+            )
+    return [relative(stage.project, path) for path in found], captured
+
+
+# -- failure
+
+
+def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *, retry: bool = True) -> None:
+    """A try failed: another one later, or the end of the step."""
+    unit, step = work.unit, work.step
+    error = {k: stage.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
+    stage.works.pop(work.token, None)
+    if work.doubtful:
+        stage.scheduler.later(unit, work.leaf, stage.monotonic())
+        stage.add(stage.entries.again(unit, work.token, {}, code))
+        return
+    tries = stage.tries[unit] = stage.tries.get(unit, 0) + 1
+    delay = (
+        _delay(work, tries) if retry and tries <= step.retries.max and not stage.scheduler.halted else None
+    )
+    tail = str(error.get("tail") or "")
+    told = {"error": {k: v for k, v in error.items() if k != "tail"}, "tail": tail, "will_retry_in": delay}
+    attempt = stage.state.steps.get(unit, {}).get("attempt")
+
+    def then() -> None:
+        stage.tell("step_failed", **stage.step_facts(step, unit), attempt=attempt, **told)
+
+    token = work.token or None
+    if delay is not None:
+        stage.scheduler.later(unit, work.leaf, stage.monotonic() + delay)
+        stage.add(stage.entries.again(unit, token, {"error": error}, code), then)
+        return
+    stage.add(stage.entries.fail(unit, token, error, code), then)
+    stage.follow(work.leaf, stage.scheduler.ended(unit, work.leaf, "failed"))
+
+
+def _delay(work: Work, tries: int) -> float:
+    retries = work.step.retries
+    delay = retries.backoff * retries.factor ** (tries - 1)
+    return round(delay * random.uniform(0.5, 1.0) if retries.jitter else delay, 3)

@@ -1,0 +1,24 @@
+"""Durable functions: ``@leftoff.step`` and ``@leftoff.workflow``.
+
+The idea is replay. A workflow is an ordinary function that is called again from its first line when its run is resumed;
+each step that it calls and that is finished returns its recorded result instead of running. So a step must be known
+again: its identity is a path, made of the branches it is in and the number of the call within the innermost one, and a
+digest of its arguments says whether it is still the same call.
+
+=================  =========================================================================
+``decorators``     what users write; checks options where the function is defined
+``callables``      a step or a workflow as an object: call it, ``map``, ``defer``, ``run``, ``resume``
+``scope``          where a call is made: which run, which branch, which number
+``call``           one call of a step: replay it, or begin, record, retry
+``flow``           one execution of a workflow on its run
+``records``        what is written of a step, and when its start is told
+``crews``          threads for ``map`` and ``defer``
+``tasks``          the same for coroutines
+``opening``        which run a call of ``run`` or ``resume`` goes on with
+``values``         arguments and results as JSON, and back as what they were
+``kinds``          classes that are kept field by field, and registered ones
+``judge``          whether an annotated return type can be kept
+``arguments``      what was passed, by parameter; its digest
+``options``        retries, timeouts, keys, versions
+=================  =========================================================================
+"""

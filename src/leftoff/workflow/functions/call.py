@@ -1,0 +1,363 @@
+"""One call of a step (or of a workflow inside another): replayed, or begun, repeated and recorded.
+
+There is no waiting in here: whoever makes the call runs the function and sleeps between attempts, in a thread or in a
+coroutine (``leftoff.workflow.functions.bodies``).
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from leftoff.engine.commit import Seal
+from leftoff.errors import (
+    BadData,
+    Conflict,
+    LeftoffError,
+    NeedsPerson,
+    StepTimeout,
+    StoreUnavailable,
+    Usage,
+)
+from leftoff.model.frozen import freeze_holed
+from leftoff.workflow.functions.arguments import Digest, encoded
+from leftoff.workflow.functions.replayed import step_failed
+from leftoff.workflow.functions.scope import needs_key
+from leftoff.workflow.functions.values import TYPE, decode, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.workflow.functions.callables import Durable
+    from leftoff.workflow.functions.scope import Scope
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+_PLAIN = (str, int, float, bool, type(None))
+_NEVER_AGAIN = (BadData, Conflict, StoreUnavailable, Usage)  # trying again changes nothing
+NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
+
+
+class Call:
+    """Who is called, with what, and where that is recorded."""
+
+    __slots__ = (
+        "_began",
+        "_claimed",
+        "_failed",
+        "_record",
+        "args",
+        "digest",
+        "function",
+        "looked",
+        "named",
+        "number",
+        "old",
+        "order",
+        "path",
+        "reaches",
+        "scope",
+    )
+
+    def __init__(
+        self,
+        function: Durable,
+        scope: Scope,
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+        arguments: dict[str, Any],
+        number: int,
+        path: str,
+        order: int,
+    ) -> None:
+        self.function = function
+        self.scope = scope
+        self.args = args
+        self.named = named
+        self.digest = Digest(arguments, scope.flow.scrubber)
+        self.number = number  # 0: it is known by a key, or as an item of a map
+        self.path = path
+        self.order = order
+        self.reaches = NOW
+        self.looked = False  # whether what was recorded is known
+        self._claimed = False
+        self.old: dict[str, Any] = {}
+        self._record: dict[str, Any] = {}
+        self._failed = 0
+        self._began = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._record)
+
+    @property
+    def version(self) -> str | None:
+        return self.function.settings.version
+
+    # -- replay
+
+    def recorded(self) -> Any:
+        """The recorded result (or failure, raised again), or ``MISSING`` where the call is to be made."""
+        if self.looked:
+            return MISSING
+        self.looked = True
+        flow = self.scope.flow
+        if 0 < self.number <= self.scope.last:
+            flow.follow(self)
+        found = flow.records.get(self.path)
+        if found is None:
+            return MISSING
+        record, holes = found
+        if not flow.fits(self, record):
+            self.old = {key: record[key] for key in ("order", "attempt") if key in record}
+            return MISSING
+        if record["status"] in ("completed", "skipped"):
+            return self._result(record, holes)
+        self.old = record
+        if "raised" in record:
+            self._raise_again(record, record["raised"])
+        elif "in_doubt" in record:
+            self._ask()
+        return MISSING
+
+    def _result(self, record: dict[str, Any], holes: list[list[Any]]) -> Any:
+        result = record.get("result")
+        if isinstance(result, _PLAIN):
+            return result
+        where = f"The result of step {self.path} of run {self.scope.flow.run.id}"
+        inner = [path[1:] for path in holes if path and path[0] == "result"]
+        if inner and not (isinstance(result, dict) and TYPE in result):
+            return freeze_holed(result, inner, where)  # raises where a redacted entry is looked at
+        return decode(result, where)
+
+    def _raise_again(self, record: dict[str, Any], raised: dict[str, Any]) -> None:
+        """A failure that the workflow had caught and left behind; any other is tried again."""
+        flow, number = self.scope.flow, raised.get("next")
+        if raised.get("escaped"):
+            flow.give_way(self, raised)
+        elif number is not None and self.scope.last >= number:
+            flow.records.put(self.path, {**record, "status": "failed"})
+            error = step_failed(self.path, record.get("error") or {})
+            flow.failed(error, self)
+            raise error
+
+    def _ask(self) -> None:
+        if self.path in self.scope.flow.again:
+            return
+        run = self.scope.flow.run.id
+        raise self.scope.flow.breaks(
+            NeedsPerson(
+                f"Step {self.path} of run {run} was cut off, and is not to be repeated blindly (idempotent=False).",
+                hint=f"If it took effect: leftoff step done {self.path} --run {run}. "
+                f"If not: resume with again=[{self.path!r}].",
+            )
+        )
+
+    def differs(self, record: dict[str, Any]) -> str:
+        """What was recorded, and what came now."""
+        before, now = record.get("args"), self.digest.shown
+        if not isinstance(before, dict) or not isinstance(now, dict):
+            return f"their digest was {record['digest'][:19]}…, and is {self.digest.text[:19]}… now"
+        names = [name for name in {**before, **now} if before.get(name, MISSING) != now.get(name, MISSING)]
+        told = [f"{n} was {_shown(before, n)}, and is {_shown(now, n)} now" for n in names]
+        return "; ".join(told)
+
+    # -- its life
+
+    def begin(self) -> None:
+        """An attempt starts."""
+        flow, old = self.scope.flow, self.old
+        self._must_be_wanted()
+        self._claim()
+        record: dict[str, Any] = {
+            "order": old.get("order", self.order),
+            "status": "running",
+            "attempt": int(old.get("attempt") or 0) + 1,
+            "started_at": flow.records.now(),
+            "digest": self.digest.text,
+        }
+        if self.digest.shown is not None:
+            record["args"] = self.digest.shown
+        if self.version is not None:
+            record["version"] = self.version
+        if flow.revision:
+            record["revision"] = flow.revision
+        if "title" in old:
+            record["title"] = old["title"]
+        self._failed = int(old.get("retried") or 0)
+        self._begin(record)
+
+    def _claim(self) -> None:
+        """Of two threads that call the same step by the same key, one is wrong."""
+        if self._claimed:
+            return
+        if not self.scope.flow.claim(self):
+            raise Usage(f"Step {self.path} is under way in another thread.", hint="Its key must be its own.")
+        self._claimed = True
+
+    def _release(self) -> None:
+        if self._claimed:
+            self.scope.flow.unclaim(self)
+            self._claimed = False
+
+    def _begin(self, record: dict[str, Any]) -> None:
+        sure = not self.function.settings.idempotent
+        if sure:
+            record["in_doubt"] = True
+        if self._failed:
+            record["retried"] = self._failed
+        self._record, self._began = record, monotonic()
+        self.careful(lambda: self.scope.flow.records.begin(self.path, record, sure=sure))
+
+    def succeed(self, value: Any) -> Any:
+        """The function returned: record it. The value as every later call will get it."""
+        result = encode(value, f"the result of {self.name}")
+        flow = self.scope.flow
+        record = {**self._record, "status": "completed", "completed_at": flow.records.now(), "result": result}
+        record.pop("in_doubt", None)
+        record.pop("retried", None)
+        self._must_be_wanted()
+        took = monotonic() - self._began
+        stored = self.careful(lambda: flow.records.end(self.path, record, took))
+        self._release()
+        if isinstance(stored, _PLAIN):
+            return stored
+        return decode(stored, f"The result of step {self.path} of run {flow.run.id}")
+
+    def careful(self, work: Any) -> Any:
+        """What cannot be recorded breaks the workflow, whatever it catches."""
+        try:
+            return work()
+        except LeftoffError as error:
+            if not isinstance(error, BadData):  # a value that cannot be kept is the step's own failure
+                self.scope.flow.breaks(error)
+            raise
+
+    def _must_be_wanted(self) -> None:
+        """A thread that was left behind (Ctrl-C, a timeout) has nothing to say any more."""
+        if self.scope.flow.closed:
+            raise Usage(f"Step {self.path} ended after its workflow; it is not recorded.")
+
+    def fail(self, error: Exception) -> float | None:
+        """The function raised: seconds until the next attempt, or ``None`` where it has failed for good."""
+        flow, settings = self.scope.flow, self.function.settings
+        self._must_be_wanted()
+        self._failed += 1
+        record = {**self._record, "error": flow.records.about(error)}
+        lost = isinstance(error, StepTimeout) and not settings.idempotent
+        if self._failed <= self._most() and not lost and not isinstance(error, _NEVER_AGAIN):
+            record.update(status="pending", retried=self._failed)
+            record.pop("in_doubt", None)
+            self.careful(lambda: flow.records.fail(self.path, record, None))
+            self.old = record
+            return settings.retries.pause(self._failed)
+        if not lost:
+            record.pop("in_doubt", None)
+        record.pop("retried", None)
+        self._failed_for_good(record, error)
+        return None
+
+    def _most(self) -> int:
+        return self.function.settings.retries.max
+
+    def _failed_for_good(self, record: dict[str, Any], error: Exception) -> None:
+        flow = self.scope.flow
+        record.update(status="failed", completed_at=flow.records.now())
+        if self.reaches == NOW:
+            record["raised"] = {"next": self.scope.count + 1}
+            if not self.scope.own():
+                record["raised"]["apart"] = True
+        elif self.reaches == LATER:
+            record["raised"] = {}
+        seal = None if flow.records.told(error) else Seal("error", self.path, record["error"]["message"])
+        flow.records.remember(error)
+        self.old = record
+        flow.failed(error, self)
+        self._release()
+        try:
+            flow.records.fail(self.path, record, seal)
+        except LeftoffError as problem:
+            flow.breaks(problem)
+            if not isinstance(error, LeftoffError):
+                raise
+
+    def reached(self) -> None:
+        """A failure reaches the workflow only now."""
+        if "raised" in self.old:
+            self._change_raised(next=self.scope.count + 1)
+
+    def mark_escaped(self) -> None:
+        """The failure ended the run."""
+        if "raised" in self.old:
+            self._change_raised(escaped=True)
+
+    def _change_raised(self, **facts: Any) -> None:
+        record = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
+        self.old = record
+        self.scope.flow.records.put(self.path, record)
+
+    def cut_off(self, error: BaseException) -> None:
+        """Ctrl-C, an exit or a cancelled task ended it: it is to be done again."""
+        flow = self.scope.flow
+        self._release()
+        if flow.closed:
+            return
+        record = self._interrupted()
+        trigger = {"KeyboardInterrupt": "user_interrupt", "SystemExit": "session_end"}.get(
+            type(error).__name__
+        )
+        if trigger is not None and not flow.records.told(error):
+            flow.records.remember(error)
+            seal = Seal(trigger, self.path)
+        else:
+            seal = None
+        try:
+            flow.records.fail(self.path, record, seal)
+        except LeftoffError as problem:  # what ended the step is the one to tell
+            flow.breaks(problem)
+
+    def put_back(self) -> None:
+        """The workflow is left while another thread still makes the call."""
+        self.scope.flow.records.put(self.path, self._interrupted())
+
+    def _interrupted(self) -> dict[str, Any]:
+        return {**self._record, "status": "pending", "interrupted_at": self.scope.flow.records.now()}
+
+
+class Group(Call):
+    """A call of a workflow inside another, or a map: steps are below it."""
+
+    __slots__ = ()
+
+    def _most(self) -> int:
+        return 0
+
+    def _begin(self, record: dict[str, Any]) -> None:
+        self._record, self._began = record, monotonic()
+        self.scope.flow.records.put(self.path, record)
+
+
+def _shown(arguments: dict[str, Any], name: str) -> str:
+    return repr(arguments[name]) if name in arguments else "not given"
+
+
+def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[str, Any]) -> Call:
+    """The identity of a call, taken when it is made."""
+    scope.flow.check()
+    own = scope.own()
+    bound = function.signature.bind(args, named)
+    arguments = encoded(function.counted(bound), function.name)
+    key = function.key_of(bound, args, named)
+    make: type[Call] = function.call_type
+    if key is not None:
+        path = scope.keyed_path(function.name, key)
+        call = make(function, scope, args, named, arguments, 0, path, scope.count)
+        call.reaches = NOW if own else LATER
+        return call
+    if not own:
+        raise needs_key(function.name, "another thread or task than the workflow's own")
+    number = scope.number()
+    return make(function, scope, args, named, arguments, number, scope.path(function.name, number), number)

@@ -1,0 +1,301 @@
+"""Classes whose values are kept: field by field, or as somebody registered them.
+
+Dataclasses, msgspec structs, attrs classes, pydantic models, named tuples and enums are known by what such classes
+carry, so that none of these packages is needed. A value is taken apart into its fields and put together again from
+them, without its ``__init__``: it comes back as it was, not as it would be made today. The record names the class as
+``module:Class``, and only a class of such a kind, or a registered one, is ever looked for under such a name.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from leftoff.errors import Invalid, Unsupported, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HINT = (
+    "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
+    "step a new version=, which runs it again."
+)
+
+
+class Kind:
+    """One class: its name in records, how to take a value apart, how to make it again."""
+
+    __slots__ = ("make", "name", "take")
+
+    def __init__(self, name: str, take: Callable[[Any], Any], make: Callable[[Any], Any]) -> None:
+        self.name = name
+        self.take = take
+        self.make = make
+
+
+_known: dict[type, Kind | None] = {}
+_registered: dict[str, Kind] = {}
+
+
+def register(
+    cls: type,
+    encode: Callable[[Any], Any] | None = None,
+    decode: Callable[[Any], Any] | None = None,
+    *,
+    name: str | None = None,
+) -> None:
+    """Say how values of a class are recorded: ``encode`` gives anything that can be, ``decode`` makes it a value again.
+
+    ``name`` is what records call it (left out: ``module:Class``). A class that is kept field by field anyway needs
+    neither function: registering it under the name it once had makes old records readable.
+    """
+    if not isinstance(cls, type):
+        raise Usage(f"{cls!r} is no class.", hint="leftoff.register(Point, encode=…, decode=…)")
+    own = _find(cls)
+    take, make = encode or (own.take if own else None), decode or (own.make if own else None)
+    if take is None or make is None:
+        raise Usage(
+            f"How is a {cls.__qualname__} recorded, and made again?",
+            hint=f"leftoff.register({cls.__qualname__}, encode=lambda value: …, decode=lambda data: …)",
+        )
+    from leftoff.workflow.functions.values import WORDS
+
+    kind = Kind(name or name_of(cls), take, make)
+    if kind.name in WORDS:
+        raise Usage(
+            f"{kind.name} is the name of one of Python's own types in records.", hint="Choose another."
+        )
+    _known[cls] = _registered[kind.name] = kind
+
+
+def of(cls: type) -> Kind | None:
+    """How values of exactly this class are kept; ``None`` where they are not."""
+    try:
+        return _known[cls]
+    except KeyError:
+        found = _known[cls] = _find(cls)
+        return found
+
+
+def _find(cls: type) -> Kind | None:
+    for belongs, build in _KINDS:
+        if belongs(cls):
+            take, make = build(cls)
+            return Kind(name_of(cls), take, make)
+    return None
+
+
+def name_of(cls: type) -> str:
+    """What a record calls a class. One that cannot be found under a name is refused when a value of it comes."""
+    module = cls.__module__
+    return f"{_main_name() or module if module == '__main__' else module}:{cls.__qualname__}"
+
+
+def _main_name() -> str | None:
+    """The name that others know the program by, where it was started with ``python -m``."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec.name if spec is not None and not spec.name.endswith("__main__") else None
+
+
+def check_name(kind: Kind) -> None:
+    """A class inside a function cannot be found again."""
+    if "<locals>" in kind.name:
+        raise Invalid(
+            f"{kind.name} is a class inside a function: nobody can find it again.",
+            hint="Define it at the top of its module, or leftoff.register it under a name of its own.",
+        )
+
+
+def named(name: str, where: str) -> Kind:
+    """The kind that a record names."""
+    found = _registered.get(name)
+    if found is not None:
+        return found
+    module_name, _, qualname = name.partition(":")
+    cls: Any = _module(module_name, name, where)
+    for part in qualname.split("."):
+        cls = getattr(cls, part, None)
+        if cls is None:
+            raise Unsupported(
+                f"{where} is a {name}, and module {module_name} has no {qualname} any more.", hint=HINT
+            )
+    kind = of(cls) if isinstance(cls, type) else None
+    if kind is None:
+        raise Unsupported(f"{where} is a {name}, which is no class whose values are kept.", hint=HINT)
+    return kind
+
+
+def _module(module: str, name: str, where: str) -> Any:
+    """The module of a recorded class; a program's own module is not loaded a second time under another name."""
+    main, found = sys.modules.get("__main__"), sys.modules.get(module)
+    if found is not None:
+        return found
+    if module and module in (_main_name(), _stem(getattr(main, "__file__", None))):
+        return main
+    try:
+        from importlib import import_module
+
+        return import_module(module)
+    except (ImportError, ValueError) as error:
+        raise Unsupported(
+            f"{where} is a {name}, and there is no module {module}: {error}.", hint=HINT
+        ) from None
+
+
+def _stem(path: str | None) -> str:
+    return (path or "").replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+
+
+# -- the kinds: how such a class is recognised, and how its values are taken apart and made again
+
+
+def is_enum(cls: type) -> bool:
+    """Whether a class is an Enum: by its metaclass's name, as importing ``enum`` costs half of starting Python."""
+    return any(base.__name__ in ("EnumType", "EnumMeta") for base in type.mro(type(cls)))
+
+
+def _enum(cls: Any) -> tuple[Any, Any]:
+    """By a member's name; combined flags have none, and go by their value."""
+    names = cls.__members__
+
+    def take(value: Any) -> Any:
+        return value.name if names.get(value.name) is value else [value.value]
+
+    return take, lambda kept: names[kept] if isinstance(kept, str) else cls(kept[0])
+
+
+def _is_named_tuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+
+
+def _named_tuple(cls: Any) -> tuple[Any, Any]:
+    def make(kept: dict[str, Any]) -> Any:
+        return tuple.__new__(cls, [kept[field] for field in _fitting(cls, kept, dict.fromkeys(cls._fields))])
+
+    return lambda value: dict(zip(cls._fields, value, strict=True)), make
+
+
+def _fitting(cls: type, kept: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields, given that a record has each that has no default, and no other."""
+    gone = [name for name in kept if name not in fields]
+    missing = [name for name in fields if name not in kept and fields[name] is None]
+    if gone or missing:
+        what = (
+            f"it has {', '.join(gone)}, which the class has not"
+            if gone
+            else f"it has no {', '.join(missing)}"
+        )
+        raise Unsupported(f"{what}.", hint=HINT)
+    return fields
+
+
+def _by_fields(
+    cls: type, defaults: Callable[[], dict[str, Any]], put: Any = object.__setattr__
+) -> tuple[Any, Any]:
+    """Take and make for classes with attributes; ``defaults``: field to what makes its default, or None."""
+
+    def take(value: Any) -> dict[str, Any]:
+        return {name: getattr(value, name) for name in defaults() if hasattr(value, name)}
+
+    def make(kept: dict[str, Any]) -> Any:
+        fields = _fitting(cls, kept, defaults())
+        made: Any = object.__new__(cls)
+        for name, default in fields.items():
+            put(made, name, kept[name] if name in kept else default())
+        return made
+
+    return take, make
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _dataclass(cls: Any) -> tuple[Any, Any]:
+    from dataclasses import MISSING, fields
+
+    def defaults() -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for field in fields(cls):
+            if field.default_factory is not MISSING:
+                out[field.name] = field.default_factory
+            else:
+                out[field.name] = None if field.default is MISSING else _constant(field.default)
+        return out
+
+    return _by_fields(cls, defaults)
+
+
+def _attrs(cls: Any) -> tuple[Any, Any]:
+    def defaults() -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for field in cls.__attrs_attrs__:
+            factory = getattr(field.default, "factory", None)
+            if factory is not None:
+                out[field.name] = None if field.default.takes_self else factory
+            else:
+                nothing = type(field.default).__name__ == "_Nothing"
+                out[field.name] = None if nothing else _constant(field.default)
+        return out
+
+    return _by_fields(cls, defaults)
+
+
+def _struct(cls: Any) -> tuple[Any, Any]:
+    """A msgspec struct can only be made by its class; afterwards its fields are what they were."""
+    names = cls.__struct_fields__
+    optional = names[len(names) - len(cls.__struct_defaults__) :]
+
+    def make(kept: dict[str, Any]) -> Any:
+        from msgspec.structs import force_setattr
+
+        _fitting(cls, kept, {name: _constant(None) if name in optional else None for name in names})
+        made = cls(**kept)
+        for name, value in kept.items():
+            force_setattr(made, name, value)
+        return made
+
+    return lambda value: {name: getattr(value, name) for name in names}, make
+
+
+_PARTS = {"extra": "__pydantic_extra__", "private": "__pydantic_private__"}
+
+
+def _model(cls: Any) -> tuple[Any, Any]:
+    """A pydantic model: its fields, which of them were set, and what else it holds."""
+
+    def take(value: Any) -> dict[str, Any]:
+        out = {"fields": dict(value.__dict__), "set": sorted(value.__pydantic_fields_set__)}
+        out.update((word, dict(held)) for word, name in _PARTS.items() if (held := getattr(value, name)))
+        return out
+
+    def make(kept: dict[str, Any]) -> Any:
+        fields = {
+            name: None if field.is_required() else field for name, field in cls.__pydantic_fields__.items()
+        }
+        values = kept["fields"]
+        for name, field in _fitting(cls, values, fields).items():
+            if name not in values:
+                values[name] = field.get_default(call_default_factory=True)
+        made = cls.__new__(cls)
+        object.__setattr__(made, "__dict__", values)
+        object.__setattr__(made, "__pydantic_fields_set__", set(kept["set"]))
+        for word, name in _PARTS.items():
+            empty: dict[str, Any] | None = (
+                {} if word == "extra" and cls.model_config.get("extra") == "allow" else None
+            )
+            object.__setattr__(made, name, kept.get(word, empty))
+        return made
+
+    return take, make
+
+
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], tuple[Any, Any]]], ...] = (
+    (is_enum, _enum),
+    (_is_named_tuple, _named_tuple),
+    (lambda cls: "__dataclass_fields__" in cls.__dict__, _dataclass),
+    (lambda cls: hasattr(cls, "__struct_fields__") and hasattr(cls, "__struct_defaults__"), _struct),
+    (lambda cls: "__attrs_attrs__" in cls.__dict__, _attrs),
+    (lambda cls: hasattr(cls, "__pydantic_fields__") and hasattr(cls, "model_construct"), _model),
+)

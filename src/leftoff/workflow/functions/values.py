@@ -1,0 +1,253 @@
+"""Arguments and results as JSON, and back as what they were.
+
+What is JSON stays as it is. Anything else becomes ``{"$type": NAME, "value": …}``: a word for Python's own types, and
+``module:Class`` for a class that is kept field by field or registered (``leftoff.workflow.functions.kinds``). A dict
+that has the key ``$type`` itself, or keys that are not text, is kept as pairs; so nothing is ever mistaken. Whatever
+has no such form is refused by name and place. Nothing is pickled, and reading a record runs no constructor of yours.
+"""
+
+from __future__ import annotations
+
+import sys
+from binascii import a2b_base64, b2a_base64
+from typing import Any
+
+from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
+from leftoff.model.codec import MAX_DEPTH, text
+from leftoff.model.frozen import FrozenDict, FrozenList, Mark
+from leftoff.workflow.functions import kinds
+
+TYPE = "$type"
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_DICTS = frozenset((dict, FrozenDict))
+_LISTS = frozenset((list, FrozenList))
+_HINT = (
+    "Kept are JSON, tuples, sets, bytes, dates, paths, enums, Decimal, UUID, dataclasses, msgspec structs, attrs "
+    "classes, pydantic models; for any other class: leftoff.register(cls, encode, decode)."
+)
+
+
+def encode(value: Any, name: str) -> Any:
+    """The value as JSON: itself where it is; ``name`` starts the path in an error."""
+    kind = type(value)
+    if kind in _PLAIN or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH)):
+        return value
+    return _encode(value, name, MAX_DEPTH)
+
+
+def _is_json(value: Any, depth: int) -> bool:
+    """Whether a list or dict is JSON as it stands; what this refuses, the slow walk looks at again."""
+    if depth == 0:
+        return False
+    if type(value) in _DICTS:
+        for key, item in value.items():
+            if type(key) is not str or key == TYPE:
+                return False
+            if type(item) not in _PLAIN and not _is_json(item, depth - 1):
+                return False
+        return True
+    if type(value) in _LISTS:
+        for item in value:
+            if type(item) not in _PLAIN and not _is_json(item, depth - 1):
+                return False
+        return True
+    return False
+
+
+def _encode(value: Any, path: str, depth: int) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if depth == 0:
+        raise Invalid(f"{path} is nested more than {MAX_DEPTH} levels deep, or contains itself.", path=path)
+    if kind in _DICTS:
+        return _encode_dict(value, path, depth)
+    if kind in _LISTS:
+        return [_encode(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
+    own = _OWN.get(kind)
+    if own is not None:
+        return {TYPE: own[0], "value": own[1](value, path, depth - 1)}
+    found = kinds.of(kind)
+    if found is not None:
+        kinds.check_name(found)
+        return {TYPE: found.name, "value": _encode(found.take(value), f"{path} ({kind.__name__})", depth - 1)}
+    return _encode_other(value, kind, path, depth)
+
+
+def _encode_dict(value: dict[Any, Any], path: str, depth: int) -> Any:
+    if all(type(key) is str and key != TYPE for key in value):
+        return {key: _encode(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
+    pairs = [
+        [_encode(key, f"a key of {path}", depth - 1), _encode(item, f"{path}[{key!r}]", depth - 1)]
+        for key, item in value.items()
+    ]
+    return {TYPE: "dict", "value": pairs}
+
+
+def _encode_other(value: Any, kind: type, path: str, depth: int) -> Any:
+    """Dates, paths and the like, whose modules are not loaded for those who have none; then text and numbers."""
+    if kind is Mark:
+        raise Redacted(path)
+    other = _other(kind)
+    if other is not None:
+        return {TYPE: other[0], "value": other[1](value, path, depth - 1)}
+    if not kinds.is_enum(kind):
+        for base in (str, int, float):
+            if isinstance(value, base):  # numpy.float64, for one
+                return base.__str__(value) if base is str else base(value)
+    raise Invalid(f"{path} is a {kind.__qualname__}, which cannot be recorded.", path=path, hint=_HINT)
+
+
+def decode(value: Any, where: str) -> Any:
+    """The value that JSON stands for, in lists and dicts of its own; ``where`` names the record in an error."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, list):
+        return [decode(item, where) for item in value]
+    if kind is Mark:
+        raise Redacted(where)
+    if TYPE not in value:
+        return {key: decode(item, where) for key, item in value.items()}
+    return _decode_typed(value, where)
+
+
+def _decode_typed(value: dict[str, Any], where: str) -> Any:
+    name, inside = value[TYPE], value.get("value")
+    make = _MAKE.get(name) or kinds.named(name, where).make
+    decoded = decode(inside, where)
+    try:
+        return make(decoded)
+    except LeftoffError as error:
+        raise Unsupported(f"{where} does not fit {name}: {error.message}", hint=error.hint) from None
+    except Exception as error:
+        raise Unsupported(
+            f"{where} cannot be made a {name} again: {type(error).__name__}: {error}", hint=kinds.HINT
+        ) from error
+
+
+def canonical(value: Any, name: str) -> str:
+    """Canonical JSON text of an encoded value."""
+    return text(value, name)
+
+
+# -- Python's own types: the word, and how to take them apart
+
+
+def _items(value: Any, path: str, depth: int) -> Any:
+    return [_encode(item, f"{path}[{i}]", depth) for i, item in enumerate(value)]
+
+
+def _members(value: Any, path: str, depth: int) -> Any:
+    """The entries of a set in an order that depends on nothing but them."""
+    return sorted(
+        (_encode(item, f"an entry of {path}", depth) for item in value), key=lambda v: text(v, path)
+    )
+
+
+def _bytes(value: bytes, path: str, depth: int) -> str:
+    return b2a_base64(value, newline=False).decode()
+
+
+def _text(value: Any, path: str, depth: int) -> str:
+    return str(value)
+
+
+def _iso(value: Any, path: str, depth: int) -> str:
+    return str(value.isoformat())
+
+
+def _moment(value: Any, path: str, depth: int) -> Any:
+    """A date and time; the name of its time zone too, where it has one, and which of two equal hours it is."""
+    zone = getattr(value.tzinfo, "key", None)
+    if zone is None:
+        if value.fold:
+            return [value.replace(fold=0).isoformat(), None, 1]
+        return value.isoformat()
+    return [value.replace(tzinfo=None, fold=0).isoformat(), zone, value.fold]
+
+
+def _length(value: Any, path: str, depth: int) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
+
+
+_OWN: dict[type, tuple[str, Any]] = {
+    tuple: ("tuple", _items),
+    set: ("set", _members),
+    frozenset: ("frozenset", _members),
+    bytes: ("bytes", _bytes),
+}
+_ELSEWHERE = {
+    ("datetime", "datetime"): ("datetime", _moment),
+    ("datetime", "date"): ("date", _iso),
+    ("datetime", "time"): ("time", _iso),
+    ("datetime", "timedelta"): ("timedelta", _length),
+    ("decimal", "Decimal"): ("decimal", _text),
+    ("uuid", "UUID"): ("uuid", _text),
+    ("pathlib", "PosixPath"): ("path", _text),
+    ("pathlib", "WindowsPath"): ("path", _text),
+    ("pathlib", "PurePosixPath"): ("pure-posix-path", _text),
+    ("pathlib", "PureWindowsPath"): ("pure-windows-path", _text),
+}
+
+
+def _other(kind: type) -> tuple[str, Any] | None:
+    """How a type of the standard library is kept, if it is that very type."""
+    for (module, name), how in _ELSEWHERE.items():
+        if kind.__name__ == name and getattr(sys.modules.get(module), name, None) is kind:
+            return how
+    return None
+
+
+def supports(kind: type) -> bool:
+    """Whether values of exactly this type can be kept."""
+    return kind in _PLAIN or kind in _DICTS or kind in _LISTS or kind in _OWN or _other(kind) is not None
+
+
+def _make_moment(value: Any) -> Any:
+    from datetime import datetime
+
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    moment, zone, fold = value
+    made = datetime.fromisoformat(moment).replace(fold=fold)
+    if zone is None:
+        return made
+    from zoneinfo import ZoneInfo
+
+    return made.replace(tzinfo=ZoneInfo(zone))
+
+
+def _maker(module: str, name: str, method: str | None = None) -> Any:
+    def make(value: Any) -> Any:
+        from importlib import import_module
+
+        kind = getattr(import_module(module), name)
+        return getattr(kind, method)(value) if method else kind(value)
+
+    return make
+
+
+def _make_length(value: Any) -> Any:
+    from datetime import timedelta
+
+    return timedelta(*value)
+
+
+_MAKE: dict[str, Any] = {
+    "dict": lambda pairs: {key: item for key, item in pairs},
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "bytes": a2b_base64,
+    "datetime": _make_moment,
+    "date": _maker("datetime", "date", "fromisoformat"),
+    "time": _maker("datetime", "time", "fromisoformat"),
+    "timedelta": _make_length,
+    "decimal": _maker("decimal", "Decimal"),
+    "uuid": _maker("uuid", "UUID"),
+    "path": _maker("pathlib", "Path"),
+    "pure-posix-path": _maker("pathlib", "PurePosixPath"),
+    "pure-windows-path": _maker("pathlib", "PureWindowsPath"),
+}
+WORDS = frozenset(_MAKE)

@@ -1,0 +1,134 @@
+"""The runner's hand on the store: everything it changes in a run goes through here, under its epoch.
+
+What happened in one turn of the driver is one transaction, of one commit per event: a checkpoint for each step that
+ended, and one sync for all of them. An entry looks at the records inside the transaction and changes what it finds
+there, so that what a step's own process or a person reported meanwhile is never overwritten with older knowledge.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leftoff.engine import lease
+from leftoff.engine.commit import Guard, commit_in, new_token, save_blobs
+from leftoff.engine.state import Reader
+from leftoff.model.changes import ChangeSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from leftoff.clock import Clock
+    from leftoff.engine.commit import Seal
+    from leftoff.engine.head import Head
+    from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+
+class Page:
+    """One commit in the making: what is there, and what shall change."""
+
+    def __init__(self, ledger: Ledger, tx: Tx, at: int) -> None:
+        self.tx = tx
+        self.at = at
+        self.run = ledger.run
+        self.changes = ChangeSet(ledger.scrubber)
+        self.blobs: list[BlobRow] = []
+        self._reader = Reader(ledger.store, tx, ledger.run, ledger.run_id)
+        self._steps: dict[str, dict[str, Any]] = {}  # as this commit leaves them
+
+    def get(self, collection: str, key: str) -> Any:
+        """A record as it was before this commit; ``None`` where there is none."""
+        found = self._reader.value(collection, key)
+        return None if found is None else found.plain
+
+    def step(self, path: str) -> dict[str, Any]:
+        """A step's record as it is by now, to be changed and put."""
+        found = self._steps.get(path) or self.get("step", path)
+        return dict(found) if isinstance(found, dict) else {"status": "pending"}
+
+    def put(self, collection: str, key: str, value: Any) -> None:
+        self.changes.put(collection, key, value)
+        if collection == "step":
+            self._steps[key] = value
+
+    def delete(self, collection: str, key: str) -> None:
+        if self.tx.row(self.run, collection, key) is not None:
+            self.changes.delete(collection, key)
+
+    def row(self) -> RunRow:
+        row = self.tx.run_row(self.run)
+        assert row is not None
+        return row
+
+
+if TYPE_CHECKING:
+    Entry = Callable[[Page], Seal | None]
+
+
+class Ledger:
+    """One run, driven by this process."""
+
+    def __init__(self, store: Store, head: Head, epoch: int, clock: Clock, scrubber: Scrubber | None) -> None:
+        self.store = store
+        self.run = head.run
+        self.run_id = head.run_id
+        self.epoch = epoch
+        self.clock = clock
+        self.scrubber = scrubber
+        self.foreign = False  # whether others committed since this was last set back
+        self.shared = False  # whether others ever did
+        self._head = head
+        self._guard = Guard(epoch)
+
+    def write(self, entries: Sequence[Entry], *, durable: bool = True) -> list[Version | None]:
+        """Commit each entry, in order, in one transaction; the versions, ``None`` where nothing changed."""
+        at = self.clock.now()
+        tokens = [new_token() for _ in entries]
+
+        def work(tx: Tx) -> list[Any]:
+            return [self._commit(tx, entry, at, token) for entry, token in zip(entries, tokens, strict=True)]
+
+        done = self.store.write(work, durable=durable)
+        for entry in done:
+            if entry is not None:
+                version, since, apply = entry
+                assert apply is not None  # these tokens are new: nothing was applied before
+                if since != self._head.seq:
+                    self.foreign = self.shared = True
+                self._head.adopt(since, version.seq, apply.digest, apply)
+        return [entry[0] if entry is not None else None for entry in done]
+
+    def _commit(self, tx: Tx, entry: Entry, at: int, token: bytes) -> Any:
+        page = Page(self, tx, at)
+        seal = entry(page)
+        blobs = page.blobs + save_blobs(self.store, page.changes)
+        return commit_in(tx, self._head, page.changes, at, self._guard, seal, token, blobs)
+
+    # -- looking
+
+    def read(self, collection: str) -> dict[str, Any]:
+        """The live records of a collection, as plain values."""
+        return self.store.read(lambda view: self.reader(view).plain(collection))
+
+    def reader(self, view: View) -> Reader:
+        return Reader(self.store, view, self.run, self.run_id)
+
+    def moved(self) -> bool:
+        """Whether others committed since we last looked."""
+        head = self.store.read(lambda view: view.head(self.run))
+        moved = head is not None and head[0] != self._head.seq
+        if moved and head is not None:
+            self._head.adopt(-1, head[0], int.from_bytes(head[1], "big"), None)
+            self.shared = True
+        told, self.foreign = moved or self.foreign, False
+        return told
+
+    # -- the lease
+
+    def beat(self) -> None:
+        lease.beat(self.store, self.run, self.run_id, self.epoch, self.clock.now())
+
+    def release(self) -> None:
+        self.store.write(lambda tx: lease.free(tx, self.run, self.epoch))

@@ -1,0 +1,35 @@
+"""What attempts leave on disk, once it is not needed any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from leftoff.workflow.processes.files import EXIT, RESULT, VARS
+
+_TAKEN_IN = (VARS, RESULT, EXIT)
+
+
+def tidy(folder: str) -> None:
+    """A step is complete, and that is durable: its log stays, where it printed anything."""
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if name in _TAKEN_IN or (name == "log" and os.path.getsize(path) == 0):
+            _unlink(path)
+        elif os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass  # something is left to be read
+
+
+def remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,193 @@
+"""Secrets taken out of a stream of bytes that arrives in arbitrary pieces.
+
+Masking needs context: a token may be cut in two by the pipe, a private key runs over many lines. So whole lines are
+masked together, and of a line that is not finished what was shown so far is remembered: more of it is masked with what
+came before, and only what follows the part that is still the same is shown. What is not UTF-8 passes unchanged.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.credentials import MASK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol
+
+    class Masks(Protocol):
+        def suspicious(self, key: str, text: str) -> bool: ...
+        def mask(self, text: str) -> str: ...
+
+
+LONGEST = 1 << 16  # a line that is longer is shown in pieces
+CONTEXT = 1 << 10  # how much of what was shown of it stays in view
+SMALL = 1 << 12  # a text of this size that looks suspicious is masked as a whole
+KEY_LINES = 400
+_MASK = MASK.encode()
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+_HEADERS = (b"Proc-Type:", b"DEK-Info:", b"Comment:", b"Version:")
+
+
+class Censor:
+    """``redactor`` is None where a project has redaction switched off; ``secrets`` go in any case."""
+
+    def __init__(self, redactor: Masks | None, secrets: Iterable[bytes]) -> None:
+        self._redactor = redactor
+        self._needles = _needles(secrets)
+        self._line = b""  # the unfinished line, or its end where it is long
+        self._shown = b""  # what was given of it, masked
+        self._fresh = False  # something in it was not looked at
+        self._key = 0  # lines of a private key that are still to be dropped, at most
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something that ``pause`` would give."""
+        return self._fresh
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be shown now that this arrived: whole lines."""
+        block = self._line + data if self._line else data
+        cut = block.rfind(b"\n") + 1
+        out = b""
+        if cut:
+            lines = block if cut == len(block) else block[:cut]
+            out = self._beyond(self._masked(lines, whole=True))
+            self._shown = b""
+            block = block[cut:]
+        self._line = block
+        self._fresh = bool(block)
+        return out if len(block) < LONGEST else out + self._shorten()
+
+    def pause(self) -> bytes:
+        """What can be shown of the unfinished line, as nothing more of it came for a while."""
+        self._fresh = False
+        held = self._held(self._line)
+        masked = self._masked(self._line[: len(self._line) - held], whole=False)
+        out = self._beyond(masked)
+        self._shown = masked
+        return out
+
+    def end(self) -> bytes:
+        """The rest."""
+        out = self._beyond(self._masked(self._line, whole=True))
+        self.clear()
+        return out
+
+    def clear(self) -> None:
+        """Forget what is held back."""
+        self._line = self._shown = b""
+        self._fresh = False
+
+    def _shorten(self) -> bytes:
+        out = self.pause()
+        held = self._held(self._line)
+        self._line = self._line[-CONTEXT - held :]
+        self._shown = self._masked(self._line[: len(self._line) - held], whole=False)
+        return out
+
+    def _beyond(self, masked: bytes) -> bytes:
+        """What a masked line has beyond what was shown of it."""
+        shown = self._shown
+        if not shown:
+            return masked
+        if masked.startswith(shown):
+            return masked[len(shown) :]
+        same = next((at for at, (a, b) in enumerate(zip(shown, masked, strict=False)) if a != b), len(masked))
+        return masked[same:]
+
+    def _held(self, line: bytes) -> int:
+        """The length of what may be the beginning of a secret, at the end of an unfinished line."""
+        longest = 0
+        for needle in self._needles:
+            for size in range(min(len(needle) - 1, len(line)), longest, -1):
+                if line.endswith(needle[:size]):
+                    longest = size
+                    break
+        return longest
+
+    def _masked(self, block: bytes, *, whole: bool) -> bytes:
+        for needle in self._needles:
+            if needle in block:
+                block = block.replace(needle, _MASK)
+        if self._redactor is None:
+            return block
+        if self._key or b"PRIVATE KEY" in block:
+            block = self._without_keys(block, whole)
+        text = block.decode("utf-8", "surrogateescape")
+        masked = _mask(self._redactor, text)
+        return block if masked is text else masked.encode("utf-8", "surrogateescape")
+
+    def _without_keys(self, block: bytes, whole: bool) -> bytes:
+        """The lines without private keys; a key that goes on in the next lines is remembered."""
+        out = []
+        left = self._key
+        for line in block.splitlines(keepends=True):
+            if left and not _ends(line) and _of_key(line):
+                left -= 1
+                continue
+            if left and _ends(line):
+                line = line.partition(b"-----END ")[2].partition(b"-----")[2].lstrip()
+            before, mark, after = line.partition(b"-----BEGIN ")
+            left = KEY_LINES if mark and _begins(after) else 0
+            out.append(before + _MASK + b"\n" if left else line)
+        if whole:
+            self._key = left
+        return b"".join(out)
+
+
+class ByLine:
+    """A redactor whose patterns are a project's own: they were written for one line, with a beginning and an end."""
+
+    def __init__(self, redactor: Masks) -> None:
+        self._redactor = redactor
+
+    def suspicious(self, key: str, text: str) -> bool:
+        return self._redactor.suspicious(key, text)
+
+    def mask(self, text: str) -> str:
+        lines = text.split("\n")
+        masked = [self._redactor.mask(line) for line in lines]
+        return text if masked == lines else "\n".join(masked)
+
+
+def _needles(secrets: Iterable[bytes]) -> list[bytes]:
+    """Each secret, and each line of one that has several; the longest first, as one may be part of another."""
+    found = set()
+    for secret in secrets:
+        found.add(secret)
+        lines = secret.split(b"\n")
+        if len(lines) > 1:
+            found.update(line.strip() for line in lines if len(line.strip()) >= 8)
+    return sorted((needle for needle in found if needle.strip()), key=len, reverse=True)
+
+
+def _mask(redactor: Masks, text: str) -> str:
+    """Mask what is suspicious, and look closely at nothing else; the same object where there is nothing to mask."""
+    if len(text) <= SMALL:
+        return redactor.mask(text)
+    if not redactor.suspicious("", text):
+        return text
+    cut = text.find("\n", len(text) // 2) + 1
+    if not cut or cut == len(text):
+        return redactor.mask(text)
+    first, second = text[:cut], text[cut:]
+    masked, rest = _mask(redactor, first), _mask(redactor, second)
+    return text if masked is first and rest is second else masked + rest
+
+
+def _begins(line: bytes) -> bool:
+    """Whether a key begins after ``-----BEGIN``, and goes on in the next line."""
+    kind, mark, after = line.partition(b"-----")
+    return bool(mark) and b"PRIVATE KEY" in kind and not after.strip()
+
+
+def _ends(line: bytes) -> bool:
+    return b"-----END " in line
+
+
+def _of_key(line: bytes) -> bool:
+    """Whether a line may be one of a private key, perhaps with something in front (a time, a name)."""
+    words = line.split()
+    if not words or line.lstrip().startswith(_HEADERS):
+        return True
+    return not words[-1].translate(None, _BASE64) and (len(words) == 1 or len(words[-1]) >= 32)

@@ -1,0 +1,150 @@
+"""What an attempt leaves on disk: ``<store>/attempts/<run>/<token>/``.
+
+``log`` stdout and stderr, redacted: made right before the command is executed, so without it, on a machine that has
+not been restarted since, the command never ran · ``exit`` how it ended, one line of JSON (no whole line: not known) ·
+``vars`` run variables that the step sets, made by whoever sets one · ``result`` JSON, of a Python step.
+
+Nothing is made that need not be: on a journaling file system, a new file costs as much as a process.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.errors import Invalid, LeftoffError
+from leftoff.model import typed
+from leftoff.model.codec import decode
+from leftoff.model.ids import check_key
+from leftoff.store.location import sync_folder
+from leftoff.workflow.processes.job import Exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LOG, EXIT, VARS, RESULT = "log", "exit", "vars", "result"
+BEGAN = LOG  # the file that says so
+MOST_VARS = 64 * 2**20
+
+
+def folder(store_folder: str, run_id: str, token: str) -> str:
+    return os.path.join(os.path.abspath(store_folder), "attempts", run_id, token)
+
+
+def prepare(folder: str) -> None:
+    """Make an attempt's folder, private to its owner."""
+    try:
+        try:
+            os.mkdir(folder, 0o700)
+        except FileNotFoundError:
+            _make_parents(os.path.dirname(folder))
+            os.mkdir(folder, 0o700)
+    except OSError as error:
+        from leftoff.store.failures import translate
+
+        raise translate(error, folder) from error
+
+
+def _make_parents(path: str) -> None:
+    """The folder and those above it, durable."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    _make_parents(above)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    sync_folder(above)
+
+
+def log_path(folder: str) -> str:
+    return os.path.join(folder, LOG)
+
+
+def vars_path(folder: str) -> str:
+    return os.path.join(folder, VARS)
+
+
+def result_path(folder: str) -> str:
+    return os.path.join(folder, RESULT)
+
+
+def began(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, BEGAN))
+
+
+def read_exit(folder: str) -> Exit | None:
+    """How the attempt ended; None where that is not known."""
+    return Exit.of(folder)
+
+
+def tail(folder: str, lines: int = 20, most: int = 4096) -> str:
+    """The last lines of the log, at most that many bytes of it; empty where there is none."""
+    try:
+        with open(log_path(folder), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            data = file.read(most)
+    except OSError:
+        return ""
+    found = data.decode("utf-8", "replace").splitlines()
+    if size > most and len(found) > 1:
+        del found[0]  # begins somewhere in the middle
+    return "\n".join(found[-lines:])
+
+
+def read_vars(folder: str) -> dict[str, Any]:
+    """The run variables that a step left, the later line winning.
+
+    ``K=V`` lines are typed as ``leftoff set`` does it (``K:=JSON`` too; but ``K=@…`` is text: a file may be gone by
+    now); a line that begins with ``{`` is a JSON object of any number of variables.
+    """
+    path = vars_path(folder)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MOST_VARS + 1)
+    except OSError:
+        return {}
+    if len(data) > MOST_VARS:
+        raise Invalid(
+            f"{path} is larger than {MOST_VARS >> 20} MiB.", hint="Keep large data in files: outputs."
+        )
+    found: dict[str, Any] = {}
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            found.update(_variables(line, f"{path}:{number}"))
+    return found
+
+
+def _variables(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        word = line.decode().rstrip("\r")
+        if word.lstrip().startswith("{"):
+            values = typed.kept(decode(word), "The line")
+        else:
+            key, kind, value = typed.split(word)
+            json = kind == typed.JSON
+            values = {
+                key: typed.json_value(value, f"The value of {key}")
+                if json
+                else typed.typed(word.partition("=")[2])
+            }
+        return {check_key(key, "variable"): value for key, value in values.items()}
+    except (LeftoffError, ValueError) as error:
+        why = error.message if isinstance(error, LeftoffError) else str(error)
+        raise Invalid(
+            f"{where}: {why}",
+            hint="A step sets variables with lines of K=V, K:=JSON or {…} in the file that LEFTOFF_VARS names.",
+        ) from None
+
+
+def read_result(folder: str) -> Any:
+    """What a Python step returned; None where it left nothing."""
+    try:
+        with open(result_path(folder), "rb") as file:
+            return decode(file.read())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{result_path(folder)} is not the JSON of a result: {error}.") from None

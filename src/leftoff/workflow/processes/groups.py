@@ -1,0 +1,198 @@
+"""Who belongs to an attempt, whether anybody of it lives, and how it is ended, by whoever has only its record.
+
+The record is the identity of the shim, which leads a session: everything in that session is the attempt, its own
+process group and those that the command made inside. The number of a session is not given to another process while a
+member lives, so a session without its leader is still known by it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from leftoff.host import ALIVE, GONE, scope, started
+from leftoff.workflow.processes.bell import STOP
+from leftoff.workflow.processes.job import Exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from leftoff.host import Process
+
+NEAR = 256  # so many pids are asked one by one; for more, all that exist are listed
+
+
+def members(session: int) -> list[int]:
+    """The live processes of a session, its leader included; zombies do not count."""
+    if sys.platform == "linux":
+        pids = (int(name) for name in os.listdir("/proc") if name[0] in "123456789")
+        return [pid for pid in pids if _session(pid) == session and started(pid)]
+    return [pid for pid in _listed() if _session(pid) == session]
+
+
+def recent(first: int, session: int) -> list[int]:
+    """The live members of a session among ``first``, started a moment ago, and those who were started since.
+
+    Linux counts its pids up, so there are few to ask about; where it does not look like that, all are listed.
+    """
+    last = _last_pid()
+    if first <= last <= first + NEAR:
+        return [pid for pid in range(first, last + 1) if _session(pid) == session and started(pid)]
+    return [pid for pid in members(session) if pid != session]
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def _last_pid() -> int:
+    """The pid that was given last, or 0 where that cannot be told."""
+    try:
+        fd = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return int(os.read(fd, 200).split()[4])
+        finally:
+            os.close(fd)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _listed() -> list[int]:
+    """Every process but zombies, where there is no /proc."""
+    import subprocess
+
+    out = subprocess.run(
+        ["ps", "-axo", "pid=,stat="], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    words = [line.split() for line in out.stdout.splitlines()]
+    return [int(pid) for pid, state, *_ in words if not state.startswith("Z")]
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:  # gone meanwhile, or another user's (sudo)
+            pass
+
+
+def alive(process: Process, folder: str | None = None) -> bool:
+    """Whether anything of an attempt still runs; True where that cannot be seen from here.
+
+    With the attempt's folder, one whose end is written down is over, even if its shim has taken another job.
+    """
+    if process.state() == GONE and not _left(process):
+        return False
+    return folder is None or Exit.of(folder) is None
+
+
+def _left(process: Process) -> list[int]:
+    """Who is left of an attempt whose shim is dead."""
+    if process.scope != scope() or started(process.pid):
+        return []  # another boot; or the pid is another process's by now, so nobody of the session is left
+    return members(process.pid)
+
+
+def terminate(process: Process) -> None:
+    """Ask for the end: the shim sends SIGTERM, after the job's grace SIGKILL, and records the exit."""
+    if not _send(process, STOP):
+        left = _left(process)
+        signal_all(left, signal.SIGTERM)
+        signal_all(left, signal.SIGCONT)
+
+
+def kill(process: Process) -> None:
+    """End everything at once, the shim too: how the attempt ended will not be known."""
+    for _ in range(100):
+        if process.state() == ALIVE:
+            # The shim is still there, so the number is still its session's; it goes last.
+            found = [pid for pid in members(process.pid) if pid != process.pid]
+            signal_all(found, signal.SIGKILL)
+            _send_group(process.pid)
+        else:
+            found = _left(process)
+            signal_all(found, signal.SIGKILL)
+        if not found:
+            return
+
+
+def _send_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def _send(process: Process, number: int) -> bool:
+    """Signal the shim itself, if it is alive, and never another process that has its pid by now."""
+    fd = handle(process)
+    try:
+        if fd is not None:
+            signal.pidfd_send_signal(fd, number)
+        elif process.state() == ALIVE:
+            os.kill(process.pid, number)
+        else:
+            return False
+    except OSError:
+        return False
+    finally:
+        if fd is not None:
+            os.close(fd)
+    return True
+
+
+def handle(process: Process) -> int | None:
+    """A pidfd of the shim; None where it is dead, or where there is no such thing."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        fd = os.pidfd_open(process.pid)
+    except OSError:
+        return None
+    if process.state() == ALIVE:  # so it is the one that was opened
+        return fd
+    os.close(fd)
+    return None
+
+
+class Watch:
+    """Waits for an attempt that another driver started, or whose shim was lost.
+
+    ``fileno()`` becomes readable when the shim has ended; it is None where that cannot be waited for. Either way, ask
+    ``ended()`` then and from time to time: what the shim left behind ends without notice.
+    """
+
+    def __init__(self, process: Process, folder: str) -> None:
+        self.process = process
+        self.folder = folder
+        self._fd = handle(process)
+
+    def fileno(self) -> int | None:
+        return self._fd
+
+    def ended(self) -> bool:
+        """Whether its end is written down, or the shim is gone and nothing is left of its session."""
+        return not alive(self.process, self.folder)
+
+    def exit(self) -> Exit | None:
+        """How it ended, once it has; None where nobody wrote it down."""
+        return Exit.of(self.folder)
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,181 @@
+"""What a shim is told, and what it tells: a job, its wire form, and how it ended.
+
+The wire form is read by a process of the same interpreter that was started a moment ago and by nothing else, so it is
+Python's own ``marshal``: no import, and bytes stay bytes. What the operating system takes as bytes is encoded on the
+driver's side, since the launcher runs without the environment that may have chosen another encoding.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+
+from leftoff.model.codec import decode, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+GRACE_S = 10.0
+# What is said on a channel. To the shim: its job, after the length of it, then one byte. By it: lines that begin so.
+HEAD = 8
+GO = b"g"
+READY, ENDED, WRITTEN, FAILED = b"R", b"X", b"W", b"E"
+FREE, LEAVING, UNWRITTEN = b"f", b"l", b"u"  # follows the two in the middle: what becomes of the shim
+NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT = 127, 126, 124  # exit codes, as shells and timeout(1) have them
+
+
+def framed(message: bytes) -> bytes:
+    return len(message).to_bytes(HEAD, "big") + message
+
+
+def receive(fd: int) -> bytes | None:
+    """The next message; None where whoever sends them is gone."""
+    head = _exactly(fd, HEAD)
+    return None if head is None else _exactly(fd, int.from_bytes(head, "big"))
+
+
+def _exactly(fd: int, size: int) -> bytes | None:
+    found = b""
+    while len(found) < size:
+        try:
+            data = os.read(fd, size - len(found))
+        except OSError:
+            return None
+        if not data:
+            return None
+        found += data
+    return found
+
+
+class Job:
+    """One attempt: what to run, where, for how long, and the folder that keeps what it leaves.
+
+    ``folder`` and ``cwd`` are absolute. ``env`` is the whole environment. ``secrets`` are texts that must not be in the
+    log. After ``timeout`` seconds the command gets SIGTERM, and ``grace`` seconds later SIGKILL.
+    """
+
+    __slots__ = ("argv", "cwd", "env", "folder", "grace", "secrets", "timeout", "token")
+
+    def __init__(
+        self,
+        token: str,
+        folder: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        *,
+        timeout: float | None = None,
+        grace: float = GRACE_S,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self.token = token
+        self.folder = folder
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.timeout = timeout
+        self.grace = grace
+        self.secrets = secrets
+
+    def pack(self) -> bytes:
+        code = os.fsencode
+        return marshal.dumps(
+            (
+                code(self.folder),
+                [code(word) for word in self.argv],
+                {code(name): code(value) for name, value in self.env.items()},
+                code(self.cwd),
+                self.timeout,
+                self.grace,
+                [secret.encode("utf-8", "surrogateescape") for secret in self.secrets],
+            )
+        )
+
+
+class Order:
+    """A job as the shim gets it."""
+
+    __slots__ = ("argv", "cwd", "env", "folder", "grace", "secrets", "timeout")
+
+    def __init__(self, packed: bytes) -> None:
+        self.folder: bytes
+        self.argv: list[bytes]
+        self.env: dict[bytes, bytes]
+        self.cwd: bytes
+        self.timeout: float | None
+        self.grace: float
+        self.secrets: list[bytes]
+        self.folder, self.argv, self.env, self.cwd, self.timeout, self.grace, self.secrets = marshal.loads(
+            packed
+        )
+
+
+class Exit:
+    """How an attempt ended.
+
+    ``code`` is 0 only where the command ended by itself with 0: a signal gives 128 + its number, a timeout 124, and a
+    command that could not be executed at all 126 or 127, with ``error`` saying why. ``stopped`` is True where somebody
+    asked for the end. ``at`` is in milliseconds since 1970.
+    """
+
+    __slots__ = ("at", "code", "error", "signal", "stopped", "timed_out")
+
+    def __init__(
+        self,
+        code: int,
+        signal: int | None = None,
+        timed_out: bool = False,
+        at: int = 0,
+        error: str | None = None,
+        stopped: bool = False,
+    ) -> None:
+        self.code = code
+        self.signal = signal
+        self.timed_out = timed_out
+        self.at = at
+        self.error = error
+        self.stopped = stopped
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    def line(self) -> bytes:
+        """One line of JSON."""
+        return text({name: getattr(self, name) for name in self.__slots__}).encode("utf-8", "replace") + b"\n"
+
+    @classmethod
+    def read(cls, line: bytes) -> Exit | None:
+        """What a line says; None where it is unfinished or no such line."""
+        if not line.endswith(b"\n"):
+            return None
+        try:
+            found: dict[str, Any] = decode(line[:-1].decode())
+            return cls(**{name: found[name] for name in cls.__slots__})
+        except (ValueError, LookupError, TypeError):
+            return None
+
+    @classmethod
+    def of(cls, folder: str) -> Exit | None:
+        """How the attempt with this folder ended; None where nobody wrote it down."""
+        try:
+            fd = os.open(f"{folder}/exit", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return cls.read(os.read(fd, 65536))
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exit) and self.line() == other.line()
+
+    def __hash__(self) -> int:
+        return hash(self.line())
+
+    def __repr__(self) -> str:
+        return f"Exit({self.line().decode().strip()})"

@@ -1,0 +1,155 @@
+"""The process between a driver and a command: it waits to be told, runs it, and writes down how it ended.
+
+The order is what keeps the promises. It leads a session of its own before anybody hears of it, so what ends the driver
+does not end it. It says who it is, and waits: for the driver's one byte, or for the end of the channel, which means
+that nobody has recorded it and that it must not run. ``exit`` is written when nothing of the attempt runs any more but
+the shim, so whoever reads it may start the next one.
+
+Forked from the launcher and never replaced by another program: everything it needs was imported there. What costs in
+such a process is every page of memory that it is the first to touch, so it does little, with plain system calls.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import time
+from time import monotonic
+
+from leftoff.store.location import sync, sync_folder
+from leftoff.workflow.processes.course import Course, now
+from leftoff.workflow.processes.job import (
+    ENDED,
+    FREE,
+    GO,
+    LEAVING,
+    NOT_EXECUTABLE,
+    READY,
+    UNWRITTEN,
+    WRITTEN,
+    Exit,
+    Order,
+    receive,
+)
+from leftoff.workflow.processes.log import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.workflow.processes.bell import Bell
+    from leftoff.workflow.processes.censor import Masks
+
+RETRY_S = 1.0
+KEEP_TRYING_S = 60.0  # to write the exit code, once the driver is gone
+
+
+def live(channel: int, bell: Bell, redactor: Masks | None) -> None:
+    """A shim's whole life, in a process that was forked for it: one job after the other, while all ends in order."""
+    os.setsid()
+    bell.arm()
+    while True:
+        packed = receive(channel)
+        if packed is None:
+            return
+        say(channel, b"%s %d\n" % (READY, os.getpid()))
+        if not wait_for_go(channel):
+            return
+        bell.idle = False
+        if not attempt(Order(packed), channel, bell, redactor):
+            return
+        bell.idle = True
+        if bell.stop:
+            return
+
+
+def wait_for_go(channel: int) -> bool:
+    """Whether the driver said so; not where it died first, or changed its mind."""
+    try:
+        return os.read(channel, 1) == GO
+    except OSError:  # the driver died without having read what it was told
+        return False
+
+
+def attempt(order: Order, channel: int, bell: Bell, redactor: Masks | None) -> bool:
+    """Run one job and report it. Whether this process is as good as new after it."""
+    folder = os.fsdecode(order.folder)
+    try:
+        log = Log(f"{folder}/log", redactor, order.secrets)
+    except OSError as error:
+        # Whoever finds no log concludes that the command never ran, so it must not.
+        exit = Exit(NOT_EXECUTABLE, at=now(), error=f"{folder} cannot be written to: {error.strerror}")
+        record(exit, folder, channel, free=False)
+        return False
+    course = Course(order, log, bell)
+    try:
+        exit = course.run()
+    finally:
+        log.close()
+    free = not bell.stop and not course.left
+    record(exit, folder, channel, free)
+    if course.left:
+        os.killpg(0, signal.SIGKILL)
+    return free
+
+
+def record(exit: Exit, folder: str, channel: int, free: bool) -> None:
+    """Write it down, for good, and tell the driver if there is one."""
+    line = exit.line()
+    failure = write(line, folder)
+    say(channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line))
+    until = None
+    while failure and failure != errno.ENOENT:  # without the folder there is no use in trying again
+        time.sleep(RETRY_S)
+        failure = write(line, folder)
+        if not failure:
+            say(channel, b"%s%s\n" % (WRITTEN, FREE if free else LEAVING))
+        elif gone(channel):
+            until = until or monotonic() + KEEP_TRYING_S
+            if monotonic() > until:
+                return
+
+
+def write(line: bytes, folder: str) -> int:
+    """0 once the exit is on the disk, with what it vouches for and the names that lead there; else the error."""
+    try:
+        for name in ("vars", "result"):
+            keep(f"{folder}/{name}")
+        fd = os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(fd, line) != len(line):
+                return errno.ENOSPC
+            sync(fd)
+        finally:
+            os.close(fd)
+        sync_folder(folder)
+        sync_folder(f"{folder}/..")
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
+def keep(path: str) -> None:
+    """Make a file durable, where there is one."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def say(channel: int, line: bytes) -> None:
+    try:
+        os.write(channel, line)
+    except OSError:  # the driver is gone
+        pass
+
+
+def gone(channel: int) -> bool:
+    """Whether the driver closed its side, or died."""
+    poll = select.poll()
+    poll.register(channel, 0)
+    return bool(poll.poll(0))

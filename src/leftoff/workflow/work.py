@@ -1,0 +1,132 @@
+"""One unit of work in the driver's hands: a step, or an item of one, from the moment it is due until it ended."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.errors import Invalid
+from leftoff.model.changes import NOTHING
+
+if TYPE_CHECKING:
+    from leftoff.host import Process
+    from leftoff.workflow.definition import Step
+    from leftoff.workflow.processes.follow import Follower
+    from leftoff.workflow.processes.job import Exit
+
+STARTING, RUNNING, CHECKING = "starting", "running", "checking"
+
+
+class Work:
+    """What the driver knows of a unit that has a process, or will have one."""
+
+    __slots__ = (
+        "began",
+        "checks",
+        "cwd",
+        "doubtful",
+        "exit",
+        "expands",
+        "folder",
+        "follower",
+        "item",
+        "leaf",
+        "outputs",
+        "phase",
+        "process",
+        "results",
+        "step",
+        "stopped",
+        "token",
+        "unit",
+        "why",
+    )
+
+    def __init__(self, unit: str, step: Step, item: Any, token: str, folder: str) -> None:
+        self.unit = unit
+        self.leaf = step.path
+        self.step = step
+        self.item = item
+        self.token = token
+        self.folder = folder
+        self.phase = STARTING
+        self.process: Process | None = None
+        self.began = 0.0  # monotonic
+        self.cwd = ""  # rendered
+        self.outputs: list[str] = []  # declared, rendered
+        self.checks: list[tuple[str, str | None]] = []  # scripts that are left; the criterion they decide
+        self.results: dict[str, bool] = {}  # of criteria
+        self.exit: Exit | None = None
+        self.stopped: str | None = None  # why it was told to end
+        self.why: str | None = None  # adopted, reattached
+        self.doubtful = False  # nobody knows how it ended: what does not hold puts it back
+        self.expands = False  # it finds the items of a `foreach`
+        self.follower: Follower | None = None
+
+    @property
+    def is_item(self) -> bool:
+        return self.item is not NOTHING
+
+    def __repr__(self) -> str:
+        return f"<{self.phase} {self.unit}>"
+
+
+def error_of(exit: Exit, timeout: float | None, tail: str) -> dict[str, Any]:
+    """What a failed command's end says, for the step's record."""
+    about: dict[str, Any]
+    if exit.timed_out:
+        from leftoff.workflow.durations import text
+
+        limit = f" after {text(timeout)}" if timeout else ""
+        about = {"type": "timeout", "message": f"It was stopped: it took too long (timeout{limit})."}
+    elif exit.error:
+        about = {"type": "not_started", "message": exit.error}
+    elif exit.signal:
+        about = {
+            "type": "signal",
+            "message": f"It was ended by signal {exit.signal} ({_signal(exit.signal)}).",
+        }
+    else:
+        about = {"type": "exit", "message": f"It ended with exit code {exit.code}{_meaning(exit.code)}."}
+    about["exit_code"] = exit.code
+    if tail:
+        about["tail"] = tail
+    return about
+
+
+def _signal(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _meaning(code: int) -> str:
+    """What shells mean by some exit codes."""
+    return {126: " (found, but cannot be executed)", 127: " (command not found)"}.get(code, "")
+
+
+def existing(project: str, cwd: str, patterns: list[str]) -> list[str]:
+    """The files that declared outputs stand for; ``Invalid`` names the first that is not there.
+
+    An output is a path or a pattern, relative to the project's folder, else to the one the step works in.
+    """
+    out: list[str] = []
+    for pattern in patterns:
+        found = _matches(os.path.join(project, pattern)) or _matches(os.path.join(project, cwd, pattern))
+        if not found:
+            raise Invalid(
+                f"The declared output {pattern} is not there.",
+                hint="The command must write it, or the step must not declare it.",
+            )
+        out += found
+    return out
+
+
+def _matches(full: str) -> list[str]:
+    if os.path.lexists(full):
+        return [os.path.normpath(full)]
+    return sorted(glob.glob(full, recursive=True)) if glob.has_magic(full) else []

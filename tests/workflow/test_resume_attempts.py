@@ -1,0 +1,391 @@
+"""What was in flight when a driver died, attempt by attempt: followed, believed, checked, asked about, or done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
+
+ONE = f"""
+name: one
+steps:
+  - id: a
+    run: "{mark("a")}; echo before; {wait()}; echo after"
+  - id: b
+    run: "{mark("b")}"
+"""
+
+
+def begun(flow: Flow, text: str, step: str = "a", **more: str) -> Driver:
+    """A driver whose step is in flight."""
+    flow.write(text)
+    driver = flow.run(**more)
+    flow.started(step)
+    driver.until("step_start", step=step)
+    return driver
+
+
+# -- its process still runs
+
+
+def test_a_living_process_is_followed(flow: Flow) -> None:
+    """A step whose process outlived its driver is not started again: the next driver follows it and takes its end."""
+    begun(flow, ONE).kill()
+    driver = flow.resume()
+    assert "a" == driver.until("reattached")["step"]
+    assert "reattach" == driver.plan()["a"][0]
+    flow.file("gate")
+    driver.end(0)
+    record = flow.steps()["a"]
+    assert ("completed", 1) == (record["status"], record["attempt"])
+    assert record["why"].startswith("reattached: ")
+    assert 1 == len(flow.starts("a"))
+    assert "before\nafter\n" == flow.succeed("logs", "r", "a").out
+
+
+def test_a_followed_process_that_fails_is_tried_again(flow: Flow) -> None:
+    """The exit code of a process that was followed counts like any other, and so do the step's retries."""
+    text = """
+name: one
+steps:
+  - id: a
+    retries: {max: 1, backoff: 0s}
+    run: "MARK; if test -e failed; then exit 0; fi; WAIT; touch failed; exit 3"
+"""
+    begun(flow, text.replace("MARK", mark("a")).replace("WAIT", wait())).kill()
+    driver = flow.resume()
+    driver.until("reattached")
+    flow.file("gate")
+    driver.end(0)
+    failed = driver.of("step_failed")[0]
+    assert (3, "a") == (failed["error"]["exit_code"], failed["step"])
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
+def test_a_followed_process_without_its_shim_has_an_end_too(flow: Flow) -> None:
+    """Where the shim was killed but not its command, the command is waited for; how it ended nobody knows."""
+    begun(flow, ONE).kill()
+    kill(flow.processes()[0])
+    driver = flow.resume()
+    driver.until("reattached")
+    flow.file("gate")
+    driver.end(1)
+    assert "killed" == flow.steps()["a"]["error"]["type"]
+    assert 1 == len(flow.starts("a"))
+
+
+def test_a_followed_process_is_seen_by_the_one_after_next(flow: Flow) -> None:
+    """One driver after the other dies; the process is the same all along."""
+    begun(flow, ONE).kill()
+    for _ in range(2):
+        driver = flow.resume()
+        driver.until("reattached")
+        driver.kill()
+    flow.file("gate")
+    flow.resume().end(0)
+    assert 1 == len(flow.starts("a"))
+    assert 1 == flow.steps()["a"]["attempt"]
+
+
+def test_what_follows_shows_what_is_printed(flow: Flow) -> None:
+    """The output of a process that is followed is shown from where it is followed."""
+    begun(flow, ONE).kill()
+    driver = flow.drive("resume", "r")
+    driver.until("reattached")
+    flow.file("gate")
+    driver.end(0)
+
+
+def test_restart_ends_what_still_runs(flow: Flow) -> None:
+    """`--restart` ends the process of an earlier driver, and the step is done by a new attempt."""
+    begun(flow, ONE).kill()
+    before = flow.processes()
+    driver = flow.resume("--restart")
+    flow.started("a", 2)
+    assert not set(before) & set(flow.processes())
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"]
+    assert "run" == driver.plan()["a"][0]
+
+
+def test_restart_ends_a_process_that_ignores_the_signal(flow: Flow) -> None:
+    """One that does not heed SIGTERM is killed after the grace; two processes of a step never run at once."""
+    flow.file("leftoff.toml", '[run]\ngrace = "1s"\n')
+    begun(flow, ONE.replace("echo before", "trap '' TERM; echo before")).kill()
+    before = flow.processes()
+    driver = flow.resume("--restart")
+    flow.started("a", 2)
+    assert not set(before) & set(flow.processes())
+    flow.file("gate")
+    driver.end(0)
+
+
+# -- an exit code was written
+
+
+OUTPUTS = f"""
+name: one
+vars: {{word: old}}
+steps:
+  - id: a
+    run: "{mark("a")}; {wait()}; echo x > out.txt; echo word=new >> $LEFTOFF_VARS"
+    outputs: [out.txt]
+    checks: ["{mark("check")}; test -s out.txt"]
+  - id: b
+    run: "{mark("b")}; echo {{{{ word }}}} > word"
+"""
+
+
+def ended_alone(flow: Flow, text: str) -> None:
+    """The driver is killed; then its step ends."""
+    begun(flow, text).kill()
+    flow.file("gate")
+    flow.gone()
+
+
+def test_an_exit_code_of_0_is_believed(flow: Flow) -> None:
+    """A step that ended well while nobody drove is adopted, with its outputs, its variables, and its checks."""
+    ended_alone(flow, OUTPUTS)
+    driver = flow.resume()
+    driver.end(0)
+    assert "a" == driver.of("adopted")[0]["step"]
+    assert "adopt" == driver.plan()["a"][0]
+    record = flow.steps()["a"]
+    assert ("completed", 1, ["out.txt"]) == (record["status"], record["attempt"], record["outputs"])
+    assert record["why"].startswith("adopted: ")
+    assert "new\n" == (flow.folder / "word").read_text()
+    assert (1, 1) == (len(flow.starts("a")), len(flow.starts("check")))
+    assert ["out.txt"] == [artifact["path"] for artifact in flow.show()["artifacts"]]
+
+
+def test_an_exit_code_of_0_without_the_outputs_is_not_enough(flow: Flow) -> None:
+    """Outputs that are declared must be there; else the step failed, and is done again."""
+    ended_alone(flow, OUTPUTS.replace("- id: a", "- id: a\n    retries: {max: 1, backoff: 0s}"))
+    (flow.folder / "out.txt").unlink()
+    driver = flow.resume()
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+    assert [True] == ["out.txt" in told["error"]["message"] for told in driver.of("step_failed")]
+
+
+def test_an_exit_code_of_0_without_the_outputs_runs_again_without_retries(flow: Flow) -> None:
+    """What an earlier driver's attempt lacks is no failure of this one: the step is simply done again."""
+    ended_alone(flow, OUTPUTS)
+    (flow.folder / "out.txt").unlink()
+    flow.resume().end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
+def test_an_exit_code_of_0_with_a_check_that_fails_is_not_enough(flow: Flow) -> None:
+    """Checks are made before an attempt is adopted."""
+    ended_alone(flow, OUTPUTS)
+    flow.file("out.txt", "")
+    flow.resume().end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
+def test_another_exit_code_runs_again_with_fresh_retries(flow: Flow) -> None:
+    """A step that failed while nobody drove is done again, as often as its retries allow from now on."""
+    text = """
+name: one
+steps:
+  - id: a
+    retries: {max: 1, backoff: 0s}
+    run: "MARK; WAIT; test $(cat starts.a | wc -l) -ge 3"
+"""
+    ended_alone(flow, text.replace("MARK", mark("a")).replace("WAIT", wait()))
+    driver = flow.resume()
+    driver.end(0)
+    assert 3 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+    assert "exit code 1" in driver.plan()["a"][1]
+
+
+def test_a_half_written_exit_code_is_none(flow: Flow) -> None:
+    """An exit that was cut off while it was written is not believed."""
+    begun(flow, ONE).kill_all()
+    (flow.attempt("a") / "exit").write_text('{"code":0,"sig')
+    driver = flow.resume()
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
+# -- neither
+
+
+def test_an_attempt_that_never_began_does_not_count(flow: Flow) -> None:
+    """An attempt that was recorded, and whose command was never executed, is forgotten."""
+    begun(flow, ONE).kill_all()
+    folder = flow.attempt("a")
+    for name in os.listdir(folder):
+        (folder / name).unlink()
+    driver = flow.resume()
+    flow.file("gate")
+    driver.end(0)
+    assert 1 == flow.steps()["a"]["attempt"]
+    assert "never" in driver.plan()["a"][1]
+    assert not folder.exists()
+
+
+def test_an_unknown_end_runs_again(flow: Flow) -> None:
+    """Where nobody knows how a command ended, and nothing proves it, it is done again."""
+    begun(flow, ONE).kill_all()
+    driver = flow.resume()
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
+def test_a_file_that_merely_exists_proves_nothing(flow: Flow) -> None:
+    """Outputs without checks may be half written: the step is done again."""
+    text = OUTPUTS.replace(f'    checks: ["{mark("check")}; test -s out.txt"]\n', "")
+    begun(flow, text).kill_all()
+    flow.file("out.txt", "half")
+    driver = flow.resume()
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == len(flow.starts("a"))
+
+
+def test_outputs_and_checks_that_hold_prove_it(flow: Flow) -> None:
+    """With both, a step whose end nobody knows is adopted."""
+    begun(flow, OUTPUTS).kill_all()
+    flow.file("out.txt", "whole")
+    driver = flow.resume()
+    driver.end(0)
+    assert 1 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+    assert "adopt" == driver.plan()["a"][0]
+    assert ["out.txt"] == flow.steps()["a"]["outputs"]
+
+
+@pytest.mark.parametrize("text", ["", None], ids=["check fails", "output missing"])
+def test_outputs_and_checks_that_do_not_hold_prove_nothing(flow: Flow, text: str | None) -> None:
+    """With one of them missing the step is done again."""
+    begun(flow, OUTPUTS).kill_all()
+    if text is not None:
+        flow.file("out.txt", text)
+    driver = flow.resume()
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+    assert not driver.of("step_failed")
+
+
+# -- what must not simply run again
+
+ONCE = ONE.replace("- id: a", "- id: a\n    idempotent: false")
+
+
+@pytest.mark.parametrize("words", [(), ("--yes",)], ids=["bare", "--yes"])
+def test_a_step_that_is_not_idempotent_is_asked_about(flow: Flow, words: tuple[str, ...]) -> None:
+    """Where nobody knows how it ended a person must decide, and --yes is no such decision."""
+    begun(flow, ONCE).kill_all()
+    before = flow.show()
+    done = flow.call("resume", "r", *words)
+    assert 7 == done.code, str(done)
+    assert "step done a --run r" in done.err and "--accept step.not_idempotent" in done.err
+    assert before == flow.show()
+    assert 1 == len(flow.starts("a"))
+
+
+def test_accepting_runs_it_again(flow: Flow) -> None:
+    """`--accept step.not_idempotent` says that it may run again."""
+    begun(flow, ONCE).kill_all()
+    driver = flow.resume("--accept", "step.not_idempotent")
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
+def test_a_report_settles_it(flow: Flow) -> None:
+    """`step done` says that it was done; the rest of the run goes on."""
+    begun(flow, ONCE).kill_all()
+    flow.succeed("step", "done", "a", "--run", "r")
+    driver = flow.resume()
+    driver.end(0)
+    assert ("skip", 1, 1) == (driver.plan()["a"][0], len(flow.starts("a")), len(flow.starts("b")))
+
+
+def test_a_living_process_needs_no_question(flow: Flow) -> None:
+    """What still runs is followed, whether or not it may run twice."""
+    begun(flow, ONCE).kill()
+    driver = flow.resume()
+    driver.until("reattached")
+    flow.file("gate")
+    driver.end(0)
+    assert 1 == len(flow.starts("a"))
+
+
+def test_restarting_it_is_asked_about(flow: Flow) -> None:
+    """To end a step half way and do it again is what `idempotent: false` forbids; nothing is ended before the answer."""
+    begun(flow, ONCE).kill()
+    done = flow.call("resume", "r", "--restart")
+    assert 7 == done.code, str(done)
+    assert flow.processes()
+    driver = flow.resume("--restart", "--accept", "step.not_idempotent")
+    flow.started("a", 2)
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"]
+
+
+CHECKED = OUTPUTS.replace("- id: a", "- id: a\n    idempotent: false")
+
+
+def test_proof_needs_no_question(flow: Flow) -> None:
+    """Outputs and checks that hold tell how it ended."""
+    begun(flow, CHECKED).kill_all()
+    flow.file("out.txt", "whole")
+    flow.resume().end(0)
+    assert 1 == len(flow.starts("a"))
+
+
+def test_without_proof_it_is_asked_about(flow: Flow) -> None:
+    """Outputs or checks that do not hold do not say that it did nothing."""
+    begun(flow, CHECKED).kill_all()
+    done = flow.call("resume", "r", "--yes")
+    assert 7 == done.code, str(done)
+    assert 1 == len(flow.starts("a"))
+    driver = flow.resume("--accept", "step.not_idempotent")
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == len(flow.starts("a"))
+
+
+# -- somewhere else
+
+
+def test_what_cannot_be_seen_from_here_is_asked_about(flow: Flow) -> None:
+    """A process on another machine may still run; only a person can know."""
+    begun(flow, ONE).kill_all()
+    elsewhere(flow)
+    done = flow.call("resume", "r", "--yes")
+    assert 7 == done.code, str(done)
+    assert "--accept step.elsewhere" in done.err
+    driver = flow.resume("--accept", "step.elsewhere")
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"]
+
+
+def test_an_exit_code_from_elsewhere_is_believed(flow: Flow) -> None:
+    """Whoever wrote it: it says that nothing of the attempt runs any more."""
+    ended_alone(flow, ONE)
+    elsewhere(flow)
+    flow.resume().end(0)
+    assert 1 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
+def elsewhere(flow: Flow) -> None:
+    """As if another machine had driven the run; its driver stopped in order."""
+    from leftoff.store.sqlite import SqliteStore
+
+    store = SqliteStore(str(flow.folder / ".leftoff"))
+    store.write(lambda tx: tx.execute("UPDATE attempt SET scope = 'there@there/boot/1'"))  # type: ignore[attr-defined]
+    store.write(lambda tx: tx.execute("UPDATE lease SET kind = NULL, scope = NULL"))  # type: ignore[attr-defined]
+    store.close()
