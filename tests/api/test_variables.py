@@ -251,9 +251,11 @@ def test_a_failed_commit_keeps_its_changes(
     run.variables.update(kept="k", gone=1)
     run.append("list", 1)
     run.commit()
-    run.variables.update(a=1, huge=HUGE)
+    run.variables.update(a=1, huge=HUGE, large=["a", HUGE], big={"b": HUGE})
     del run.variables["gone"]
     run.append("list", 2)
+    run.append("long", HUGE)
+    rest = {"big": {"b": HUGE}, "huge": HUGE, "kept": "k", "large": ["a", HUGE], "long": [HUGE]}
     run.note("n")
     run.artifact(tmp_path / "a.md")
 
@@ -263,9 +265,10 @@ def test_a_failed_commit_keeps_its_changes(
             with pytest.raises(StoreUnavailable):
                 run.commit()
         assert {"gone": 1, "kept": "k", "list": [1]} == dict(store.get(run.id).variables)
+        assert {**rest, "a": 1, "list": [1, 2]} == dict(run.variables)
     run.variables["a"] = 2
     run.append("list", 3)
-    expected = {"a": 2, "huge": HUGE, "kept": "k", "list": [1, 2, 3]}
+    expected = {**rest, "a": 2, "list": [1, 2, 3]}
     assert expected == dict(run.variables)
     run.commit()
     assert expected == dict(run.variables) == dict(store.get(run.id).variables)

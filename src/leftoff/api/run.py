@@ -282,7 +282,6 @@ class Run(StepsMixin, RunView):
                     older.items = older.items + newer.items
                 else:
                     pending.changes[address] = newer
-            pending.blobs = pending.blobs + self._pending.blobs
             self._pending, self._blobs, self._doubt = pending, blobs + self._blobs, doubt
             for (collection, name), change in pending.changes.items():
                 if collection == "variable":
@@ -326,7 +325,7 @@ class Run(StepsMixin, RunView):
                 self._cells[name] = cells.appended(name, before, change.items, partial(self._load, name))
             else:
                 base = self._cells.get(name)
-                self._cells[name] = change
+                self._cells[name] = cells.committed(name, change, self._load)
                 if change.spread is not None and type(base) is cells.Cell:
                     self._cell(self._cells, name)
 

@@ -61,7 +61,7 @@ def start_run(
 ) -> Started:
     """A new run, or with ``resume`` the unfinished one of that id, or of that workflow, branch, title and issue."""
     changes = opening_changes(opening, at, scrubber)
-    blobs = save_blobs(store, changes)
+    changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> Started:
         twin = _twin(tx, opening)
