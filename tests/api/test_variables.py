@@ -325,6 +325,23 @@ def test_only_lists_can_be_appended_to(run: leftoff.Run, value: Any, committed: 
     assert {"v": value, "w": 1} == dict(run.variables)
 
 
+@pytest.mark.parametrize("theirs", ["text", {"a": 1}, None])
+def test_a_list_that_somebody_else_replaced(run: leftoff.Run, store_path: Path, theirs: Any) -> None:
+    """What waits to be appended has nowhere to go: that is said, and assigning the variable anew is the way out."""
+    run.append("v", 1)
+    run.commit()
+    run.append("v", 2)
+    elsewhere(store_path, run.id, {("variable", "v"): theirs})
+    with pytest.raises(Invalid, match=r"v is .* cannot be appended to"):
+        run.commit()
+    run.refresh()
+    with pytest.raises(Invalid, match="v is not a list"):
+        _ = run.variables["v"]
+    run.variables["v"] = [1, 2]
+    run.commit()
+    assert [1, 2] == run.variables["v"]
+
+
 def test_appends_of_several_processes_are_all_there(
     run: leftoff.Run, store: leftoff.Store, project: Path
 ) -> None:

@@ -7,6 +7,7 @@ lists keep the identity of entries that did not change, so that assigning them a
 from __future__ import annotations
 
 from leftoff.engine.state import Value
+from leftoff.errors import Invalid
 from leftoff.model.changes import DELETE, NOTHING
 from leftoff.model.codec import BLOB, JSON, holes, payload
 from leftoff.model.frozen import FrozenDict, FrozenList, freeze, freeze_holed, guard, marks
@@ -56,6 +57,11 @@ def from_stored(name: str, stored: bytes) -> Cell:
 
 def grown(name: str, before: Any, change: Change) -> Any:
     """A list, with what waits to be appended to it."""
+    if not isinstance(before, list):  # somebody else made it something else
+        raise Invalid(
+            f"{name} is not a list any more; what waits to be appended to it has nowhere to go.",
+            hint="Assign it anew: that takes the place of what waits.",
+        )
     items = [change.kept.get(i, NOTHING) for i in range(len(change.items))]
     parts = zip(items, change.items, strict=True)
     return guard([*before, *(payload(s, name) if kept is NOTHING else kept for kept, s in parts)], name)
