@@ -222,6 +222,15 @@ def test_steps_come_in_their_declared_order(store: leftoff.Store) -> None:
     assert "zebra" == run.info.next_step
 
 
+def test_new_steps_come_behind_those_of_others(run: leftoff.Run, store_path: Path) -> None:
+    """Whoever added them."""
+    run.do("a", lambda: 1)
+    elsewhere(store_path, run.id, {("step", "theirs"): {"status": "pending", "order": 7}})
+    run.commit()
+    run.do("b", lambda: 1)
+    assert ["a", "theirs", "b"] == list(run.steps)
+
+
 def test_what_others_say_of_steps_is_seen(run: leftoff.Run, store_path: Path) -> None:
     """After the next commit, like everything that others commit; our own stays."""
     with run.step("a"):

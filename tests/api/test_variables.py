@@ -243,6 +243,15 @@ def test_on_the_same_variable_the_last_commit_wins(run: leftoff.Run, store_path:
     assert "theirs again" == run.variables["v"]
 
 
+def test_compare_and_set_to_what_it_is(run: leftoff.Run, store_path: Path) -> None:
+    """Nothing is committed, and what others committed is picked up all the same."""
+    run.variables["v"] = 1
+    run.commit()
+    elsewhere(store_path, run.id, {("variable", "v"): 2, ("variable", "theirs"): 3})
+    run.compare_and_set("v", 2, 2)
+    assert {"theirs": 3, "v": 2} == dict(run.variables)
+
+
 def test_a_failed_commit_keeps_its_changes(
     run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

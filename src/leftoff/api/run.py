@@ -145,6 +145,8 @@ class Run(StepsMixin, RunView):
             if version is not None:
                 self._secrets.keep(change)
                 self._adopted(version, {name: change}, changes, adopt)
+            elif self._store.read(self._row).seq != self._folded:
+                self.refresh()  # it was so already, by another's hand
 
     def _variable_names(self) -> list[str]:
         with self._lock:
