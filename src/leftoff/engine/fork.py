@@ -98,13 +98,15 @@ def _copied(
         out["run", key] = encoded(value)
     for (collection, key), stored in out.items():
         if collection == "step":
-            out[collection, key] = _at_rest(store, key, stored)
-    copied = [(*address, out[address], facts_of(store, *address, out[address])) for address in sorted(out)]
+            out[collection, key] = _at_rest(store, view, key, stored)
+    copied = [
+        (*address, out[address], facts_of(store, view, *address, out[address])) for address in sorted(out)
+    ]
     return copied, upgrade_changes(Reader(store, view, run, target.row.run_id, seq))
 
 
-def _at_rest(store: Store, key: str, stored: bytes) -> bytes:
-    value = payload(whole(store, stored), f"step/{key}")
+def _at_rest(store: Store, view: View, key: str, stored: bytes) -> bytes:
+    value = payload(whole(store, view, stored), f"step/{key}")
     return encoded({**value, "status": "pending"}) if value["status"] == "running" else stored
 
 

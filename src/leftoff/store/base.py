@@ -275,8 +275,12 @@ class Store:
         """Write a blob durably, once. Refer to it with ``Tx.put_blob`` in the commit that uses it."""
         raise NotImplementedError
 
-    def load_blob(self, hash: bytes) -> Iterator[bytes]:
-        """The content of a blob in pieces; ``Corrupt`` before the last one where it is not what was saved."""
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
+        """The content of a blob in pieces; ``Corrupt`` before the last one where it is not what was saved.
+
+        ``known``: its row, as the caller's snapshot has it. What was pruned since can still be had for a while;
+        afterwards it is ``StoreUnavailable``, for a newer snapshot will not ask for it.
+        """
         raise NotImplementedError
 
     def prune(self, run: int, drop: Iterable[int]) -> int:

@@ -123,7 +123,7 @@ class FaultyStore(Store):
         self._count("exists")
         return self.store.exists()
 
-    def load_blob(self, hash: bytes) -> Iterator[bytes]:
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         self._count("load_blob")
         return self.store.load_blob(hash)
 
