@@ -194,6 +194,12 @@ def removes_in_plain_sight(patch: Patch) -> None:
     patch.setattr(Q, "hide_run", "UPDATE run SET hidden = 0 WHERE ? <> '' AND run = ?")
 
 
+@caught_by("test_remove_that_is_not_allowed")
+def removes_without_asking(patch: Patch) -> None:
+    remove = SqliteStore.remove
+    patch.setattr(SqliteStore, "remove", lambda store, run, allowed=None: remove(store, run))
+
+
 @caught_by("test_backup")
 def leaves_blobs_out_of_the_backup(patch: Patch) -> None:
     patch.setattr(backup, "_copy_blob", lambda source, target, row: None)

@@ -290,8 +290,12 @@ class Store:
         """
         raise NotImplementedError
 
-    def remove(self, run: int) -> int:
-        """Forget a whole run; bytes given back."""
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
+        """Forget a whole run; bytes given back.
+
+        ``allowed`` is asked first, in the very transaction that takes the run out of sight: where it raises, nothing
+        is changed.
+        """
         raise NotImplementedError
 
     def sweep(self) -> int:

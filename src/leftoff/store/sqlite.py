@@ -382,10 +382,10 @@ class SqliteStore(Store):
 
         return self._typed(lambda: prune(self, run, drop))
 
-    def remove(self, run: int) -> int:
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
         from leftoff.store.upkeep import remove
 
-        return self._typed(lambda: remove(self, run))
+        return self._typed(lambda: remove(self, run, allowed))
 
     def sweep(self) -> int:
         from leftoff.store.upkeep import sweep
