@@ -216,6 +216,8 @@ def test_git_is_remembered(tmp_path: Path) -> None:
         (("f", "--var", "x"), "no K=V"),
         (("f", "--var", "x:={"), "not JSON"),
         (("f", "--session", ""), "empty"),
+        (("f", "--branch", ""), "--branch is empty"),
+        (("f", "--branch="), "--branch is empty"),
         ((b"caf\xe9",), "not UTF-8"),
         (("f", "--title"), "needs a value"),
     ],
