@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.engine.state import Reader
 from leftoff.errors import Ambiguous, Invalid, NoCheckpoint, NotFound, Pruned, StepDone
 from leftoff.model.words import TRIGGERS
 from tests.api.test_steps import statuses
@@ -149,6 +150,28 @@ def test_a_pruned_version_says_that_it_is_gone(store: leftoff.Store, travelled: 
     with pytest.raises(NoCheckpoint):
         travelled.at(first.id or "")
     assert 1 == travelled.at(second).variables["n"]
+
+
+@pytest.mark.parametrize("value", [HUGE, ["a", HUGE], {"a": HUGE}], ids=["text", "list", "dict"])
+def test_a_large_value_that_is_pruned_while_it_is_read(
+    store: leftoff.Store, run: leftoff.Run, value: Any
+) -> None:
+    """Whoever reads an older state sees all of it, also what is replaced and pruned meanwhile: that is no damage."""
+    run.variables["v"] = value
+    run.commit()
+
+    def look(view: Any) -> Any:
+        reader = Reader(store._store, view, run._number, run.id)
+        assert ["v"] == list(reader.raw("variable"))  # from here on, this is what it sees
+        run.variables["v"] = "small"
+        run.commit()
+        store.prune(run.id)
+        found = reader.value("variable", "v")
+        assert found is not None
+        return found.plain
+
+    assert value == store._store.read(look)
+    assert "small" == store.get(run.id).variables["v"]
 
 
 def test_an_ambiguous_prefix(store: leftoff.Store) -> None:

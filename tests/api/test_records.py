@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.engine.report import report
+from leftoff.engine.runs import find
 from leftoff.errors import Frozen, Invalid, NotFound
+from leftoff.model.changes import ChangeSet
 from leftoff.model.words import COLLECTIONS
 from tests.api.others import elsewhere
 
@@ -221,3 +224,27 @@ def test_an_artifact_that_is_replaced(run: leftoff.Run, project: Path) -> None:
     run.checkpoint()
     assert (3, 4) == (run.at(old).artifacts["a.md"]["size"], run.artifacts["a.md"]["size"])
     assert ["a.md"] == list(run.diff(old).artifacts.changed)
+
+
+def test_a_large_report_is_saved_before_its_transaction(
+    store: leftoff.Store, run: leftoff.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and not while others wait to write."""
+    inner, saved = store._store, []
+    save, write = inner.save_blob, inner.write
+
+    def counted(chunks: Any) -> Any:
+        saved.append("blob")
+        return save(chunks)
+
+    def marked(fn: Any, **how: Any) -> Any:
+        saved.append("write")
+        return write(fn, **how)
+
+    changes = ChangeSet()
+    changes.put("variable", "v", "y" * 1_500_000)
+    monkeypatch.setattr(inner, "save_blob", counted)
+    monkeypatch.setattr(inner, "write", marked)
+    report(inner, lambda view: find(view, run.id), lambda *_: None, 0, changes=changes)
+    assert ["blob", "write"] == saved
+    assert "y" * 1_500_000 == store.get(run.id).variables["v"]

@@ -222,6 +222,15 @@ def test_steps_come_in_their_declared_order(store: leftoff.Store) -> None:
     assert "zebra" == run.info.next_step
 
 
+def test_new_steps_come_behind_those_of_others(run: leftoff.Run, store_path: Path) -> None:
+    """Whoever added them."""
+    run.do("a", lambda: 1)
+    elsewhere(store_path, run.id, {("step", "theirs"): {"status": "pending", "order": 7}})
+    run.commit()
+    run.do("b", lambda: 1)
+    assert ["a", "theirs", "b"] == list(run.steps)
+
+
 def test_what_others_say_of_steps_is_seen(run: leftoff.Run, store_path: Path) -> None:
     """After the next commit, like everything that others commit; our own stays."""
     with run.step("a"):
@@ -244,3 +253,19 @@ def test_steps_are_read_only(run: leftoff.Run) -> None:
     run.do("a", lambda: 1)
     with pytest.raises(Frozen):
         run.steps["a"]["status"] = "failed"
+
+
+@pytest.mark.parametrize("how", ["resume", "fork"])
+def test_a_large_step_that_is_put_back(store: leftoff.Store, run: leftoff.Run, how: str) -> None:
+    """A step over 1 MiB that was in flight is stored like any value of that size, whoever makes it pending."""
+    large = {"status": "running", "order": 0, "text": "y" * 1_500_000}
+    run.put("step", "large", large)
+    run.commit()
+    if how == "fork":
+        again = run.fork(branch="other")
+    else:
+        run.pause()
+        again = store.resume(run.id)
+    assert {**large, "status": "pending"} == again.steps["large"]
+    record = store._store.read(lambda view: view.record(again._number, "step", "large"))
+    assert record is not None and (b"B", 33) == (record.stored[:1], len(record.stored))

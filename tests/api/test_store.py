@@ -242,6 +242,23 @@ def test_remove(store: leftoff.Store, store_path: Path) -> None:
     assert "r" == store.start("w", run_id="r").id
 
 
+def test_remove_of_a_run_that_is_taken_up_meanwhile(
+    store: leftoff.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether somebody drives it is asked when it is removed, not only before."""
+    store.start("w", run_id="r", variables={"n": 1}).pause()
+    remove = store._store.remove
+
+    def later(*args: Any) -> int:
+        store.resume("r")
+        return remove(*args)
+
+    monkeypatch.setattr(store._store, "remove", later)
+    with pytest.raises(LeaseHeld):
+        store.remove("r")
+    assert 1 == store.get("r").variables["n"]
+
+
 def test_sweep(store: leftoff.Store, run: leftoff.Run, store_path: Path) -> None:
     """What crashes left behind goes once it is old; what is in use stays."""
     run.variables["huge"] = HUGE

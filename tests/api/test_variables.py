@@ -243,6 +243,15 @@ def test_on_the_same_variable_the_last_commit_wins(run: leftoff.Run, store_path:
     assert "theirs again" == run.variables["v"]
 
 
+def test_compare_and_set_to_what_it_is(run: leftoff.Run, store_path: Path) -> None:
+    """Nothing is committed, and what others committed is picked up all the same."""
+    run.variables["v"] = 1
+    run.commit()
+    elsewhere(store_path, run.id, {("variable", "v"): 2, ("variable", "theirs"): 3})
+    run.compare_and_set("v", 2, 2)
+    assert {"theirs": 3, "v": 2} == dict(run.variables)
+
+
 def test_a_failed_commit_keeps_its_changes(
     run: leftoff.Run, store: leftoff.Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -251,9 +260,11 @@ def test_a_failed_commit_keeps_its_changes(
     run.variables.update(kept="k", gone=1)
     run.append("list", 1)
     run.commit()
-    run.variables.update(a=1, huge=HUGE)
+    run.variables.update(a=1, huge=HUGE, large=["a", HUGE], big={"b": HUGE})
     del run.variables["gone"]
     run.append("list", 2)
+    run.append("long", HUGE)
+    rest = {"big": {"b": HUGE}, "huge": HUGE, "kept": "k", "large": ["a", HUGE], "long": [HUGE]}
     run.note("n")
     run.artifact(tmp_path / "a.md")
 
@@ -263,9 +274,10 @@ def test_a_failed_commit_keeps_its_changes(
             with pytest.raises(StoreUnavailable):
                 run.commit()
         assert {"gone": 1, "kept": "k", "list": [1]} == dict(store.get(run.id).variables)
+        assert {**rest, "a": 1, "list": [1, 2]} == dict(run.variables)
     run.variables["a"] = 2
     run.append("list", 3)
-    expected = {"a": 2, "huge": HUGE, "kept": "k", "list": [1, 2, 3]}
+    expected = {**rest, "a": 2, "list": [1, 2, 3]}
     assert expected == dict(run.variables)
     run.commit()
     assert expected == dict(run.variables) == dict(store.get(run.id).variables)
@@ -320,6 +332,23 @@ def test_only_lists_can_be_appended_to(run: leftoff.Run, value: Any, committed: 
     run.variables["w"] = 1
     run.commit()
     assert {"v": value, "w": 1} == dict(run.variables)
+
+
+@pytest.mark.parametrize("theirs", ["text", {"a": 1}, None])
+def test_a_list_that_somebody_else_replaced(run: leftoff.Run, store_path: Path, theirs: Any) -> None:
+    """What waits to be appended has nowhere to go: that is said, and assigning the variable anew is the way out."""
+    run.append("v", 1)
+    run.commit()
+    run.append("v", 2)
+    elsewhere(store_path, run.id, {("variable", "v"): theirs})
+    with pytest.raises(Invalid, match=r"v is .* cannot be appended to"):
+        run.commit()
+    run.refresh()
+    with pytest.raises(Invalid, match="v is not a list"):
+        _ = run.variables["v"]
+    run.variables["v"] = [1, 2]
+    run.commit()
+    assert [1, 2] == run.variables["v"]
 
 
 def test_appends_of_several_processes_are_all_there(

@@ -40,6 +40,16 @@ def test_piped_it_is_plain_columns(tmp_path: Path) -> None:
     assert re.fullmatch(r"[0-9a-f]{12}  @\d+  step_complete  build    \S+Z", second)
 
 
+def test_piped_a_note_is_on_its_line(tmp_path: Path) -> None:
+    """Whatever ends a line anywhere is escaped in a note, however long that is; nothing of it is left out."""
+    run = started(tmp_path)
+    ends = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+    note = "".join(f"{end}line {n}" for n, end in enumerate(ends)) + "x" * 100_000
+    succeed("save", "--note", note, cwd=tmp_path)
+    (line,) = succeed("log", run, cwd=tmp_path).out.splitlines()
+    assert all(f"line {n}" in line for n in range(len(ends))) and line.endswith("x" * 100_000)
+
+
 def test_from_a_version_back(tmp_path: Path) -> None:
     """With a version, the log starts there."""
     run = release(tmp_path)

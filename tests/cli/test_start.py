@@ -108,6 +108,18 @@ def test_a_fixed_id(tmp_path: Path) -> None:
     assert "one-3\n" == succeed("start", "flow", "--run-id", "one", "--resume", cwd=tmp_path).out
 
 
+def test_resume_of_another_workflow_is_a_conflict(tmp_path: Path) -> None:
+    """An id that belongs to another workflow is not gone on with: exit 5, naming both, and nothing is changed."""
+    started(tmp_path, "flow", "--run-id", "one", "--steps", "a")
+    before = show(tmp_path, "one")
+    done = call(
+        "start", "other", "--run-id", "one", "--resume", "--steps", "b", "--session", "s", cwd=tmp_path
+    )
+    assert (5, "") == (done.code, done.out)
+    assert "one is a run of flow, not of other" in done.err and "leftoff resume one" in done.err
+    assert before == show(tmp_path, "one")
+
+
 def test_many_at_once_with_resume_are_one_run(tmp_path: Path) -> None:
     """Of several who ask at once to go on, one starts the run and the others go on with it."""
     with ThreadPoolExecutor(8) as pool:
@@ -204,6 +216,8 @@ def test_git_is_remembered(tmp_path: Path) -> None:
         (("f", "--var", "x"), "no K=V"),
         (("f", "--var", "x:={"), "not JSON"),
         (("f", "--session", ""), "empty"),
+        (("f", "--branch", ""), "--branch is empty"),
+        (("f", "--branch="), "--branch is empty"),
         ((b"caf\xe9",), "not UTF-8"),
         (("f", "--title"), "needs a value"),
     ],

@@ -168,6 +168,12 @@ def unlinks_at_once(patch: Patch) -> None:
     patch.setattr(Blobs, "discard", lambda blobs, hash: os.unlink(blobs.path(hash)))
 
 
+@caught_by("test_pruned_while_it_is_read")
+def asks_for_blobs_anew(patch: Patch) -> None:
+    load = SqliteStore.load_blob
+    patch.setattr(SqliteStore, "load_blob", lambda store, hash, known=None: load(store, hash))
+
+
 @caught_by("test_shared_value_outlives_one_of_its_keys")
 def drops_values_that_others_have(patch: Patch) -> None:
     patch.setattr(Q, "drop_value_if_unused", "DELETE FROM value WHERE hash = ?")
@@ -186,6 +192,12 @@ def keeps_the_space(patch: Patch) -> None:
 @caught_by("test_remove_cut_short")
 def removes_in_plain_sight(patch: Patch) -> None:
     patch.setattr(Q, "hide_run", "UPDATE run SET hidden = 0 WHERE ? <> '' AND run = ?")
+
+
+@caught_by("test_remove_that_is_not_allowed")
+def removes_without_asking(patch: Patch) -> None:
+    remove = SqliteStore.remove
+    patch.setattr(SqliteStore, "remove", lambda store, run, allowed=None: remove(store, run))
 
 
 @caught_by("test_backup")

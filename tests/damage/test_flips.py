@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+import leftoff
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.store import connection, sqlite_view
+from leftoff.store.check_run import RunCheck
 from leftoff.store.pages import is_map
 from leftoff.store.rows import Record
 from tests.damage.store import PAGE, Sample, flip, problems, tidy, wrong
@@ -157,3 +159,38 @@ def test_sabotage_is_seen(sample: Sample, tmp_path: Path, monkeypatch: pytest.Mo
     for place in found[:: max(1, len(found) // 20)]:
         flip(path, place + 3, 0x01)
     assert wrong(sample, path.parent)
+
+
+def has_rows(data: bytes, leaf: int) -> bool:
+    return any(data[(leaf - 1) * PAGE + 3 : (leaf - 1) * PAGE + 5])
+
+
+def test_page_in_another_place(sample: Sample, tmp_path: Path) -> None:
+    """A sound page in the place of another is reported by fsck, whatever its rows look like there."""
+    path = sample.copy(tmp_path / ".leftoff")
+    data = (path / "store.db").read_bytes()
+    used = [n for kind in ("leaf index", "leaf table") for n in kinds(data)[kind] if has_rows(data, n)]
+    used += kinds(data)["overflow"]
+    rng = random.Random(4)
+    for _ in range(25):
+        here, there = rng.sample(used, 2)
+        page = data[(there - 1) * PAGE : there * PAGE]
+        (path / "store.db").write_bytes(data[: (here - 1) * PAGE] + page + data[here * PAGE :])
+        assert [] != problems(path), f"page {there} in the place of {here}"
+        tidy(path / "store.db")
+
+
+def test_mistake_of_fsck_is_no_damage(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes wrong in fsck itself on a sound store is raised as what it is: a repair would build the store anew."""
+
+    def mistaken(self: Any) -> None:
+        raise TypeError("a mistake")
+
+    monkeypatch.setattr(RunCheck, "check", mistaken)
+    path = sample.copy(tmp_path / ".leftoff")
+    before = (path / "store.db").read_bytes()
+    with leftoff.open(path) as store, pytest.raises(TypeError, match="a mistake"):
+        store.fsck(repair=True)
+    assert before == (path / "store.db").read_bytes()

@@ -38,13 +38,24 @@ def changed(sample: Sample, path: Path) -> dict[str, Outcome]:
 
 
 def check_honest(sample: Sample, path: Path) -> None:
-    """What is left is as it was: a version reads the same or is gone by name, and a head is one of the versions."""
+    """What is left is as it was: a version reads the same or is gone by name, and a head is one of the versions.
+
+    Damage is told only of values whose blob is lost: no repair brings its bytes back.
+    """
+    lost = blob_names(sample.path) - blob_names(path)
     for name, outcome in changed(sample, path).items():
         run_id = name.partition(":")[0]
         if name.endswith(": now") and not isinstance(outcome, Exception):
             assert outcome in {sample.expected[f"{run_id}@{seq}"] for seq in sample.runs[run_id]}, name
+        elif isinstance(outcome, Corrupt):
+            assert outcome.where.removeprefix("blob ") in lost, f"{name}: {outcome!r}"
         elif "@" in name or isinstance(outcome, Exception):
             assert isinstance(outcome, NotFound), f"{name}: {outcome!r}"
+
+
+def blob_names(path: Path) -> set[str]:
+    """The names of the blobs that are in their place."""
+    return {file.parent.name + file.name for file in path.glob("blobs/*/*")}
 
 
 def set_aside(report: leftoff.FsckReport, name: str) -> list[Path]:

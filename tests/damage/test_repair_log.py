@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.store.pages import checksum
+from leftoff.errors import StoreUnavailable
+from leftoff.store.pages import PageFile, checksum
 from leftoff.store.wal import FRAME, HEADER, STEP, Log
-from tests.damage.store import PAGE, flip
+from tests.damage.store import PAGE, flip, problems
 from tests.damage.test_log import COMMITS, check_some_version, copied, places
 from tests.damage.test_log import killed as killed
 from tests.damage.test_repair import repair, set_aside
@@ -94,4 +95,25 @@ def test_page_and_log(killed: Path, tmp_path: Path) -> None:
     flip(path / "store.db", 3 * PAGE + 17)
     flip(path / "store.db-wal", HEADER + 40 * STEP + 100)
     repair(path)
+    assert COMMITS - 1 == newest(path)
+
+
+def test_repair_that_is_cut_short(killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ended while it copies the log back, a repair has lost nothing: the log says all that is copied."""
+    path = copied(killed, tmp_path, index=False)
+    flip(path / "store.db-wal", HEADER + 40 * STEP + 100)
+    written: list[int] = []
+
+    def fails(self: PageFile, number: int, page: bytes) -> None:
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+        written.append(number)
+        write(self, number, page)
+
+    write = PageFile.write
+    monkeypatch.setattr(PageFile, "write", fails)
+    with leftoff.open(path) as store, pytest.raises(StoreUnavailable):
+        store.fsck(repair=True)
+    monkeypatch.undo()
+    assert [] == problems(path)
     assert COMMITS - 1 == newest(path)

@@ -21,7 +21,7 @@ from leftoff.clock import Clock, iso
 from leftoff.errors import StaleEpoch
 from leftoff.model.frozen import thaw
 from tests.model import encoding, world
-from tests.model.encoding import Json, State, canon, plain, section
+from tests.model.encoding import Address, Json, State, canon, plain, section
 
 picks = st.integers(0, 999)  # one of however many there are
 
@@ -90,7 +90,17 @@ class Ground(RuleBasedStateMachine):
         if sharp and len(handle.views) > 1:
             handle.real.refresh()
             handle.views = [handle.run.state]
+        if len(handle.views) == 1:
+            for _, name in self.hopeless(handle):
+                handle.real.variables[name] = "assigned anew"
+                handle.put("variable", name, "assigned anew")
         return handle
+
+    def hopeless(self, handle: world.Handle) -> list[Address]:
+        """What waits to be appended to something that is no list any more, in any of the handle's views."""
+        appends = [address for address, change in handle.pending.items() if change.entries is not None]
+        there = [(a, view[a].value) for a in appends for view in handle.views if a in view]
+        return [address for address, value in there if not isinstance(value, list)]
 
     def version_at(self, run: world.Run, pick: int) -> world.Version:
         return run.versions[sorted(run.versions)[pick % len(run.versions)]]
@@ -182,7 +192,12 @@ class Ground(RuleBasedStateMachine):
     # -- comparing
 
     def check_handle(self, handle: world.Handle) -> None:
-        """What a handle shows is its version under what it has buffered."""
+        """What a handle shows is its version under what it has buffered; an append that has nowhere to go says so."""
+        if hopeless := self.hopeless(handle):
+            for _, name in hopeless if len(handle.views) == 1 else []:
+                with pytest.raises(leftoff.Invalid, match="is not a list"):
+                    _ = handle.real.variables[name]
+            return
         allowed = [handle.visible(view) for view in handle.views]
         found = {name: Json(thaw(handle.real.variables[name])) for name in handle.real.variables}
         if len(allowed) == 1:

@@ -11,7 +11,7 @@ from hypothesis.stateful import precondition, rule
 
 from leftoff.errors import CannotResume, LeaseHeld, StaleEpoch, StepDone
 from tests.model import values, world
-from tests.model.encoding import canon
+from tests.model.encoding import Json, canon
 from tests.model.machine import Ground, abandon, picks
 
 paths = st.sampled_from(values.STEPS)
@@ -81,12 +81,17 @@ class LifeRules(Ground):
         self.check_handle(handle)
 
     def rolled_back(self, run: world.Run, version: world.Version) -> world.Version:
-        """The present is sealed if it was not; then comes a version equal to the old one."""
+        """The present is sealed if it was not; then comes a version equal to the old one; then, it is driven."""
         if run.head.seal is None:
-            run.add(run.state, ("manual", None, "before a rollback"))
+            run.add({**run.state}, ("manual", None, "before a rollback"))  # another version, though equal
         name = self.store.get(run.id).at(version.seq).version.id or f"version {version.seq}"
         note = version.seal[2] if version.seal else None
-        return run.add(version.state, ("rollback", None, f"back to {name}" + (f" ({note})" if note else "")))
+        made = run.add(version.state, ("rollback", None, f"back to {name}" + (f" ({note})" if note else "")))
+        if run.status != "running":
+            running = {**run.state, ("run", "status"): Json("running")}
+            running.pop(("run", "completed_at"), None)
+            run.add(running)
+        return made
 
     @some
     @rule(pick=picks, at=picks, exact=st.booleans())
@@ -179,7 +184,7 @@ class LifeRules(Ground):
         """Where leftoff put new steps: behind those that stand beside them, in this handle's eyes."""
         found = {path: record["order"] for path, record in handle.real.steps.items()}
         for path, order in found.items():
-            if handle.step(path) is None:
+            if handle.step(path) is None and ("step", path) not in handle.run.state:  # nor did others make it
                 parent = path.rpartition("/")[0]
                 beside = [p for p in found if p.rpartition("/")[0] == parent and handle.step(p) is not None]
                 assert all(found[p] < order for p in beside), path
@@ -195,6 +200,7 @@ class LifeRules(Ground):
         handle = self.handle_at(pick, sharp=True)
         if handle.stale or self.unappendable(handle):
             return
+        self.catch_up(handle)
 
         def play(step: Any, below: list[tuple[str, str]]) -> None:
             with step as inside:
@@ -230,6 +236,7 @@ class LifeRules(Ground):
         handle = self.handle_at(pick, sharp=True)
         if handle.stale or self.unappendable(handle):
             return
+        self.catch_up(handle)
         items = [item if n == 0 else f"{item}{n}" for n in range(times) for item in items]
         seen = []
         for item in handle.real.each(path, items):
@@ -240,6 +247,12 @@ class LifeRules(Ground):
         self.learn_orders(handle)
         assert self.expect_each(handle, path, items, stop) == seen
         self.played(handle)
+
+    @staticmethod
+    def catch_up(handle: world.Handle) -> None:
+        """See what others committed: in the middle of several steps it is not foretold when that happens."""
+        handle.real.refresh()
+        handle.views = [handle.run.state]
 
     def expect_each(self, handle: world.Handle, path: str, items: list[str], stop: int) -> list[str]:
         keyed = _keyed(path, items)

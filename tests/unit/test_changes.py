@@ -9,7 +9,7 @@ import pytest
 from leftoff.engine.redact import Redactor
 from leftoff.errors import Invalid
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet, step_facts
-from leftoff.model.codec import encode
+from leftoff.model.codec import encode, sha256
 from leftoff.model.frozen import MARK
 from leftoff.model.values import SPREAD_OVER
 
@@ -201,3 +201,31 @@ def test_expectations_are_encoded_like_values() -> None:
     assert changes.put("variable", "a", 1).expect is NOTHING
     with pytest.raises(Invalid, match="set"):
         changes.put("variable", "a", 1, expect={1})
+
+
+HUGE = "y" * 3000
+
+
+@pytest.mark.parametrize("value", [HUGE, ["a", HUGE, "b" * 2000], {"a": "b" * 2000, "c": HUGE}])
+def test_large_records_in_another_form(value: Any) -> None:
+    """A change can be had with its large records replaced; the change itself keeps their bytes."""
+    changes = ChangeSet()
+    change = changes.put("variable", "v", value)
+    before = (change.stored, change.spread and [change.spread.encoded.copy(), change.spread.hashes.copy()])
+    assert change.is_large(2500) and not change.is_large(3100)
+    small = change.shrunk(2500, lambda stored: b"B" + stored[2:5])
+    assert not small.is_large(2500) and change.is_large(2500)
+    assert before == (change.stored, change.spread and [change.spread.encoded, change.spread.hashes])
+    if small.spread is not None:
+        key = 1 if isinstance(value, list) else "c"
+        assert (b"Byyy", sha256(b"Byyy").digest()) == (small.spread.encoded[key], small.spread.hashes[key])
+
+
+def test_large_entries_in_another_form() -> None:
+    """The same for what is appended, each entry by itself."""
+    changes = ChangeSet()
+    changes.append("v", 1)
+    changes.append("v", HUGE)
+    change = changes.changes["variable", "v"]
+    small = change.shrunk(2500, lambda stored: b"B")
+    assert ([b"J1", b"B"], 3003) == (small.items, len(change.items[1]))

@@ -7,10 +7,12 @@ lists keep the identity of entries that did not change, so that assigning them a
 from __future__ import annotations
 
 from leftoff.engine.state import Value
+from leftoff.errors import Invalid
 from leftoff.model.changes import DELETE, NOTHING
-from leftoff.model.codec import BLOB, holes, payload
+from leftoff.model.codec import BLOB, JSON, holes, payload
 from leftoff.model.frozen import FrozenDict, FrozenList, freeze, freeze_holed, guard, marks
 from leftoff.model.values import blob_about
+from leftoff.store.base import VALUE_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +57,11 @@ def from_stored(name: str, stored: bytes) -> Cell:
 
 def grown(name: str, before: Any, change: Change) -> Any:
     """A list, with what waits to be appended to it."""
+    if not isinstance(before, list):  # somebody else made it something else
+        raise Invalid(
+            f"{name} is not a list any more; what waits to be appended to it has nowhere to go.",
+            hint="Assign it anew: that takes the place of what waits.",
+        )
     items = [change.kept.get(i, NOTHING) for i in range(len(change.items))]
     parts = zip(items, change.items, strict=True)
     return guard([*before, *(payload(s, name) if kept is NOTHING else kept for kept, s in parts)], name)
@@ -94,6 +101,15 @@ def from_change(name: str, change: Change, load: Callable[[], Any]) -> Cell:
     return from_stored(name, change.stored)
 
 
+def committed(name: str, change: Change, load: Callable[[str], Any]) -> Change | Cell:
+    """What is kept of an assignment that is durable: all of it, or, where that is large, how to read it again."""
+    if len(change.stored) <= VALUE_MAX:
+        return change
+    if change.secret is NOTHING and change.value is NOTHING:
+        return Cell(make=lambda: load(name))
+    return from_change(name, change, lambda: load(name))
+
+
 def _spread_value(name: str, spread: Spread, load: Callable[[], Any]) -> Any:
     encoded, values = spread.encoded, spread.values
     parts = encoded if isinstance(encoded, list) else encoded.values()
@@ -108,10 +124,14 @@ def _spread_value(name: str, spread: Spread, load: Callable[[], Any]) -> Any:
     )
 
 
+def _is_plain(stored: bytes) -> bool:
+    return stored[:1] == JSON and len(stored) <= VALUE_MAX
+
+
 def appended(name: str, before: Cell | None, items: list[bytes], load: Callable[[], Any]) -> Cell:
     """A list that grew. Read before, it grows in memory; otherwise it is read when somebody asks."""
     known = before.known() if before is not None else None
-    if (before is not None and type(known) is not FrozenList) or any(s[:1] != b"J" for s in items):
+    if (before is not None and type(known) is not FrozenList) or not all(map(_is_plain, items)):
         return Cell(make=load, listed=True)
     start = known if known is not None else ()
     return Cell(make=lambda: FrozenList([*start, *(freeze(payload(s, name)) for s in items)]), listed=True)

@@ -145,6 +145,8 @@ class Run(StepsMixin, RunView):
             if version is not None:
                 self._secrets.keep(change)
                 self._adopted(version, {name: change}, changes, adopt)
+            elif self._store.read(self._row).seq != self._folded:
+                self.refresh()  # it was so already, by another's hand
 
     def _variable_names(self) -> list[str]:
         with self._lock:
@@ -282,7 +284,6 @@ class Run(StepsMixin, RunView):
                     older.items = older.items + newer.items
                 else:
                     pending.changes[address] = newer
-            pending.blobs = pending.blobs + self._pending.blobs
             self._pending, self._blobs, self._doubt = pending, blobs + self._blobs, doubt
             for (collection, name), change in pending.changes.items():
                 if collection == "variable":
@@ -326,7 +327,7 @@ class Run(StepsMixin, RunView):
                 self._cells[name] = cells.appended(name, before, change.items, partial(self._load, name))
             else:
                 base = self._cells.get(name)
-                self._cells[name] = change
+                self._cells[name] = cells.committed(name, change, self._load)
                 if change.spread is not None and type(base) is cells.Cell:
                     self._cell(self._cells, name)
 

@@ -23,9 +23,10 @@ WIDTH = 110  # of a page of help
 
 
 class Opt:
-    """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list. ``needed``: must be given."""
+    """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list. ``needed``: must be given.
+    ``filled``: if given, then not as an empty text, which is most often a shell's variable that is not set."""
 
-    __slots__ = ("choices", "help", "many", "metavar", "name", "needed")
+    __slots__ = ("choices", "filled", "help", "many", "metavar", "name", "needed")
 
     def __init__(
         self,
@@ -36,9 +37,11 @@ class Opt:
         many: bool = False,
         choices: tuple[str, ...] = (),
         needed: bool = False,
+        filled: bool = False,
     ) -> None:
         self.name = name
         self.metavar = metavar
+        self.filled = filled
         self.help = help
         self.many = many
         self.choices = choices
@@ -97,7 +100,7 @@ def _row(left: str, right: str, wide: int) -> str:
 # For every verb that means the current run.
 CURRENT = (
     Opt("--run", "RUN", "which run (default: LEFTOFF_RUN, the session's, the branch's only unfinished one)"),
-    Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)"),
+    Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)", filled=True),
 )
 
 
@@ -171,6 +174,8 @@ def _check_text(spec: Spec, words: list[str]) -> None:
 
 
 def _store(spec: Spec, args: Args, opt: Opt | None, name: str, value: str) -> None:
+    if opt is not None and opt.filled and not value:
+        raise _wrong(spec, f"{name} is empty; leave it out, or give it a value: {name} {opt.metavar}.")
     if opt is not None and opt.choices and value not in opt.choices:
         raise _wrong(spec, f"{name} cannot be {value!r}; it is one of {', '.join(opt.choices)}.")
     if opt is not None and opt.many:

@@ -19,7 +19,12 @@ SPEC = Spec(
     least=1,
     most=1,
     options=(
-        Opt("--branch", "B", "its branch (default: the first of fork-1, fork-2, … that no run is on)"),
+        Opt(
+            "--branch",
+            "B",
+            "its branch (default: the first of fork-1, fork-2, … that no run is on)",
+            filled=True,
+        ),
         Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
         Opt("--var", "K=V", "set a variable there, as for `leftoff set`", many=True),
         Opt("--run", "RUN", "the run that @ is"),

@@ -22,7 +22,7 @@ SPEC = Spec(
             "only these: running, paused, blocked, failed, completed, abandoned (with commas)",
         ),
         Opt("--workflow", "W", "only runs of this workflow"),
-        Opt("--branch", "B", "only runs of this branch"),
+        Opt("--branch", "B", "only runs of this branch", filled=True),
         Opt("--all", None, "every run"),
         Opt("--limit", "N", f"at most so many (default: {NEWEST})"),
     ),

@@ -43,7 +43,7 @@ SPEC = Spec(
         Opt("--list", None, "only list the checkpoints to resume from"),
         Opt("--var", "K=V", "set a variable, as for `leftoff set`", many=True),
         Opt("--run", "RUN", "the run that is meant, like REF"),
-        Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)"),
+        Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)", filled=True),
     ),
     examples="""  leftoff resume                          the latest unfinished run of this branch
   leftoff resume --list                   what there is to go back to

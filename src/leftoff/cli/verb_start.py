@@ -32,7 +32,7 @@ SPEC = Spec(
         Opt("--title", "T", "what this run is about"),
         Opt("--steps", "a,b,c", "its steps, in order"),
         Opt("--total", "N", "how many steps it will have, where they are not known yet"),
-        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)"),
+        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)", filled=True),
         Opt("--var", "K=V", "a variable, as for `leftoff set`", many=True),
         Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
         Opt("--session", "ID", "the agent's session, which drives the run from now on"),

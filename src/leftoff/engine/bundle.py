@@ -94,7 +94,7 @@ def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> int:
         known = view.blob(hash)
         if known is None:
             raise Corrupt(f"The blob {hash.hex()} that run {row.run_id} refers to is not known.")
-        out.blob(hash, known.size, store.load_blob(hash))
+        out.blob(hash, known.size, store.load_blob(hash, known))
     out.facts(_facts(now, versions[-1], out.counts))
     return sum(version.checkpoint is not None for version in versions)
 

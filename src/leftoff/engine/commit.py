@@ -12,8 +12,7 @@ from itertools import count
 
 from leftoff.engine.apply import Apply
 from leftoff.errors import Conflict, Invalid, NotFound, StaleEpoch
-from leftoff.model.changes import APPEND
-from leftoff.model.codec import sha256
+from leftoff.model.changes import ChangeSet
 from leftoff.model.digest import MASK, checkpoint_id
 from leftoff.model.values import blob_stored
 from leftoff.model.versions import Version
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leftoff.engine.head import Head
-    from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import BlobRow, RunRow
 
@@ -129,7 +127,7 @@ def commit_apart(
     durable: bool = True,
 ) -> tuple[Version | None, Callable[[], None]]:
     """Like ``commit``, for callers with threads: what the head learned is folded in when they call the second part."""
-    rows = save_blobs(store, changes)
+    changes, rows = save_blobs(store, changes)
     if blobs:
         rows = rows + blobs
     token = token or new_token()
@@ -217,25 +215,23 @@ def set_card(tx: Tx, run: int, *, hidden: bool = False) -> None:
     tx.set_card(run, columns, card, hidden=hidden)
 
 
-def save_blobs(store: Store, changes: ChangeSet) -> list[BlobRow]:
-    """Values over 1 MiB go to blobs before the transaction that refers to them; a second try finds them there."""
-    saved = changes.blobs
+def save_blobs(store: Store, changes: ChangeSet) -> tuple[ChangeSet, list[BlobRow]]:
+    """Values over 1 MiB become blobs before the transaction that refers to them: the changes as it writes them.
+
+    Those that were given keep their bytes. Until the commit is durable they are read from there, and it may be tried
+    again.
+    """
+    large = [(address, change) for address, change in changes.changes.items() if change.is_large(VALUE_MAX)]
+    if not large:
+        return changes, []
+    saved: list[BlobRow] = []
 
     def shrink(stored: bytes) -> bytes:
-        row = store.save_blob([stored])
-        saved.append(row)
-        return blob_stored(row.hash)
+        saved.append(store.save_blob([stored]))
+        return blob_stored(saved[-1].hash)
 
-    for change in changes.changes.values():
-        if len(change.stored) > VALUE_MAX and change.stored[:1] != b"B":
-            change.stored = shrink(change.stored)
-        if change.kind == APPEND:
-            change.items = [shrink(s) if len(s) > VALUE_MAX else s for s in change.items]
-        if change.spread is not None:
-            encoded, hashes = change.spread.encoded, change.spread.hashes
-            pairs = enumerate(encoded) if isinstance(encoded, list) else list(encoded.items())
-            for key, stored in pairs:
-                if stored is not None and len(stored) > VALUE_MAX:
-                    encoded[key] = shrink(stored)
-                    hashes[key] = sha256(encoded[key]).digest()
-    return saved
+    small = ChangeSet()
+    small.changes = dict(changes.changes)
+    for address, change in large:
+        small.changes[address] = change.shrunk(VALUE_MAX, shrink)
+    return small, saved

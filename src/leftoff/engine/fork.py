@@ -17,7 +17,9 @@ from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import payload
 from leftoff.model.codec import store as encoded
+from leftoff.model.values import blob_stored
 from leftoff.model.versions import NO_COUNTS
+from leftoff.store.base import VALUE_MAX
 from leftoff.store.pace import Pace
 
 TYPE_CHECKING = False
@@ -56,9 +58,10 @@ def fork(
         given.put("variable", key, value)
     records, changes = store.read(lambda view: _copied(store, view, target, branch, status, at))
     changes.changes.update(given.changes)
-    blobs = save_blobs(store, changes)
+    changes, blobs = save_blobs(store, changes)
+    records, large = _in_blobs(store, records)
     head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
-    copy = _Copy(head)
+    copy = _Copy(head, large)
     pace = Pace(store)
     while records:
         done, apply = pace.batch(lambda tx, size, records=records: copy.some(tx, records[:size]))  # type: ignore[misc]
@@ -95,14 +98,26 @@ def _copied(
         out["run", key] = encoded(value)
     for (collection, key), stored in out.items():
         if collection == "step":
-            out[collection, key] = _at_rest(store, key, stored)
-    copied = [(*address, out[address], facts_of(store, *address, out[address])) for address in sorted(out)]
+            out[collection, key] = _at_rest(store, view, key, stored)
+    copied = [
+        (*address, out[address], facts_of(store, view, *address, out[address])) for address in sorted(out)
+    ]
     return copied, upgrade_changes(Reader(store, view, run, target.row.run_id, seq))
 
 
-def _at_rest(store: Store, key: str, stored: bytes) -> bytes:
-    value = payload(whole(store, stored), f"step/{key}")
+def _at_rest(store: Store, view: View, key: str, stored: bytes) -> bytes:
+    value = payload(whole(store, view, stored), f"step/{key}")
     return encoded({**value, "status": "pending"}) if value["status"] == "running" else stored
+
+
+def _in_blobs(store: Store, records: list[Copied]) -> tuple[list[Copied], list[BlobRow]]:
+    """A step over 1 MiB that was put to rest is a blob of its own."""
+    blobs: list[BlobRow] = []
+    for at, (collection, key, stored, facts) in enumerate(records):
+        if len(stored) > VALUE_MAX:
+            blobs.append(store.save_blob([stored]))
+            records[at] = (collection, key, blob_stored(blobs[-1].hash), facts)
+    return records, blobs
 
 
 def _hidden_run(tx: Tx, opening: Opening, at: int, driver: tuple[Process, str]) -> tuple[Head, int]:
@@ -116,8 +131,9 @@ def _hidden_run(tx: Tx, opening: Opening, at: int, driver: tuple[Process, str]) 
 class _Copy:
     """A copy in progress: what has been written so far adds up here, not in the run's row."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: Head, blobs: list[BlobRow]) -> None:
         self.head = head
+        self.blobs = blobs
         self.digest = 0
         self.counts = NO_COUNTS
 
@@ -131,6 +147,8 @@ class _Copy:
     def some(self, tx: Tx, records: list[Copied]) -> tuple[int, Apply]:
         """Copy a batch: how many, and what it adds up to."""
         apply = self.apply(tx)
+        for row in self.blobs:
+            tx.put_blob(row)
         for record in records:
             apply.put_record(*record)
         return len(records), apply

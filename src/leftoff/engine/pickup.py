@@ -93,7 +93,7 @@ def pick_up(
     given = ChangeSet(scrubber)
     for key, value in way.variables.items():
         given.put("variable", key, value)
-    blobs = save_blobs(store, given)
+    ready, blobs = save_blobs(store, given)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         put_back(Reader(store, tx, row.run, row.run_id), changes, at)
@@ -109,7 +109,7 @@ def pick_up(
         elif way.step is not None:
             save_present(tx, _head(row), at, guard)
         changes = ChangeSet(scrubber)
-        changes.changes.update(given.changes)
+        changes.changes.update(ready.changes)
         report_in(store, tx, _row(tx, target), make, at, changes, guard, blobs)
         let_go(tx, row.run, lease, session)
 
@@ -153,7 +153,7 @@ def start_fresh(
     opening = store.read(lambda view: _opening(store, view, target))
     opening.facts["session_id"] = session
     changes = opening_changes(opening, at, scrubber)
-    blobs = save_blobs(store, changes)
+    changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> int:
         row = _row(tx, target)

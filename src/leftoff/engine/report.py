@@ -78,14 +78,12 @@ def report(
     ``changes``: those that do not depend on what is there, made beforehand. ``blobs``: saved beforehand.
     """
     need_store(store)
-    saved = list(blobs or ())
-    if changes is not None:
-        saved += save_blobs(store, changes)
+    ready, saved = save_blobs(store, changes) if changes is not None else (ChangeSet(), [])
+    saved = [*saved, *(blobs or ())]
 
     def work(tx: Tx) -> Reported:
         wanted = ChangeSet(scrubber)
-        if changes is not None:
-            wanted.changes.update(changes.changes)
+        wanted.changes.update(ready.changes)
         return report_in(store, tx, find(tx), make, at, wanted, guard, saved)
 
     return store.write(work)
@@ -105,8 +103,10 @@ def report_in(
     if row.card.get("schema", 1) != current_schema():
         row = _bring_up(store, tx, row, at, guard)
     seal = make(tx, row, changes)
-    large = save_blobs(store, changes)  # hardly ever: only a record that was read here can be that large
-    done = commit_in(tx, _head(row), changes, at, guard, seal, new_token(), blobs + large)
+    ready, large = save_blobs(
+        store, changes
+    )  # hardly ever any: a record that was read here may be that large
+    done = commit_in(tx, _head(row), ready, at, guard, seal, new_token(), blobs + large)
     return Reported(row, done[0] if done is not None else None)
 
 
@@ -120,7 +120,7 @@ def _bring_up(store: Store, tx: Tx, row: RunRow, at: int, guard: Guard) -> RunRo
     from leftoff.engine.upgrade import upgrade_changes
 
     changes = upgrade_changes(Reader(store, tx, row.run, row.run_id))
-    blobs = save_blobs(store, changes)
+    changes, blobs = save_blobs(store, changes)
     commit_in(tx, _head(row), changes, at, guard, None, new_token(), blobs)
     fresh = tx.run_row(row.run)
     assert fresh is not None

@@ -32,7 +32,7 @@ def run_or_start(
 ) -> tuple[Head, int, bool]:
     """The latest unfinished run that fits, or a new one, and its lease: one transaction, so never two by accident."""
     changes = opening_changes(opening, at, scrubber)
-    blobs = save_blobs(store, changes)
+    changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> tuple[Head, int, bool]:
         where = {
@@ -75,7 +75,9 @@ def go_on(
         put_back(reader, changes, at)
         if opening is not None:
             declare(reader, opening, changes)
-        return commit_in(tx, head, changes, at, guard, None, token, [])
+        # Hardly ever any: a step that was read here may be that large.
+        ready, blobs = save_blobs(store, changes)
+        return commit_in(tx, head, ready, at, guard, None, token, blobs)
 
     done = store.write(work)
     if done is not None and done[2] is not None:

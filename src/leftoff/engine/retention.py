@@ -57,7 +57,10 @@ def _seq(view: View, row: RunRow, prefix: str) -> int:
 
 def remove(store: Store, run_id: str, now: int) -> int:
     """Forget a run and everything that only it has; bytes given back. Not while somebody drives it."""
-    return store.remove(check_removable(store, run_id, now))
+    run = check_removable(store, run_id, now)
+    return store.remove(
+        run, lambda view: _refuse_driven(view, run, run_id, now)
+    )  # it may have been taken up since
 
 
 def check_removable(store: Store, run_id: str, now: int) -> int:
@@ -65,10 +68,14 @@ def check_removable(store: Store, run_id: str, now: int) -> int:
     _need_store(store, run_id)
 
     def look(view: View) -> int:
-        row = find(view, run_id)
-        lease = view.lease(row.run)
-        if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
-            raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
-        return int(row.run)
+        run = int(find(view, run_id).run)
+        _refuse_driven(view, run, run_id, now)
+        return run
 
     return store.read(look)
+
+
+def _refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
+    lease = view.lease(run)
+    if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
+        raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")

@@ -68,4 +68,4 @@ def _make_equal(store: Store, tx: Tx, apply: Apply, seq: int) -> None:
     for address in sorted(wanted):
         record = wanted[address]
         if live.get(address) != record.hash:
-            apply.put_record(*address, record.stored, facts_of(store, *address, record.stored))
+            apply.put_record(*address, record.stored, facts_of(store, tx, *address, record.stored))

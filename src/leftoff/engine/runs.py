@@ -103,7 +103,7 @@ def start(
 ) -> tuple[Head, int | None, Version]:
     """A new run, durable when this returns. ``driver``: the process that takes its lease, and its name."""
     changes = opening_changes(opening, at, scrubber)
-    blobs = save_blobs(store, changes)
+    changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> tuple[Head, int | None, Version]:
         return start_in(tx, opening, changes, blobs, at, driver)

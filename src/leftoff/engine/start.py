@@ -13,6 +13,7 @@ from leftoff.engine.resume import put_back
 from leftoff.engine.runs import newest_of, opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import next_order
+from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
@@ -61,12 +62,13 @@ def start_run(
 ) -> Started:
     """A new run, or with ``resume`` the unfinished one of that id, or of that workflow, branch, title and issue."""
     changes = opening_changes(opening, at, scrubber)
-    blobs = save_blobs(store, changes)
+    changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> Started:
         twin = _twin(tx, opening)
         there = _of_id(tx, opening.run_id) if opening.run_id else twin
         if resume and there is not None:
+            _refuse_other(there, opening)
             _go_on(store, tx, there, opening, at, scrubber, session)
             return Started(there.run, there.run_id, resumed=True, twin=None)
         head, _, _ = start_in(tx, opening, changes, blobs, at, None)
@@ -93,6 +95,15 @@ def _of_id(view: View, run_id: str) -> RunRow | None:
     """The run of that id, or the newest of those that took its place once it was finished."""
     row = newest_of(view, run_id)
     return row if row is not None and row.status in UNFINISHED else None
+
+
+def _refuse_other(row: RunRow, opening: Opening) -> None:
+    """An id that is asked for may be that of something else altogether."""
+    if row.workflow != opening.workflow:
+        raise Conflict(
+            f"Run {row.run_id} is a run of {row.workflow}, not of {opening.workflow}.",
+            hint=f"Nothing was changed. `leftoff resume {row.run_id}` goes on with it; or choose another id.",
+        )
 
 
 def _go_on(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.errors import Corrupt, NoCheckpoint, NotFound, Pruned
+from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.model.changes import step_facts
 from leftoff.model.codec import BLOB, DICT, LIST, holes, payload
 from leftoff.model.frozen import marks
@@ -61,20 +61,22 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
     raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {bounds[1] if bounds else 0}.")
 
 
-def whole(store: Store, stored: bytes) -> bytes:
-    """Stored bytes; those that are a blob themselves are read from it."""
+def whole(store: Store, view: View, stored: bytes) -> bytes:
+    """Stored bytes; those that are a blob themselves are read from it, as the snapshot that has them knows it."""
     if stored[:1] == BLOB and len(stored) == 33:
-        try:
-            return b"".join(store.load_blob(stored[1:]))
-        except NotFound as error:
+        row = view.blob(stored[1:])
+        if row is None:
             where = f"blob {stored[1:].hex()}"
-            raise Corrupt(f"The {where}, which holds a value, is gone.", where=where) from error
+            raise Corrupt(f"The {where}, which holds a value, is gone.", where=where)
+        return b"".join(store.load_blob(row.hash, row))
     return stored
 
 
-def facts_of(store: Store, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
+def facts_of(store: Store, view: View, collection: str, key: str, stored: bytes) -> tuple[str, int] | None:
     """What the store keeps beside a step: its status and order; ``None`` for any other record."""
-    return step_facts(key, payload(whole(store, stored), f"step/{key}")) if collection == "step" else None
+    if collection != "step":
+        return None
+    return step_facts(key, payload(whole(store, view, stored), f"step/{key}"))
 
 
 class Reader:
@@ -149,7 +151,7 @@ class Reader:
         try:
             for item in items:
                 newest = max(newest, item.seq)
-                pairs.append((item.key, whole(self._store, item.stored)))
+                pairs.append((item.key, whole(self._store, self._view, item.stored)))
             plain, paths = gather(head.key, head.stored, pairs)
         except Corrupt as error:
             return Lost(error, newest)
@@ -158,7 +160,7 @@ class Reader:
     def _value(self, record: Record) -> Value:
         where = f"{record.collection}/{record.key} of run {self._run_id}"
         try:
-            stored = whole(self._store, record.stored)
+            stored = whole(self._store, self._view, record.stored)
             if blob_of(stored) is not None:
                 plain, paths = blob_about(stored, where), []
             else:

@@ -15,7 +15,7 @@ from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any, Protocol
 
     class Scrubber(Protocol):
@@ -64,6 +64,26 @@ class Change:
     def __repr__(self) -> str:
         return f"<{self.kind} {self.collection}/{self.key}>"
 
+    def is_large(self, over: int) -> bool:
+        """Whether any of its records has more bytes than that."""
+        if self.kind == APPEND:
+            return any(len(stored) > over for stored in self.items)
+        if self.spread is not None:
+            return self.spread.is_large(over)
+        return len(self.stored) > over
+
+    def shrunk(self, over: int, shrink: Callable[[bytes], bytes]) -> Change:
+        """The same change, with ``shrink`` of every record's bytes that are more than that."""
+        out = Change(self.kind, self.collection, self.key)
+        out.__dict__.update(self.__dict__)
+        if self.kind == APPEND:
+            out.items = [shrink(stored) if len(stored) > over else stored for stored in self.items]
+        elif self.spread is not None:
+            out.spread = self.spread.shrunk(over, shrink)
+        elif len(self.stored) > over:
+            out.stored = shrink(self.stored)
+        return out
+
 
 class Spread:
     """The entries of a large list or dict. ``None`` among the encoded: the same object as was read from the run."""
@@ -79,15 +99,29 @@ class Spread:
         self.encoded = encoded
         self.hashes = hashes  # of the encoded, None where that is
 
+    def is_large(self, over: int) -> bool:
+        parts = self.encoded if isinstance(self.encoded, list) else self.encoded.values()
+        return any(stored is not None and len(stored) > over for stored in parts)
+
+    def shrunk(self, over: int, shrink: Callable[[bytes], bytes]) -> Spread:
+        out = Spread("", self.values, self.encoded.copy(), self.hashes.copy())
+        out.seq, out.prefix = self.seq, self.prefix
+        for key, stored in (
+            enumerate(self.encoded) if isinstance(self.encoded, list) else self.encoded.items()
+        ):
+            if stored is not None and len(stored) > over:
+                out.encoded[key] = shrink(stored)
+                out.hashes[key] = sha256(out.encoded[key]).digest()
+        return out
+
 
 class ChangeSet:
     """Changes by (collection, key), in order."""
 
-    __slots__ = ("_scrubber", "blobs", "changes")
+    __slots__ = ("_scrubber", "changes")
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
         self.changes: dict[tuple[str, str], Change] = {}
-        self.blobs: list[Any] = []  # that large values became, on the way into the store
         self._scrubber = scrubber
 
     def __len__(self) -> int:

@@ -279,8 +279,12 @@ class Store:
         """Write a blob durably, once. Refer to it with ``Tx.put_blob`` in the commit that uses it."""
         raise NotImplementedError
 
-    def load_blob(self, hash: bytes) -> Iterator[bytes]:
-        """The content of a blob in pieces; ``Corrupt`` before the last one where it is not what was saved."""
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
+        """The content of a blob in pieces; ``Corrupt`` before the last one where it is not what was saved.
+
+        ``known``: its row, as the caller's snapshot has it. What was pruned since can still be had for a while;
+        afterwards it is ``StoreUnavailable``, for a newer snapshot will not ask for it.
+        """
         raise NotImplementedError
 
     def prune(self, run: int, drop: Iterable[int]) -> int:
@@ -290,8 +294,12 @@ class Store:
         """
         raise NotImplementedError
 
-    def remove(self, run: int) -> int:
-        """Forget a whole run; bytes given back."""
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
+        """Forget a whole run; bytes given back.
+
+        ``allowed`` is asked first, in the very transaction that takes the run out of sight: where it raises, nothing
+        is changed.
+        """
         raise NotImplementedError
 
     def sweep(self) -> int:

@@ -116,12 +116,11 @@ class Blobs:
 
     def load(self, row: BlobRow) -> Iterator[bytes]:
         """The content in pieces; the last one only once everything proved right."""
-        where = self.path(row.hash)
-        if not os.path.exists(where) and os.path.exists(self.trash_path(row.hash)):
-            where = self.trash_path(row.hash)
-        digest, size, held = sha256(), 0, b""
+        where, digest, size, held = self.path(row.hash), sha256(), 0, b""
         try:
-            for piece in _content(where, row.encoding):
+            file = self._open(row.hash)
+            where = file.name
+            for piece in _content(file, row.encoding):
                 digest.update(piece)
                 size += len(piece)
                 if size > row.size:
@@ -136,6 +135,19 @@ class Blobs:
         if held:
             yield held
 
+    def _open(self, hash: bytes) -> BinaryIO:
+        """The file, in its place or in the trash. It may move from one to the other, and back, while we look."""
+        for path in (self.path(hash), self.trash_path(hash)):
+            try:
+                return open(path, "rb")
+            except FileNotFoundError:
+                pass
+        return open(self.path(hash), "rb")
+
+    def there(self, hash: bytes) -> bool:
+        """Whether the file is in its place, or at least in the trash."""
+        return os.path.exists(self.path(hash)) or os.path.exists(self.trash_path(hash))
+
     def identify(self, hash: bytes) -> BlobRow | None:
         """What a blob's file alone says of it; ``None`` where there is none with that content."""
         path = self.path(hash)
@@ -143,9 +155,10 @@ class Blobs:
             digest, size = sha256(), 0
             try:
                 stored = os.stat(path).st_size
-                for piece in _content(path, encoding):
-                    digest.update(piece)
-                    size += len(piece)
+                with open(path, "rb") as file:
+                    for piece in _content(file, encoding):
+                        digest.update(piece)
+                        size += len(piece)
             except (Corrupt, OSError):
                 continue
             if digest.digest() == hash:
@@ -201,12 +214,12 @@ class Blobs:
         return freed
 
 
-def _content(path: str, encoding: str) -> Iterator[bytes]:
+def _content(file: BinaryIO, encoding: str) -> Iterator[bytes]:
     """What is in a blob's file. Its length is not compared: another zstd may have packed the same content since."""
-    with open(path, "rb") as file:
+    with file:
         length = os.fstat(file.fileno()).st_size
         if encoding == "zstd":
-            yield from _unpacked(file, length - TRAILER, path)
+            yield from _unpacked(file, length - TRAILER, file.name)
         else:
             yield from _chunks(file, length)
 

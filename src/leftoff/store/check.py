@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
     from leftoff.store.sqlite import SqliteStore
 
+# What taking a row apart raises where its columns are not those of its table: a sound page lies in another's place. The
+# structure of the file, which is looked at before any row, is off then, too.
+NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError)
+
 _PAGE = re.compile(r"\bpage (\d+)", re.IGNORECASE)
 
 
@@ -68,6 +72,11 @@ def _guard(store: SqliteStore, report: Report, part: Callable[[SqliteStore, Repo
             raise known from error
         if not any(p["where"] == known.where or p["code"] == "page" for p in report.problems):
             report.problem("unreadable", known.where or store.path, known.message)
+    except NONSENSE as error:
+        if not report.problems:  # a mistake of our own: nobody's store is to be built anew for that
+            raise
+        message = f"What was read makes no sense: {type(error).__name__}: {error}"
+        report.problem("unreadable", store.path, message)
 
 
 def _known(error: Exception, path: str) -> LeftoffError:
@@ -102,9 +111,8 @@ def _check_pages(store: SqliteStore, report: Report) -> None:
     with PageFile(store.path) as file:
         for number in file.damaged():
             report.problem("page", _page(store, number), "Its checksum is off.", page=number)
-        for number in list(file.zeros()):
-            if not _may_be_zeros(file, store.path, number):
-                report.problem("page", _page(store, number), "There is nothing but zeros.", page=number)
+        for number in _lost(file, store.path + "-wal"):
+            report.problem("page", _page(store, number), "There is nothing but zeros.", page=number)
         report.count("pages", file.count())
         if file.size() % PAGE_SIZE:
             report.problem(
@@ -119,10 +127,17 @@ def _page(store: SqliteStore, number: int) -> str:
     return f"{store.path} page {number} (byte {(number - 1) * PAGE_SIZE})"
 
 
-def _may_be_zeros(file: PageFile, path: str, number: int) -> bool:
-    """A page that is free may never have been written, and one in the log not yet."""
-    newer, _ = Log(walcheck.read(path + "-wal")).committed()
-    return number in newer or is_free(lambda other: newer.get(other) or file.read(other), number)
+def _lost(file: PageFile, wal: str) -> list[int]:
+    """Pages of zeros that should not be: a page that is free may never have been written, one in the log not yet."""
+    found = list(file.zeros())
+    if found:
+        newer, _ = Log(walcheck.read(wal)).committed()
+        found = [
+            number
+            for number in found
+            if number not in newer and not is_free(lambda other: newer.get(other) or file.read(other), number)
+        ]
+    return found
 
 
 def _check_structure(store: SqliteStore, report: Report) -> None:

@@ -83,6 +83,9 @@ class PageFile:
     def write(self, number: int, page: bytes) -> None:
         self._raw.xWrite(page, (number - 1) * PAGE_SIZE)
 
+    def truncate(self, count: int) -> None:
+        self._raw.xTruncate(count * PAGE_SIZE)
+
     def sync(self) -> None:
         self._raw.xSync(apsw.SQLITE_SYNC_FULL)
 

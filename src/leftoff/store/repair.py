@@ -19,7 +19,7 @@ from leftoff.host import GONE, this_process
 from leftoff.store import connection, walcheck
 from leftoff.store.check import inspect
 from leftoff.store.location import sync, sync_folder
-from leftoff.store.pages import PageFile, mends
+from leftoff.store.pages import USABLE, PageFile, checksum, mends
 from leftoff.store.proof import Proof
 from leftoff.store.quarantine import CHUNK, Quarantine
 from leftoff.store.queries import Q
@@ -116,14 +116,6 @@ class _Repair:
             ) from error
         return file
 
-    def _keep_database(self) -> None:
-        file = self._open()
-        try:
-            self.quarantine.keep_database(file)
-        finally:
-            if file is not None:
-                file.close()
-
     # -- the log
 
     def _cut_log(self) -> None:
@@ -132,23 +124,35 @@ class _Repair:
         Where one byte explains it, that is put right first, and nothing is lost. Where more can be had from behind the
         damage, a new database is built.
         """
-        self._keep_database()
-        wal = self.store.path + "-wal"
-        with PageFile(self.store.path) as file:
-            log = self._mended_log(file, Log(walcheck.read(wal)))
-            data = b"" if walcheck.is_copied_back(file, log) else log.data
-        if data and log.salvaged() != log.committed():
-            return
-        with open(wal, "r+b") as out:
-            out.write(data)
-            out.truncate()
-            sync(out.fileno())
-        db = connection.prepare(connection.open_file(self.store.path), self.store.path)
-        try:
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        finally:
-            db.close()
+        file = self._open()
+        assert file is not None
+        with file:
+            self.quarantine.keep_database(file)
+            log = self._mended_log(file, Log(walcheck.read(self.store.path + "-wal")))
+            copied = walcheck.is_copied_back(file, log)
+            if not copied and log.salvaged() != log.committed():
+                return
+            if not copied:
+                self._set_log(log.data)  # cut short while copying, the log still says all that is copied
+                self._copy_back(file, *log.committed())
+            self._set_log(b"")
+            if os.path.exists(self.store.path + "-shm"):
+                os.unlink(self.store.path + "-shm")  # it tells of the log that was
         self._look_again()
+
+    def _copy_back(self, file: PageFile, pages: dict[int, bytes], count: int) -> None:
+        """What SQLite does with a log: its pages go into the database. By ourselves, so that nobody gets in between."""
+        for number, page in pages.items():
+            file.write(number, page[:USABLE] + checksum(page))
+        if pages:
+            file.truncate(count)
+        file.sync()
+
+    def _set_log(self, data: bytes) -> None:
+        with open(self.store.path + "-wal", "r+b") as wal:
+            wal.write(data)
+            wal.truncate()
+            sync(wal.fileno())
 
     def _mended_log(self, file: PageFile, log: Log) -> Log:
         def judge(longer: Log) -> Callable[[int, bytes], bool]:

@@ -362,12 +362,17 @@ class SqliteStore(Store):
             self.write(lambda tx: None)
         return self._typed(lambda: self.blobs.save(chunks))
 
-    def load_blob(self, hash: bytes) -> Iterator[bytes]:
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         from leftoff.errors import NotFound
 
-        row = self.read(lambda view: view.blob(hash))
+        row = known or self.read(lambda view: view.blob(hash))
         if row is None:
             raise NotFound(f"There is no blob sha256:{hash.hex()}.")
+        if known and not self.blobs.there(hash) and self.read(lambda view: view.blob(hash)) is None:
+            raise StoreUnavailable(
+                f"The blob sha256:{hash.hex()} was pruned while what refers to it was being read.",
+                hint="Nothing is damaged. Read again: the newest version does not refer to it.",
+            )
         return self.blobs.load(row)
 
     # -- upkeep, in modules of their own
@@ -377,10 +382,10 @@ class SqliteStore(Store):
 
         return self._typed(lambda: prune(self, run, drop))
 
-    def remove(self, run: int) -> int:
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
         from leftoff.store.upkeep import remove
 
-        return self._typed(lambda: remove(self, run))
+        return self._typed(lambda: remove(self, run, allowed))
 
     def sweep(self) -> int:
         from leftoff.store.upkeep import sweep

@@ -38,8 +38,11 @@ _by_n = attrgetter("n")
 def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored: bytes | None) -> Record:
     if stored is None:
         raise missing_bytes(run, collection, key)
-    if sha256(stored).digest() != hash:
-        raise wrong_bytes(run, collection, key)
+    try:
+        if sha256(stored).digest() != hash:
+            raise wrong_bytes(run, collection, key)
+    except TypeError:  # not even bytes: a sound page in another's place
+        raise wrong_bytes(run, collection, key) from None
     return Record(collection, key, seq, hash, stored)
 
 

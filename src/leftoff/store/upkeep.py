@@ -14,9 +14,10 @@ from leftoff.store.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
+    from leftoff.store.base import View
     from leftoff.store.sqlite import SqliteStore
     from leftoff.store.sqlite_tx import SqliteTx
 
@@ -115,10 +116,12 @@ def vacuum(store: SqliteStore, pace: Pace) -> int:
     return freed
 
 
-def remove(store: SqliteStore, run: int) -> int:
+def remove(store: SqliteStore, run: int, allowed: Callable[[View], None] | None = None) -> int:
     """See ``Store.remove``. Out of sight at once, gone in batches."""
 
     def hide(tx: Any) -> None:
+        if allowed is not None:
+            allowed(tx)
         row = tx.run_row(run)
         if row is not None and REMOVED not in row.run_id:
             tx.execute(Q.hide_run, (f"{row.run_id}{REMOVED}{run}", run))

@@ -123,17 +123,17 @@ class FaultyStore(Store):
         self._count("exists")
         return self.store.exists()
 
-    def load_blob(self, hash: bytes) -> Iterator[bytes]:
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         self._count("load_blob")
-        return self.store.load_blob(hash)
+        return self.store.load_blob(hash, known)
 
     def prune(self, run: int, drop: Iterable[int]) -> int:
         self._count("prune")
         return self.store.prune(run, drop)
 
-    def remove(self, run: int) -> int:
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
         self._count("remove")
-        return self.store.remove(run)
+        return self.store.remove(run, allowed)
 
     def sweep(self) -> int:
         self._count("sweep")

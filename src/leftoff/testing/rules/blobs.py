@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from leftoff.errors import Corrupt, NotFound
+from leftoff.errors import Corrupt, NotFound, StoreUnavailable
 from leftoff.model.codec import sha256
 from leftoff.model.values import blob_stored
-from leftoff.store.base import Store
+from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import Scribe
@@ -100,6 +100,26 @@ class BlobRules(Rules):
         assert freed >= row.stored
         with pytest.raises(NotFound):
             store.load_blob(row.hash)
+
+    def test_pruned_while_it_is_read(self, store: Store) -> None:
+        """A snapshot from before a prune can have the content for a while; afterwards it is told to look again."""
+        scribe = Scribe(store)
+        row = refer(scribe, "f", NOISE)
+
+        def look(view: View) -> None:
+            known = view.blob(row.hash)
+            assert known is not None
+            scribe.commit({("artifact", "f"): None})
+            store.prune(scribe.run, [])
+            store.sweep()
+            assert NOISE == b"".join(store.load_blob(row.hash, known))
+            self.age(store)
+            store.sweep()
+            with pytest.raises(StoreUnavailable) as caught:
+                b"".join(store.load_blob(row.hash, known))
+            assert caught.value.retry
+
+        store.read(look)
 
     def test_shared_between_runs(self, store: Store) -> None:
         """Removing a run leaves the blobs that another one refers to."""

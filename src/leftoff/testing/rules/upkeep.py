@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from leftoff.errors import Invalid, NotFound, StoreUnavailable
+from leftoff.errors import Invalid, LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import Process, this_process
 from leftoff.model.values import blob_stored
-from leftoff.store.base import Store, Tx
+from leftoff.store.base import Store, Tx, View
 from leftoff.testing.faulty import FaultyStore
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.rules.blobs import refer
@@ -132,6 +132,22 @@ class UpkeepRules(Rules):
             ended.set()
             thread.join()
         scribe.verify(store, seqs=[*drop[1::2], *(seq for seq in scribe.checkpoints if seq > 301)])
+
+    def test_remove_that_is_not_allowed(self, store: Store) -> None:
+        """Whoever removes a run is asked once more, in the transaction that takes it out of sight."""
+        scribe = Scribe(store)
+        store.write(lambda tx: tx.put_lease(scribe.run, 1, "process", GONE, None, "x", AT))
+
+        def refuse(view: View) -> None:
+            lease = view.lease(scribe.run)
+            assert lease is not None and isinstance(view, Tx)
+            raise LeaseHeld("It is driven.")
+
+        with pytest.raises(LeaseHeld):
+            store.remove(scribe.run, refuse)
+        scribe.verify(store)
+        store.remove(scribe.run, lambda view: None)
+        assert [] == listed(store)
 
     def test_remove(self, store: Store, other: Store) -> None:
         """A removed run is found by nothing, its id is free again, and no other run changed."""
