@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -216,9 +215,11 @@ def lines(process: subprocess.Popen[str], number: int) -> list[str]:
 
 def test_following_a_live_run(tmp_path: Path) -> None:
     """What is added is shown, under the name of whoever prints; it ends when the run is paused."""
-    with driven(tmp_path) as run, Attempts(tmp_path, run) as attempts:
-        one = attempts.add("a", b"early\n", code=None)
-        with follow(tmp_path, run) as process:
+    with ExitStack() as stack:
+        run = stack.enter_context(driven(tmp_path))
+        process = stack.enter_context(follow(tmp_path, "--run", run))
+        with Attempts(tmp_path, run) as attempts:
+            one = attempts.add("a", b"early\n", code=None)
             assert ["==> a (attempt 1, not ended) <==", "early"] == lines(process, 2)
             attempts.print(one, b"half a li")
             attempts.print(one, b"ne\n")
@@ -227,17 +228,13 @@ def test_following_a_live_run(tmp_path: Path) -> None:
             assert ["", "==> b (attempt 1, not ended) <==", "other"] == lines(process, 3)
             attempts.print(two, b"last, without an end")
             attempts.end(two, 1)
-            assert ["last, without an end"] == lines(process, 1)
+            attempts.print(one, b"and on\n")
+            assert ["last, without an end", "", "==> a (attempt 1, not ended) <==", "and on"] == lines(
+                process, 4
+            )
             assert process.poll() is None
-            attempts.end(one, 0)
-            succeed_pause(run)
-            assert process.stdout is not None
-            process.stdout.read()
-            assert 0 == process.wait(30)
-
-
-def succeed_pause(run: str) -> None:
-    """The driver lets go at the end of its block; see ``driven``."""
+        stack.pop_all().close()
+        assert 0 == process.returncode
 
 
 def test_it_ends_where_nobody_drives(run: str, attempts: Attempts, tmp_path: Path) -> None:

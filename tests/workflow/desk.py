@@ -21,7 +21,7 @@ from leftoff.workflow.processes.job import Exit, Job
 
 ROOT = Path(__file__).parents[2]
 MARK = "LEFTOFF_OF_TEST"
-PATIENCE = 60.0  # nothing takes that long; a test that waits longer has failed
+PATIENCE = 30.0  # nothing takes that long; a test that waits longer has failed
 
 
 def wait_for(done: Callable[[], object], what: str) -> None:
@@ -127,7 +127,9 @@ class Desk:
         return self.run("/bin/sh", "-c", script, **more)
 
     def log(self, token: str) -> str:
-        return Path(files.log_path(self.folder(token))).read_text(errors="surrogateescape")
+        """Its log; empty where there is none yet."""
+        path = Path(files.log_path(self.folder(token)))
+        return path.read_text(errors="surrogateescape") if path.exists() else ""
 
     def close(self) -> None:
         self.launcher.close()

@@ -28,7 +28,7 @@ def wait(gate: str = "gate") -> str:
 
 def mark(name: str) -> str:
     """Shell: one more line in the file that says how often a step was started."""
-    return f'echo "$LEFTOFF_ATTEMPT" >> starts.{name}'
+    return f"echo $LEFTOFF_ATTEMPT >> starts.{name}"
 
 
 def until(found: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:

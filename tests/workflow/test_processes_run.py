@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from leftoff.host import started
 from leftoff.workflow.processes import files, groups
 from tests.workflow.desk import Desk, desk_in, wait_for
 
@@ -315,20 +315,22 @@ def test_old_background_processes_end_too(desk: Desk) -> None:
     assert (ENDED_WELL, "done\n") == (facts(exit), log)
 
 
+DAEMON = "import os, sys; os.fork() and os._exit(0); os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])"
+
+
 def test_daemons_are_left_alone(desk: Desk, tmp_path: Path) -> None:
     """What left the session lives on, and does not delay the end though it holds the output open."""
-    setsid = [sys.executable, "-c", "import os; os.fork() and os._exit(0); os.setsid(); os.execvp('sleep', ['sleep', '60'])"]
-    exit, _ = desk.run("/bin/sh", "-c", '"$@"; echo done; sleep 0.3', "sh", *setsid)
+    daemon = [sys.executable, "-c", DAEMON, "sh", "-c", "echo $$ >pid; exec sleep 60"]
+    exit, _ = desk.run("/bin/sh", "-c", '"$@"; while [ ! -s pid ]; do sleep 0.01; done', "sh", *daemon)
     assert ENDED_WELL == facts(exit)
-    found = subprocess.run(["ps", "-axo", "pid=,args="], capture_output=True, text=True).stdout
-    (pid,) = [int(line.split()[0]) for line in found.splitlines() if line.split()[1:] == ["sleep", "60"]]
+    pid = int((tmp_path / "pid").read_text())
+    assert started(pid)
     os.kill(pid, signal.SIGKILL)
 
 
 def test_a_daemon_that_writes_is_not_waited_for(desk: Desk) -> None:
     """One that keeps writing into the pipe does not keep the attempt from ending."""
-    daemon = "import os; os.fork() and os._exit(0); os.setsid(); os.execvp('yes', ['yes', 'noise'])"
-    exit, log = desk.run("/bin/sh", "-c", '"$@"; sleep 0.2', "sh", sys.executable, "-c", daemon)
+    exit, log = desk.run("/bin/sh", "-c", '"$@"; sleep 0.2', "sh", sys.executable, "-c", DAEMON, "yes", "noise")
     assert ENDED_WELL == facts(exit)
     assert log.startswith("noise\n")
 

@@ -24,8 +24,8 @@ def begun(flow: Flow, text: str, step: str = "a", **more: str) -> Driver:
     """A driver whose step is in flight."""
     flow.write(text)
     driver = flow.run(**more)
-    flow.started(step)
     driver.until("step_start", step=step)
+    flow.started(step)
     return driver
 
 

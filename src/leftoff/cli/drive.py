@@ -7,6 +7,7 @@ import signal
 import sys
 
 from leftoff.cli.ask import answer, can_ask, confirm
+from leftoff.cli.given import positive
 from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
@@ -88,12 +89,17 @@ def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questi
         ask,
         store_url=ctx.store.name,
         secrets=secrets,
-        most=getattr(ctx.args, "max_parallel", None),
+        most=most_of(ctx),
         heartbeat=ctx.settings.heartbeat.interval,
         grace=ctx.settings.run.grace,
         restart=bool(getattr(ctx.args, "restart", None)),
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
     )
+
+
+def most_of(ctx: Context) -> int | None:
+    """How many steps may run at once, where that was said."""
+    return positive(ctx.args.max_parallel, "--max-parallel")
 
 
 def redactor_of(ctx: Context, secrets: dict[str, str]) -> Redactor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.ask import can_ask
-from leftoff.cli.drive import Questions, check_requirements, drive, setting_of
+from leftoff.cli.drive import Questions, check_requirements, drive, most_of, setting_of
 from leftoff.errors import Conflict, NeedsPerson, NotFound
 
 TYPE_CHECKING = False
@@ -96,7 +96,7 @@ def _start(
     from leftoff.workflow.graph import Graph
     from leftoff.workflow.runner import start
 
-    with observer(ctx, Info.of(workflow, Graph(workflow).batches(), ctx.args.max_parallel)) as watching:
+    with observer(ctx, Info.of(workflow, Graph(workflow).batches(), most_of(ctx))) as watching:
         setting = setting_of(ctx, workflow, watching, ask)
         if twin is not None:
             _abandon(ctx, twin)
@@ -168,8 +168,7 @@ def go_on(
 
     ask = Questions(ctx, accept)
     current = workflow or current_definition(ctx.project, definition_of(ctx.store, row) or {}, ctx.say)
-    most = getattr(ctx.args, "max_parallel", None)
-    with observer(ctx, Info.of(current, Graph(current).batches(), most)) as watching:
+    with observer(ctx, Info.of(current, Graph(current).batches(), most_of(ctx))) as watching:
         setting = setting_of(ctx, current, watching, ask)
         check_requirements(ctx, current, ask)
         runner = resume(setting, row, given, workflow=current, take_over=take_over)

@@ -58,7 +58,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.pickup import Way, driver_of, run_again
     from leftoff.engine.definition import definition_of
 
-    args.max_parallel = positive(args.max_parallel, "--max-parallel")
+    positive(args.max_parallel, "--max-parallel")
     target = find(args, ctx)
     if args.list:
         from leftoff.cli.verb_log import show_log

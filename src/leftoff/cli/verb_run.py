@@ -51,7 +51,7 @@ def run(args: Args, ctx: Context) -> int:
     workflow, doubts = review(args.rest[0], given=given)
     if args.check or args.graph:
         return _show(args, ctx, workflow, doubts)
-    args.max_parallel = positive(args.max_parallel, "--max-parallel")
+    positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
 
     return execute(args, ctx, workflow, given)

@@ -19,6 +19,7 @@ from leftoff.workflow.people import look_at_people
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.follow import Follower
+from leftoff.workflow.processes.job import Exit
 from leftoff.workflow.work import CHECKING, RUNNING, STARTING
 
 if TYPE_CHECKING:
@@ -163,7 +164,10 @@ class Driver:
 
     def _ready(self, work: Work, event: Ready) -> None:
         if work.phase == CHECKING:  # only what changes the world is put on record
+            work.checker = event.process
             self.stage.launcher.go(event.token)
+            if work.stopped is not None:
+                self._terminate(work)
         elif work.stopped is not None:
             self.stage.launcher.drop(event.token)
             self._never_mind(work)
@@ -180,6 +184,8 @@ class Driver:
     def _was_lost(self, work: Work, lost: Lost) -> None:
         """Its shim ended without a word, and nothing of it runs: where it had not begun, once more."""
         exit = files.read_exit(work.folder) if work.phase == RUNNING else None
+        if work.phase == CHECKING:
+            exit = Exit(137, signal.SIGKILL)
         tries = self._lost[work.unit] = self._lost.get(work.unit, 0) + 1
         if exit is not None:
             finish.ended(self.stage, work, exit)
@@ -271,14 +277,18 @@ class Driver:
             if work.phase == STARTING:
                 self.stage.launcher.drop(token)
                 self._never_mind(work)
-            elif work.phase == RUNNING and work.process is not None:
-                groups.terminate(work.process)
-                self._kill_at = self.stage.monotonic() + self.stage.grace
+            else:
+                self._terminate(work)
+
+    def _terminate(self, work: Work) -> None:
+        if work.running is not None:
+            groups.terminate(work.running)
+            self._kill_at = self.stage.monotonic() + self.stage.grace
 
     def _kill_all(self) -> None:
         for work in [*self.stage.works.values()]:
-            if work.process is not None and work.phase == RUNNING:
-                groups.kill(work.process)
+            if work.running is not None:
+                groups.kill(work.running)
 
     def _end_children(self, why: str) -> None:
         """Without a word to the store, which does not hear us."""

@@ -13,7 +13,7 @@ from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
 from leftoff.workflow.fan import ITEMS, declare
 from leftoff.workflow.processes import files
-from leftoff.workflow.work import CHECKING, RUNNING, Work, error_of, existing
+from leftoff.workflow.work import CHECKING, RUNNING, Work, error_of, existing, holds_any
 
 if TYPE_CHECKING:
     from leftoff.engine.artifacts import Captured
@@ -59,6 +59,7 @@ def _told_otherwise(stage: Stage, work: Work) -> bool:
         )
     elif status == "blocked":
         stage.works.pop(work.token, None)
+        stage.add(stage.entries.end_attempt(work.token, 0))
         stage.state.steps[work.unit] = dict(record.plain) if record is not None else {}
         stage.scheduler.block(work.unit, work.leaf)
         stage.tell("warning", message=f"{work.unit} is blocked: it said so itself.", step=work.unit)
@@ -71,10 +72,12 @@ def stopped(stage: Stage, work: Work) -> None:
     code = work.exit.code if work.exit is not None else None
     facts = {"interrupted_at": iso(stage.ledger.clock.now())}
     stage.scheduler.put_back(work.unit, work.leaf)
-    stage.add(
-        stage.entries.again(work.unit, work.token, facts, code),
-        lambda: stage.tell("step_stopped", step=work.unit, why=work.stopped),
-    )
+
+    def then() -> None:
+        stage.tell("step_stopped", step=work.unit, why=work.stopped)
+        leftovers.tidy(work.folder)
+
+    stage.add(stage.entries.again(work.unit, work.token, facts, code), then)
 
 
 def expect(stage: Stage, work: Work) -> None:
@@ -140,7 +143,7 @@ def _checked(stage: Stage, work: Work, exit: Exit) -> None:
         failed(stage, work, {"type": "check", "message": message, "tail": tail}, 0)
         return
     work.checks.pop(0)
-    work.phase = RUNNING
+    work.phase, work.checker = RUNNING, None
     try:
         next_check(stage, work)
     except LeftoffError as error:
@@ -167,7 +170,7 @@ def complete(stage: Stage, work: Work) -> None:
         captured=captured,
         result=result,
         variables=variables,
-        criteria=work.results,
+        criteria={f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()},
         why=work.why,
         save=step.save,
     )
@@ -191,13 +194,20 @@ def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
     if not work.outputs:
         return [], []
     found = existing(stage.project, work.cwd, work.outputs)
-    now, captured = stage.ledger.clock.now(), []
-    for path in found:
-        if os.path.isfile(path):
-            captured.append(
-                capture(stage.ledger.store, stage.project, path, stage.redactor, now, step=work.unit)
-            )
+    captured = [_captured(stage, work, path) for path in found if os.path.isfile(path)]
     return [relative(stage.project, path) for path in found], captured
+
+
+def _captured(stage: Stage, work: Work, path: str) -> Captured:
+    """A file that a step wrote, and a copy of it; without one where it holds a secret of this workflow."""
+    ledger, most = stage.ledger, None
+    if holds_any(path, [value.encode() for value in stage.secrets.values() if value]):
+        most = -1
+        message = f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept."
+        stage.tell("warning", message=message, step=work.unit)
+    return capture(
+        ledger.store, stage.project, path, stage.redactor, ledger.clock.now(), step=work.unit, most=most
+    )
 
 
 # -- failure
@@ -222,6 +232,7 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
 
     def then() -> None:
         stage.tell("step_failed", **stage.step_facts(step, unit), attempt=attempt, **told)
+        leftovers.tidy(work.folder)
 
     token = work.token or None
     if delay is not None:

@@ -103,8 +103,8 @@ class Ledger:
     def _commit(self, tx: Tx, entry: Entry, at: int, token: bytes) -> Any:
         page = Page(self, tx, at)
         seal = entry(page)
-        blobs = page.blobs + save_blobs(self.store, page.changes)
-        return commit_in(tx, self._head, page.changes, at, self._guard, seal, token, blobs)
+        changes, large = save_blobs(self.store, page.changes)
+        return commit_in(tx, self._head, changes, at, self._guard, seal, token, page.blobs + large)
 
     # -- looking
 

@@ -147,7 +147,7 @@ def start(setting: Setting, workflow: Workflow, opening: Opening) -> Runner:
     changes = opening_changes(known, at, setting.redactor)
     for key, value in context_of(workflow, setting.project).items():
         changes.put("context", key, value)
-    blobs = save_blobs(setting.store, changes)
+    changes, blobs = save_blobs(setting.store, changes)
     driver = (this_process(), setting.who)
 
     def work(tx: Tx) -> tuple[Head, int]:

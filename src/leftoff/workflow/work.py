@@ -23,6 +23,7 @@ class Work:
 
     __slots__ = (
         "began",
+        "checker",
         "checks",
         "cwd",
         "doubtful",
@@ -52,6 +53,7 @@ class Work:
         self.folder = folder
         self.phase = STARTING
         self.process: Process | None = None
+        self.checker: Process | None = None  # of the check that runs
         self.began = 0.0  # monotonic
         self.cwd = ""  # rendered
         self.outputs: list[str] = []  # declared, rendered
@@ -63,6 +65,11 @@ class Work:
         self.doubtful = False  # nobody knows how it ended: what does not hold puts it back
         self.expands = False  # it finds the items of a `foreach`
         self.follower: Follower | None = None
+
+    @property
+    def running(self) -> Process | None:
+        """The process that runs for it now."""
+        return {RUNNING: self.process, CHECKING: self.checker}.get(self.phase)
 
     @property
     def is_item(self) -> bool:
@@ -124,6 +131,22 @@ def existing(project: str, cwd: str, patterns: list[str]) -> list[str]:
             )
         out += found
     return out
+
+
+def holds_any(path: str, texts: list[bytes]) -> bool:
+    """Whether any of these is in a file, which may be of any size."""
+    if not texts:
+        return False
+    before, longest = b"", max(map(len, texts))
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                before = before[-longest:] + chunk
+                if any(text in before for text in texts):
+                    return True
+    except OSError:
+        pass  # whoever keeps a copy says so
+    return False
 
 
 def _matches(full: str) -> list[str]:

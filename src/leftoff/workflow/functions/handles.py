@@ -63,6 +63,9 @@ class Handle(Generic[R]):
         """Whether it has ended, either way."""
         return not self._done.locked()
 
+    def cancel(self) -> None:
+        """A thread cannot be stopped."""
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end; whether it came in time."""
         if not self._done.acquire(timeout=-1 if timeout is None else timeout):
@@ -98,7 +101,9 @@ def defer_to_thread(
     call = place(function, scope, args, named)
     call.reaches = LATER
     handle = Handle(call)
-    if not _settled(handle, call):
+    if _settled(handle, call):
+        scope.adopt(handle)
+    else:
         scope.defer(handle, lambda: function.make(call))
     return handle
 

@@ -64,9 +64,9 @@ def _is_union(annotation: Any, origin: Any) -> bool:
 def _certainly_not(cls: Any) -> bool:
     if not isinstance(cls, type) or values.supports(cls) or kinds.of(cls) is not None:
         return False
-    if cls.__name__ in _NEVER and cls.__module__ in ("collections.abc", "typing"):
-        return True
-    if cls is object or issubclass(cls, (str, int, float)) or cls.__module__ == "collections.abc":
-        return False
+    abstract = cls.__module__ in ("collections.abc", "typing", "typing_extensions")
+    if abstract or cls is object or issubclass(cls, (str, int, float)):
+        return cls.__name__ in _NEVER
     open_ended = getattr(cls, "__abstractmethods__", None) or getattr(cls, "_is_protocol", False)
-    return not open_ended and not type.__subclasses__(cls)
+    typed_dict = hasattr(cls, "__required_keys__")
+    return not open_ended and not typed_dict and not type.__subclasses__(cls)

@@ -144,7 +144,7 @@ def _run(request: Request, store: Store) -> Opened | Finished:
     about = _about_new(request)
     changes = opening_changes(opening, now, store._redactor)
     changes.put("context", FUNCTION, about)
-    blobs = save_blobs(store._store, changes)
+    changes, blobs = save_blobs(store._store, changes)
 
     def work(tx: Tx) -> tuple[Head | None, int, RunRow | None]:
         row = _there(tx, request, opening, digest)

@@ -123,15 +123,24 @@ class Scope:
 
     async def close_async(self) -> None:
         """The same for coroutines."""
-        await self.leave_async()
+        await self._settle()
         self.close()
 
     async def leave_async(self) -> None:
-        """Calls that other tasks make go on to their end: what ``gather`` leaves behind when one of several fails."""
-        while waited := [*self.others, *(handle.task for handle in self._handles if not handle.done())]:
-            from asyncio import wait
+        """The same for coroutines."""
+        if self._crew is not None:
+            self._crew.stop()
+        await self._settle()
 
-            await wait(waited)
+    async def _settle(self) -> None:
+        """Calls that others make go on to their end: what ``gather`` leaves behind when one of several fails."""
+        import asyncio
+
+        if self._crew is not None:
+            for handle in self._handles:
+                await asyncio.to_thread(handle.wait)
+        while waited := [*self.others, *(handle.task for handle in self._handles if not handle.done())]:
+            await asyncio.wait(waited)
 
     def cancel(self) -> None:
         """Somebody wants out."""
