@@ -120,7 +120,7 @@ class Invalid(BadData, ValueError):
 
 class BadTemplate(Invalid):
     code = "bad_template"
-    default_hint = "Correct the template in the workflow file, or set the variable; docs/workflows.md explains templates."
+    default_hint = "Correct the template in the workflow file, or set the variable; see docs/workflows.md."
 
 
 class Unsupported(BadData):

@@ -11,7 +11,7 @@ import pytest
 import leftoff
 
 ERRORS = {
-    "Ambiguous", "BadData", "CannotResume", "Conflict", "Corrupt", "Frozen", "Invalid", "LeaseHeld", "LeftoffError",
+    "Ambiguous", "BadData", "BadDefinition", "BadTemplate", "CannotResume", "Conflict", "Corrupt", "Frozen", "Invalid", "LeaseHeld", "LeftoffError",
     "NeedsPerson", "NoCheckpoint", "NotFound", "Pruned", "Redacted", "StaleEpoch", "StepDone", "StoreUnavailable",
     "Unsupported", "Usage",
 }  # fmt: skip

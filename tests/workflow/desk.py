@@ -79,7 +79,9 @@ class Desk:
     def folder(self, token: str) -> str:
         return files.folder(str(self.store), "run-1", token)
 
-    def start(self, *argv: str, cwd: str | None = None, env: dict[str, str] | None = None, **more: object) -> str:
+    def start(
+        self, *argv: str, cwd: str | None = None, env: dict[str, str] | None = None, **more: object
+    ) -> str:
         """A job whose shim is to be made; its token."""
         self._count += 1
         token = f"t{self._count}"

@@ -149,6 +149,10 @@ class Flow:
         path.write_text(text, "utf-8")
         return path
 
+    def lines(self, name: str) -> list[str]:
+        path = self.folder / name
+        return path.read_text("utf-8").splitlines() if path.exists() else []
+
     # -- driving
 
     def drive(self, *words: str, **more: Any) -> Driver:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from leftoff.cli.ask import can_ask
-from leftoff.cli.drive import Questions, check_requirements, drive, most_of, setting_of
+from leftoff.cli.drive import (
+    Questions,
+    attempts_folder,
+    check_requirements,
+    drive,
+    interruptible,
+    most_of,
+    setting_of,
+)
 from leftoff.errors import Conflict, NeedsPerson, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -96,7 +105,8 @@ def _start(
     from leftoff.workflow.graph import Graph
     from leftoff.workflow.runner import start
 
-    with observer(ctx, Info.of(workflow, Graph(workflow).batches(), most_of(ctx))) as watching:
+    info = Info.of(workflow, Graph(workflow).batches(), most_of(ctx))
+    with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, workflow, watching, ask)
         if twin is not None:
             _abandon(ctx, twin)
@@ -118,7 +128,7 @@ def _abandon(ctx: Context, twin: RunRow) -> None:
         scrubber=ctx.redactor,
         note="abandoned: started afresh",
     )
-    end_attempts(ctx.store, twin, ctx.now)
+    end_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
     ctx.say(f"leftoff: {twin.run_id} is abandoned.")
 
 
@@ -159,8 +169,14 @@ def go_on(
     workflow: Workflow | None = None,
     accept: tuple[str, ...] = (),
     take_over: bool = False,
+    rewind: Callable[[], None] | None = None,
+    again: str | None = None,
 ) -> int:
-    """Resume a run that a runner drives. ``workflow``: where its file was given."""
+    """Resume a run that a runner drives. ``workflow``: where its file was given.
+
+    ``rewind`` takes it back to an older version, once nothing stands in the way of going on; ``again`` is the step to
+    begin with once more.
+    """
     from leftoff.cli.progress import Info, observer
     from leftoff.engine.definition import definition_of
     from leftoff.workflow.graph import Graph
@@ -168,8 +184,11 @@ def go_on(
 
     ask = Questions(ctx, accept)
     current = workflow or current_definition(ctx.project, definition_of(ctx.store, row) or {}, ctx.say)
-    with observer(ctx, Info.of(current, Graph(current).batches(), most_of(ctx))) as watching:
+    info = Info.of(current, Graph(current).batches(), most_of(ctx))
+    with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, current, watching, ask)
         check_requirements(ctx, current, ask)
-        runner = resume(setting, row, given, workflow=current, take_over=take_over)
+        if rewind is not None:
+            rewind()
+        runner = resume(setting, row, given, workflow=current, take_over=take_over, again=again)
         return drive(ctx, runner, watching)

@@ -21,29 +21,21 @@ if TYPE_CHECKING:
     from leftoff.workflow.source import Node
 
 ACTIONS = ("run", "python", "agent", "approval", "steps")
-_ABOUT = (
-    "id",
-    "step",
-    "type",
-    "title",
-    "description",
-    "instructions",
-    "needs",
-    "when",
-    "on_failure",
-    "env",
-    "cwd",
+_ABOUT = ("id", "step", "type", "title", "description", "instructions", "needs", "when", "on_failure")
+_PLACE = ("env", "cwd")
+_END = ("estimate", "checkpoint")
+_WORK = (
+    *("outputs", "checks", "criteria", "shell", *_PLACE, "foreach", "as", "max_parallel"),
+    *("timeout", "retries", "idempotent", *_END),
 )
-_LEAF = ("estimate", "checkpoint", "outputs", "checks", "criteria", "shell")
-_WORK = ("foreach", "as", "max_parallel", "timeout", "retries", "idempotent")
 # What each kind of step may say.
 KEYS: dict[str, tuple[str, ...]] = {
-    "run": (*_ABOUT, "run", *_LEAF, *_WORK),
-    "python": (*_ABOUT, "python", "with", *_LEAF, *_WORK),
-    "agent": (*_ABOUT, "agent", *AGENT, *_LEAF, *_WORK),
-    "approval": (*_ABOUT, "approval", "timeout", "estimate", "checkpoint"),
-    "manual": (*_ABOUT, *_LEAF),
-    "phase": (*_ABOUT, "steps"),
+    "run": (*_ABOUT, "run", *_WORK),
+    "python": (*_ABOUT, "python", "with", *_WORK),
+    "agent": (*_ABOUT, "agent", *AGENT, *_WORK),
+    "approval": (*_ABOUT, "approval", "timeout", *_END),
+    "manual": (*_ABOUT, *_END),
+    "phase": (*_ABOUT, *_PLACE, "steps"),
 }
 ALL = tuple(dict.fromkeys(key for keys in KEYS.values() for key in keys))
 DEFAULTS = ("retries", "timeout", "on_failure", "shell", "env", "cwd", "checkpoint", "idempotent")

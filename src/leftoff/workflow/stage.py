@@ -67,7 +67,8 @@ class Stage:
         self._batches_told: set[int] = set()
         self._turn: list[tuple[Entry, Callable[[], None] | None]] = []
         self._durable = False
-        self._phase = ""  # the one the last step belonged to
+        self._phase = ""  # the one that was entered last
+        self._entered: set[str] = set()
 
     # -- the turn
 
@@ -126,7 +127,8 @@ class Stage:
                 self.add(self.entries.inner(path, status, "phase_transition"))
             else:
                 told = partial(self.tell, "step_done", step=path, status=status)
-                self.add(self.entries.inner(path, status, None), told)
+                seal = "step_complete" if status == "completed" and self.scheduler.steps[path].save else None
+                self.add(self.entries.inner(path, status, seal), told)
         if self.scheduler.status[leaf] in ("completed", "skipped", "failed"):
             self.complete_batch(leaf)
 
@@ -171,10 +173,13 @@ class Stage:
                 self._batches_told.add(graph.level[path])
 
     def entered(self, leaf: str) -> tuple[str, str] | None:
-        """The phases left and entered with this step, where it belongs to another than the one before."""
+        """The phase that begins with this step, and the one that began before it; nothing where none begins."""
         phase = leaf.partition("/")[0] if "/" in leaf else ""
+        if not phase or phase in self._entered or self.state.steps[phase].get("started_at"):
+            return None
+        self._entered.add(phase)
         before, self._phase = self._phase, phase
-        return (before, phase) if phase and before and phase != before else None
+        return before, phase
 
     @staticmethod
     def monotonic() -> float:

@@ -18,7 +18,8 @@ import minijinja
 from leftoff.errors import BadTemplate, LeftoffError
 from leftoff.model.codec import text as json_text
 from leftoff.workflow.problems import nearest
-from leftoff.workflow.shell_quote import QuoteError, Script, quote
+from leftoff.workflow.shell_quote import Script, quote
+from leftoff.workflow.shell_reader import QuoteError
 from leftoff.workflow.template_names import FILTERS, GLOBALS, TESTS, is_template, whole
 
 TYPE_CHECKING = False

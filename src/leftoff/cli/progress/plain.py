@@ -85,11 +85,11 @@ def sentence(event: Event, tally: Tally, now: float) -> str:
 
 
 def _start(event: Event, tally: Tally) -> str:
-    steps = event.get("steps") or {}
-    word = "resumed" if event.get("resumed") else "started"
-    done = steps.get("completed", 0) + steps.get("skipped", 0)
-    said = f"{clean(event.get('run_id') or '')} {word}: {steps.get('total', 0)} steps"
-    return said + (f", {done} done before" if done else "")
+    name = clean(event.get("run_id") or "")
+    if event.get("resumed"):  # the plan tells the rest
+        return f"{name} resumed"
+    number = (event.get("steps") or {}).get("total", 0)
+    return f"{name} started: {number} step{'' if number == 1 else 's'}"
 
 
 def _plan(event: Event, tally: Tally) -> str:

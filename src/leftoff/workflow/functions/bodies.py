@@ -184,7 +184,8 @@ def _timed(call: Call, timeout: float) -> Any:
     """In a thread of its own, which is left alone once the time is up."""
     from threading import Thread
 
-    done, outcome = allocate_lock(), list[tuple[Any, BaseException | None]]()
+    outcome: list[tuple[Any, BaseException | None]] = []
+    done = allocate_lock()
     done.acquire()
 
     def work() -> None:

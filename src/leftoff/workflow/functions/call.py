@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.workflow.functions.callables import Durable
+    from leftoff.workflow.functions.maps import Map
     from leftoff.workflow.functions.scope import Scope
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
@@ -49,6 +50,7 @@ class Call:
         "digest",
         "function",
         "looked",
+        "map",
         "named",
         "number",
         "old",
@@ -78,6 +80,7 @@ class Call:
         self.path = path
         self.order = order
         self.reaches = NOW
+        self.map: Map | None = None  # of which this is an item
         self.looked = False  # whether what was recorded is known
         self._claimed = False
         self.old: dict[str, Any] = {}
@@ -119,7 +122,7 @@ class Call:
         self.old = record
         if "raised" in record:
             self._raise_again(record, record["raised"])
-        elif "in_doubt" in record:
+        if "in_doubt" in record:
             self._ask()
         return MISSING
 
@@ -221,8 +224,8 @@ class Call:
         record.pop("retried", None)
         self._must_be_wanted()
         took = monotonic() - self._began
-        stored = self.careful(lambda: flow.records.end(self.path, record, took))
         self._release()
+        stored = self.careful(lambda: flow.records.end(self.path, record, took))
         if isinstance(stored, _PLAIN):
             return stored
         return decode(stored, f"The result of step {self.path} of run {flow.run.id}")
@@ -265,6 +268,8 @@ class Call:
 
     def _failed_for_good(self, record: dict[str, Any], error: Exception) -> None:
         flow = self.scope.flow
+        if self.map is not None:
+            self.map.stopped = True
         record.update(status="failed", completed_at=flow.records.now())
         if self.reaches == NOW:
             record["raised"] = {"next": self.scope.count + 1}
@@ -306,14 +311,10 @@ class Call:
         if flow.closed:
             return
         record = self._interrupted()
-        trigger = {"KeyboardInterrupt": "user_interrupt", "SystemExit": "session_end"}.get(
-            type(error).__name__
-        )
-        if trigger is not None and not flow.records.told(error):
+        seal = None
+        if isinstance(error, KeyboardInterrupt) and not flow.records.told(error):
             flow.records.remember(error)
-            seal = Seal(trigger, self.path)
-        else:
-            seal = None
+            seal = Seal("user_interrupt", self.path)
         try:
             flow.records.fail(self.path, record, seal)
         except LeftoffError as problem:  # what ended the step is the one to tell

@@ -43,6 +43,7 @@ class Map:
         self.group = Group(function, scope, (), {}, about, number, path, number)
         self._paths = self._keyed(function.keying(key))
         self.results: list[Any] = [None] * len(items)
+        self.stopped = False  # an item has failed: nothing new is begun
 
     def _keyed(self, key: Any) -> list[str] | None:
         """The paths of items that are known by a key; the second of a name gets a number."""
@@ -67,7 +68,7 @@ class Map:
         arguments = encoded(function.counted(bound), function.name)
         make: type[Call] = function.call_type
         call = make(function, self._scope, args, {}, arguments, 0, self._path(index), index)
-        call.reaches = NEVER  # what reaches the workflow is the failure of the map
+        call.reaches, call.map = NEVER, self  # what reaches the workflow is the failure of the map
         return call
 
     def left(self) -> list[int]:
@@ -141,7 +142,7 @@ def map_in_threads(
         work.results[index] = function.make(work.call(index))
 
     with work:
-        in_parallel(one, work.left(), size, f"leftoff {work.group.path}")
+        in_parallel(one, work.left(), size, f"leftoff {work.group.path}", lambda: work.stopped)
     return work.results
 
 

@@ -18,12 +18,13 @@ from leftoff.engine.runs import open_run as open_existing
 from leftoff.engine.runs import opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
+from leftoff.model.codec import decode as parse
 from leftoff.model.frozen import marks
 from leftoff.model.words import UNFINISHED
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.flow import FUNCTION, RETURNED, Flow
 from leftoff.workflow.functions.scope import flows
-from leftoff.workflow.functions.values import decode
+from leftoff.workflow.functions.values import canonical, decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class Opened:
         if run.resumed and about.get("version") != function.settings.version:
             self.flow.revise(self.flow.revision)
             self.flow.note(version=function.settings.version)
-        inputs = request.inputs if request.given else about["inputs"]
+        # As they are read back, the first time too: the order of a dict is not kept, for one.
+        inputs = parse(canonical(request.inputs, "inputs")) if request.given else about["inputs"]
         self.args, self.named = function.signature.spread(decode(inputs, f"An argument of run {run.id}"))
 
     def __enter__(self) -> Opened:
