@@ -201,13 +201,9 @@ class StepFailed(LeftoffError):
         self.step = step
         self.kind = kind
 
-    def __str__(self) -> str:
-        return self.message
-
 
 class StepTimeout(LeftoffError, TimeoutError):
     code = "step_timeout"
-    retry = True
     default_hint = "Give it more time (timeout=), or make it faster; resuming runs it again."
 
 

@@ -80,8 +80,15 @@ class Tty(io.StringIO):
         return ESCAPES.sub("", self.getvalue()).replace("\r", "")
 
 
+@pytest.fixture(autouse=True)
+def errors_of_our_own_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a person watches, they only end the display."""
+    monkeypatch.setenv("LEFTOFF_DEBUG", "1")
+
+
 @pytest.fixture
 def clock() -> Stopped:
+    """A clock of one's own."""
     return Stopped()
 
 
@@ -566,6 +573,20 @@ def test_a_full_disk_does_not(clock: Stopped) -> None:
     Full.full = False
     watcher({"event": "warning", "message": "two"})
     assert "two" in stream.getvalue()
+
+
+def test_an_error_of_our_own_ends_the_talk_only(
+    clock: Stopped, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The work matters more; it is said once."""
+    watcher = Plain(Info(), io.StringIO(), clock)
+    with pytest.raises(KeyError):
+        watcher({"event": "output"})
+    monkeypatch.delenv("LEFTOFF_DEBUG")
+    for _ in range(3):
+        watcher({"event": "output"})
+    watcher.close()
+    assert 1 == capsys.readouterr().err.count("the run goes on")
 
 
 # -- as a process

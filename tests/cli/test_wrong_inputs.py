@@ -68,7 +68,9 @@ USAGE: dict[str, Wrong] = {
     "unknown trigger": wrong("save", "--trigger", "boredom", code=2, told="boredom"),
     "unknown report": wrong("step", "explode", "collect", code=2, told="explode"),
     "decision without a step": wrong("approve", RUN, code=2, told="needs RUN STEP"),
-    "rejection with a choice": wrong("reject", RUN, "build", "--choice", "x", code=2, told="no option --choice"),
+    "rejection with a choice": wrong(
+        "reject", RUN, "build", "--choice", "x", code=2, told="no option --choice"
+    ),
     "attempt in words": wrong("logs", RUN, "--attempt", "last", code=2, told="--attempt"),
     "logs followed as JSON": wrong("logs", RUN, "-f", "--json", code=2, told="do not go together"),
     "total in words": wrong("start", "x", "--total", "many", code=2, told="--total"),

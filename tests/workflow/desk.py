@@ -115,7 +115,7 @@ class Desk:
 
     def end(self, token: str) -> Exit:
         found = self.next(token)
-        assert isinstance(found, Ended), vars(found) if hasattr(found, "__dict__") else (found, found.why)
+        assert isinstance(found, Ended), getattr(found, "why", found)
         return found.exit
 
     def run(self, *argv: str, **more: object) -> tuple[Exit, str]:

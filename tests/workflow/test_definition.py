@@ -39,6 +39,7 @@ steps:
     env: {A: phase, B: phase}
     cwd: src
     on_failure: continue
+    max_parallel: 2
     steps:
       - id: convert
         foreach: {glob: "src/**/*.pdf"}
@@ -144,7 +145,7 @@ def test_kinds(story: Workflow) -> None:
 
 def test_places(story: Workflow) -> None:
     """A step knows where it stands."""
-    assert [(9, 5), (15, 5), (29, 9)] == [
+    assert [(9, 5), (15, 5), (30, 9)] == [
         (s.line, s.column) for s in (story.steps[0], story.steps[1], step(story, "implementation/convert"))
     ]
 
@@ -190,6 +191,11 @@ def test_defaults_and_phases(story: Workflow) -> None:
         step(story, "publish").on_failure,
     )
     assert (Retries(3, 2.0, 3.0, False), Retries(1)) == (convert.retries, index.retries)
+    assert (2, 8, None) == (
+        step(story, "implementation").max_parallel,
+        convert.max_parallel,
+        index.max_parallel,
+    )
     assert 1800 == convert.timeout == step(story, "architecture").timeout
 
 

@@ -156,8 +156,38 @@ CASES = {
     ),
     "bad duration": (
         "steps:\n  - id: a\n    run: b\n    timeout: 5 minutes\n",
-        "4:14: timeout: `5 minutes` is not a duration. "
+        "4:14: timeout: `5 minutes` is not a duration. Did you mean `5m`?",
+    ),
+    "worse duration": (
+        "steps: [{id: a, run: b, timeout: soon}]\n",
+        "1:34: timeout: `soon` is not a duration. "
         "A duration is like 500ms, 2s, 30m, 1h30m or 7d; a plain number is seconds.",
+    ),
+    "another tool's word": (
+        "steps: [{id: a, run: b, depends-on: c}]\n",
+        "1:25: unknown key `depends-on`. Did you mean `needs`?",
+    ),
+    "another tool's word for the command": (
+        "steps: [{id: a, command: b}]\n",
+        "1:17: unknown key `command`. Did you mean `run`?",
+    ),
+    "a name and no id": ("steps: [{name: a, run: b}]\n", "1:10: unknown key `name`. Did you mean `id`?"),
+    "a name and an id": (
+        "steps: [{id: a, name: b, run: c}]\n",
+        "1:17: unknown key `name`. Did you mean `title`?",
+    ),
+    "another tool's steps": ("jobs: []\n", "1:1: unknown key `jobs`. Did you mean `steps`?"),
+    "a question by another name": (
+        "steps: [{id: a, approval: {question: Go?}}]\n",
+        "1:28: unknown key `question` in `approval`. Did you mean `ask`?",
+    ),
+    "a misspelt prompt": (
+        "steps: [{id: a, agent: b, promt: c}]\n",
+        "1:27: unknown key `promt`. Did you mean `prompt`?",
+    ),
+    "several commands": (
+        "steps: [{id: a, run: [make, test]}]\n",
+        "1:22: `run` must be text, not a list. Several commands are a block, `run: |`, a line each.",
     ),
     "no time at all": (
         "steps: [{id: a, run: b, timeout: 0}]\n",
@@ -218,7 +248,7 @@ CASES = {
     ),
     "a secret that is written": (
         "secrets: ['TOKEN=abc']\nsteps: [{id: a, run: b}]\n",
-        "1:11: `TOKEN=abc` cannot name an environment variable. "
+        "1:11: `TOKEN=…` cannot name an environment variable. "
         "A secret is named here, never written: its value comes from the environment.",
     ),
     "our own variables": (

@@ -126,6 +126,24 @@ def test_other_arguments_under_a_run_id_are_refused(store: leftoff.Store, calls:
         other.run(["a"], store=store, run_id="mine")
 
 
+def test_a_run_id_without_arguments_goes_on_with_its_own(store: leftoff.Store) -> None:
+    """Also where the function would do without."""
+    seen: list[int] = []
+
+    @leftoff.workflow
+    def flow(number: int = 1) -> int:
+        seen.append(number)
+        if len(seen) == 1:
+            raise ValueError
+        return number
+
+    with pytest.raises(ValueError):
+        flow.run(5, store=store, run_id="r")
+    assert 5 == flow.run(store=store, run_id="r")
+    assert 1 == flow.run(store=store, run_id="new")
+    assert [5, 5, 1] == seen
+
+
 def test_resume_uses_the_recorded_arguments(store: leftoff.Store, calls: Calls) -> None:
     """The latest unfinished run of the workflow, or the one that is named."""
     crawl = make(calls)

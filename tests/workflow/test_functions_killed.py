@@ -109,3 +109,96 @@ def test_no_finished_step_runs_twice(tmp_path: Path, text: str, count: int, para
     starts = Counter(lines(tmp_path / "log"))
     assert (count, seen) == (len(starts), {label: starts[label] for label in seen})
     assert 0 < kills and sum(starts.values()) - count <= kills * parallel
+
+
+MOMENTS = """
+import leftoff, os, signal, sys
+scene, turn = sys.argv[1], int(sys.argv[2])
+
+def called(what):
+    with open("log", "a") as log:
+        print(f"{turn} {what}", file=log)
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@leftoff.step(version=2 if scene == "changed" and turn > 1 else None)
+def first(what):
+    called(what)
+    if turn == 2 and scene in ("cleaned", "changed", "beside"):
+        die()
+    if turn == 1 and scene != "changed":
+        raise ValueError("no")
+    return f"{what}{turn}"
+
+@leftoff.step
+def second(what):
+    called(what)
+    if turn == 1 and scene in ("changed", "reached"):
+        die()
+    return what
+
+@leftoff.workflow
+def cleaned():
+    try:
+        first("a")
+    except ValueError:
+        second("clean up")
+        raise
+    return first("b")
+
+@leftoff.workflow
+def changed():
+    return second(first("a"))
+
+@leftoff.workflow
+def reached():
+    handle = first.defer("a")
+    try:
+        return handle.result()
+    except ValueError:
+        return second("instead")
+
+@leftoff.workflow
+async def beside():
+    import asyncio
+    task = asyncio.ensure_future(afirst())
+    await asyncio.sleep(0.05)
+    second("meanwhile")
+    try:
+        await task
+    except ValueError:
+        second("clean up")
+        raise
+    return first("b")
+
+@leftoff.step
+async def afirst():
+    return first.plain("a")
+
+flow = globals()[scene]
+if scene == "beside":
+    import asyncio
+    print(asyncio.run(flow.run(run_id="r")))
+else:
+    print(flow.run(run_id="r"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("scene", "ends", "expected"),
+    [
+        ("cleaned", [1, -9, 0], ["1 a", "1 clean up", "2 a", "3 a", "3 b"]),
+        ("changed", [-9, -9, 0], ["1 a", "1 a1", "2 a", "3 a", "3 a3"]),
+        ("reached", [-9, 0], ["1 a", "1 instead", "2 instead"]),
+        ("beside", [1, -9, 0], ["1 a", "1 meanwhile", "1 clean up", "2 a", "3 a", "3 b"]),
+    ],
+)
+def test_killed_right_after_a_change_of_course(
+    tmp_path: Path, scene: str, ends: list[int], expected: list[str]
+) -> None:
+    """What a failure or a new version had allowed for is allowed for after a death in the very next step too."""
+    for turn, code in enumerate(ends, 1):
+        done = program(MOMENTS, tmp_path, scene, str(turn))
+        assert code == done.returncode, done.stderr
+    assert expected == lines(tmp_path / "log")

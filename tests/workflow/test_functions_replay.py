@@ -156,6 +156,14 @@ def test_a_new_version_of_the_workflow(script: Script, calls: Calls) -> None:
     assert ["1-fetch", "2-other", "3-fetch"] == sorted(statuses(script.store, "r"))
 
 
+def test_a_map_of_fewer_items_on_purpose(script: Script, calls: Calls) -> None:
+    """Items that there are no more go; those that still fit are used."""
+    script.cut_off(lambda: script.step.map(["a", "b", "c"]))
+    calls.clear()
+    assert ["a", "x"] == script.run(lambda: script.step.map(["a", "x"]), version="2")
+    assert (["x"], ["1-fetch", "1-fetch/1", "1-fetch/2"]) == (calls, sorted(statuses(script.store, "r")))
+
+
 def test_a_version_of_the_workflow_counts_once(script: Script, calls: Calls) -> None:
     """Under the new version, what it has recorded must fit again."""
 

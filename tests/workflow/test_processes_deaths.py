@@ -184,10 +184,12 @@ hear()
 """
     with driver(script, tmp_path) as there:
         process = there.hear_process()
+        folder = files.folder(str(tmp_path), "run-1", "t1")
+        wait_for(lambda: files.began(folder), "it began")
         there.kill()
         groups.terminate(process)
         wait_for(lambda: not groups.alive(process), "it ended")
-    exit = files.read_exit(files.folder(str(tmp_path), "run-1", "t1"))
+    exit = files.read_exit(folder)
     assert exit is not None
     assert (143, 15, True) == (exit.code, exit.signal, exit.stopped)
 

@@ -1,14 +1,12 @@
-"""What was in flight when a driver died, attempt by attempt: followed, believed, checked, asked about, or done again."""
+"""What was in flight when a driver died, attempt by attempt: followed, believed, proven, asked about, done again."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 
 import pytest
 
-from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
+from tests.workflow.driving import Driver, Flow, kill, mark, wait
 
 ONE = f"""
 name: one
@@ -316,7 +314,7 @@ def test_a_living_process_needs_no_question(flow: Flow) -> None:
 
 
 def test_restarting_it_is_asked_about(flow: Flow) -> None:
-    """To end a step half way and do it again is what `idempotent: false` forbids; nothing is ended before the answer."""
+    """To end a step half way and do it again is what `idempotent: false` forbids; nothing is ended unasked."""
     begun(flow, ONCE).kill()
     done = flow.call("resume", "r", "--restart")
     assert 7 == done.code, str(done)

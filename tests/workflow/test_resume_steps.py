@@ -32,7 +32,9 @@ def test_failed_steps_run_again_and_finished_ones_never(flow: Flow) -> None:
     flow.file("good")
     driver = flow.resume()
     driver.end(0)
-    assert {"a": "skip", "b": "skip", "c": "run", "d": "run"} == {s: do for s, (do, _) in driver.plan().items()}
+    assert {"a": "skip", "b": "skip", "c": "run", "d": "run"} == {
+        s: do for s, (do, _) in driver.plan().items()
+    }
     assert [1, 0, 2, 1] == [len(flow.starts(name)) for name in "abcd"]
     steps = flow.steps()
     assert ["completed", "skipped", "completed", "completed"] == [steps[name]["status"] for name in "abcd"]
@@ -275,7 +277,12 @@ def test_from_step_does_it_and_every_later_one_again(flow: Flow) -> None:
 
 def test_from_an_item_does_that_item_and_the_later_ones_again(flow: Flow) -> None:
     """Going back into the middle of a `foreach` keeps its items."""
-    flow.write(LINE.replace("run: \"echo $LEFTOFF_ATTEMPT >> starts.each\"", "max_parallel: 1\n    run: \"echo $LEFTOFF_ATTEMPT >> starts.each\""))
+    flow.write(
+        LINE.replace(
+            'run: "echo $LEFTOFF_ATTEMPT >> starts.each"',
+            'max_parallel: 1\n    run: "echo $LEFTOFF_ATTEMPT >> starts.each"',
+        )
+    )
     for name in "xyz":
         flow.file(f"in/{name}")
     flow.run().end(0)
@@ -341,7 +348,7 @@ def test_going_back_waits_for_what_it_needs(flow: Flow) -> None:
 
 def test_a_fork_is_a_run_of_its_own(flow: Flow) -> None:
     """A fork of a run that a runner drives is resumed like any run; what was in flight in the first stays there."""
-    flow.write(LINE.replace("run: \"echo $LEFTOFF_ATTEMPT >> starts.c\"", f"run: \"{mark('c')}; {wait()}\""))
+    flow.write(LINE.replace('run: "echo $LEFTOFF_ATTEMPT >> starts.c"', f'run: "{mark("c")}; {wait()}"'))
     flow.file("in/x")
     driver = flow.run()
     flow.started("c")

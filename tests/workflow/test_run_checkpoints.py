@@ -18,7 +18,7 @@ def test_levels_of_one_step_seal_only_the_step(project: Path) -> None:
 
 
 def test_levels_of_several_steps_have_a_beginning_and_an_end(project: Path) -> None:
-    """`batch_start` before the first step of a level starts, `batch_complete` after the last one ended; with its steps."""
+    """`batch_start` before the first step of a level starts, `batch_complete` after the last one ended."""
     ran = run(
         project,
         """
@@ -35,7 +35,9 @@ def test_levels_of_several_steps_have_a_beginning_and_an_end(project: Path) -> N
     seals = ran.seals()
     assert ("step_complete", "a") == seals[0]
     assert ("batch_start", None) in seals[1:3]  # a step may be skipped before the first one starts
-    assert {("step_complete", "b"), ("step_complete", "c"), ("error", "d"), ("batch_start", None)} == set(seals[1:5])
+    assert {("step_complete", "b"), ("step_complete", "c"), ("error", "d"), ("batch_start", None)} == set(
+        seals[1:5]
+    )
     assert [("batch_complete", None), ("step_complete", "e")] == seals[5:]
     (start,), (end,) = ran.of("batch_start"), ran.of("batch_complete")
     assert {"batch": 2, "of": 3, "steps": ["b", "c", "d"]}.items() <= start.items()
@@ -45,7 +47,7 @@ def test_levels_of_several_steps_have_a_beginning_and_an_end(project: Path) -> N
 
 
 def test_a_phase_ends_with_a_transition(project: Path) -> None:
-    """`phase_transition` when the last step of a phase has ended, from the inside out; and it is told when one begins."""
+    """`phase_transition` when the last step of a phase has ended, from the inside out; its begin is told."""
     ran = run(
         project,
         """
@@ -155,5 +157,7 @@ def test_times_and_attempts_are_on_record(project: Path) -> None:
     assert all(record["started_at"] and record["completed_at"] for record in steps.values()), steps
     assert all(record["started_at"] <= record["completed_at"] for record in steps.values())
     assert steps["p"]["started_at"] <= steps["p/a"]["started_at"]
-    assert {"title": "The first", "estimate": 300.0, "type": "demo", "attempt": 1}.items() <= steps["p/a"].items()
+    assert {"title": "The first", "estimate": 300.0, "type": "demo", "attempt": 1}.items() <= steps[
+        "p/a"
+    ].items()
     assert [1, 2] == [steps[path]["batch"] for path in ("p/a", "p/each")]

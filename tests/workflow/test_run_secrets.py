@@ -14,7 +14,13 @@ SECRET = "wombat-7-eucalyptus"  # of no known shape: only its value gives it awa
 
 def everything_said(folder: Path, run_id: str) -> str:
     """What the verbs show of a run."""
-    words = (["show", run_id], ["show", run_id, "--json"], ["logs", run_id], ["log", run_id], ["brief", run_id])
+    words = (
+        ["show", run_id],
+        ["show", run_id, "--json"],
+        ["logs", run_id],
+        ["log", run_id],
+        ["brief", run_id],
+    )
     return "".join(called.out + called.err for called in (succeed(*w, cwd=folder) for w in words))
 
 
@@ -24,17 +30,19 @@ secrets: [API_KEY]
 steps:
   - id: prints
     run: echo "key is $API_KEY"; echo "$API_KEY" >&2; printf '%s' "$API_KEY" | cut -c1-5; printf '%s' "$API_KEY"
-  - {id: sets, run: 'echo "mine=$API_KEY" >> "$LEFTOFF_VARS"; echo "deep={\\"a\\": [\\"x $API_KEY y\\"]}" >> "$LEFTOFF_VARS"'}
+  - {id: sets, run: 'printf "%s\\n" "mine=$API_KEY" "deep={\\"a\\": [\\"x $API_KEY y\\"]}" >> "$LEFTOFF_VARS"'}
   - {id: uses, run: 'test "$API_KEY" = {{ mine }} && echo {{ mine }} | wc -c > length'}
   - {id: writes, run: 'echo "token: $API_KEY" > out.txt; echo fine > fine.txt', outputs: [out.txt, fine.txt]}
   - {id: returns, python: "tools:give"}
-  - {id: fails, run: 'echo "lost=$API_KEY" >> "$LEFTOFF_VARS"; echo "failed with $API_KEY"; exit 1', on_failure: continue}
+  - {id: fails, run: 'echo "lost=$API_KEY" | tee -a "$LEFTOFF_VARS"; exit 1', on_failure: continue}
   - {id: checked, run: "true", checks: ['echo "$API_KEY"; false'], on_failure: continue}
   - {id: items, foreach: {command: 'echo "$API_KEY"'}, run: 'test "$API_KEY" = {{ item }}', on_failure: continue}
 """
 
 
-@pytest.mark.parametrize("redaction", ["", "[redaction]\nenabled = false\n"], ids=["redacted", "not redacted"])
+@pytest.mark.parametrize(
+    "redaction", ["", "[redaction]\nenabled = false\n"], ids=["redacted", "not redacted"]
+)
 def test_a_secret_is_never_stored(project: Path, redaction: str) -> None:
     """Wherever a step puts it, the value of a secret is nowhere under .leftoff, nor in anything that is shown.
 
@@ -61,7 +69,9 @@ def test_an_output_with_a_secret_in_it_is_not_copied(project: Path) -> None:
         secrets: [API_KEY]
         steps:
           - id: a
-            run: echo "$API_KEY" > secret.txt; echo fine > fine.txt; head -c 3000000 /dev/zero > big; echo "$API_KEY" >> big
+            run: |
+              echo "$API_KEY" > secret.txt; echo fine > fine.txt
+              head -c 3000000 /dev/zero > big; echo "$API_KEY" >> big
             outputs: [secret.txt, fine.txt, big]
         """,
         API_KEY=SECRET,

@@ -71,7 +71,7 @@ def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> 
         drafts = steps.all(top["steps"], steps.defaults(top.get("defaults")))
     else:
         values.unsure = True
-        if not any("`steps`" in hint for *_, hint in problems.found):  # unless it was merely misspelt
+        if not problems.suggests("steps", 1):  # unless it was merely misspelt
             problems.add(
                 root, "a workflow without `steps`", "For example: steps: [{id: hello, run: echo hello}]"
             )
@@ -160,6 +160,7 @@ def _names(node: Node, what: str, values: Values) -> tuple[str, ...]:
         if name and not _ENV.fullmatch(name):
             hint = "A secret is named here, never written: its value comes from the environment."
             hint = hint if what == "secrets" else "Letters, digits and _, not starting with a digit."
+            name = f"{name.partition('=')[0]}=…" if "=" in name else name  # what follows may be the secret
             values.problems.add(entry, f"`{shown(name)}` cannot name an environment variable", hint)
     return found
 

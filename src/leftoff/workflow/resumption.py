@@ -6,10 +6,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.definition import definition_of
+from leftoff.engine.definition import definition_of, names_of
 from leftoff.engine.pickup import from_step
 from leftoff.engine.runs import open_run
-from leftoff.errors import LeftoffError, NeedsPerson
+from leftoff.errors import CannotResume, LeftoffError, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import finish, leftovers, proof
@@ -38,7 +38,7 @@ from leftoff.workflow.stop import end_processes
 from leftoff.workflow.work import RUNNING, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition import Step, Workflow
@@ -66,10 +66,8 @@ def resume(
     assert epoch is not None
     runner: Runner | None = None
     try:
-        known = definition_of(setting.store, row)
-        old = parse(known["text"], workflow.path) if known is not None else workflow
         runner = Runner(setting, workflow, head, epoch, dict(variables))
-        Resumption(runner, old, again).go(variables)
+        Resumption(runner, earlier_definition(setting, row, workflow), again).go(variables)
     except BaseException:
         if runner is not None:
             runner.close()
@@ -79,25 +77,46 @@ def resume(
     return runner
 
 
-def current_definition(project: str, known: dict[str, Any], say: Callable[[str], None]) -> Workflow:
-    """The definition that a run remembers, as its file is now; the run's own copy where that is gone."""
+def earlier_definition(setting: Setting, row: RunRow, now: Workflow) -> Workflow | None:
+    """The definition that the run was last driven with; ``None`` where that was another than now, and is not known."""
+    known = definition_of(setting.store, row)
+    if known is None or known["digest"] == now.digest:
+        return now
+    if known["text"] is None:
+        return None
+    return parse(known["text"], now.path, given=names_of(setting.store, row))
+
+
+def current_definition(
+    project: str, known: dict[str, Any], given: Collection[str], say: Callable[[str], None]
+) -> Workflow:
+    """The definition that a run remembers, as its file is now; the run's own copy where that is gone.
+
+    ``given``: the variables that the run has, and those that it is about to get.
+    """
     shown = str(known.get("path") or "")
     path = os.path.join(project, shown)
     if os.path.isfile(path):
-        return load(path)
+        return load(path, given=given)
+    if not known.get("text"):
+        raise CannotResume(
+            f"{shown} is gone, and the run has no copy of it: there was a secret in it.",
+            hint="Put the file back, or start afresh with another one.",
+        )
     say(f"leftoff: {shown} is gone; the run's own copy of it is used.")
-    return parse(str(known.get("text") or ""), path)
+    return parse(str(known["text"]), path, given=given)
 
 
 class Resumption:
     """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
 
-    def __init__(self, runner: Runner, old: Workflow, again: str | None) -> None:
+    def __init__(self, runner: Runner, old: Workflow | None, again: str | None) -> None:
         self.runner = runner
         self.stage = runner.stage
         self.state = runner.state
         self.setting = runner.setting
-        self.old = old
+        self.old = old or runner.workflow
+        self.changed = old is None or old.text != runner.workflow.text
         self.again = again
         self.orphans: list[Orphan] = []
         self.strays: list[Attempt] = []
@@ -138,15 +157,14 @@ class Resumption:
         done = {path for path, record in self.state.steps.items() if record.get("status") in DONE}
         done |= {path.rpartition("/")[0] for path in done if "item" in self.state.steps[path]}
         done |= {orphan.step.path for orphan in self.orphans if orphan.action in TAKEN}
-        found = compare(self.old, self.runner.workflow, done)
-        if not found:
-            return
-        message = f"{self.runner.workflow.path} changed since the run began: {found.told()}."
-        if not found.finished:
-            self.stage.tell("warning", message=message)
-            return
-        hint = "Steps that are finished do not run again. --accept definition.changed goes on."
-        self._question("definition.changed", message, hint)
+        found, path = compare(self.old, self.runner.workflow, done), self.runner.workflow.path
+        unknown = self.changed and self.old is self.runner.workflow
+        if found.finished or unknown:
+            hint = "Steps that are finished do not run again. --accept definition.changed goes on."
+            told = found.told() or "what it was is not known, as there was a secret in it"
+            self._question("definition.changed", f"{path} changed since the run began: {told}.", hint)
+        elif found:
+            self.stage.tell("warning", message=f"{path} changed since the run began: {found.told()}.")
 
     def _end_instead(self) -> None:
         """What still runs of steps that are to be done anew is ended, if a person says so: nobody follows it."""
@@ -227,7 +245,7 @@ class Resumption:
             records_of(new),
             held={orphan.unit for orphan in self.orphans},
             again=self.again,
-            about=context_of(new, self.setting.project) if new.text != self.old.text else {},
+            about=context_of(new, self.setting.project) if self.changed else {},
             variables=variables,
         )
         if self.again is not None and self._head_is_open():

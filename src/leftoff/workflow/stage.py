@@ -6,6 +6,7 @@ anything depend on it: a shim is told to go, an observer is told what is safe.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,7 @@ class Stage:
         self.folder = folder  # of the attempts of this run
         self.store_url = store_url
         self.secrets = secrets
+        self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
         self.grace = grace
         self.entries = Entries(state)
         self.works: dict[str, Work] = {}  # by token

@@ -147,7 +147,7 @@ def failure(event: Event) -> str:
     number = f", attempt {event['attempt']}" if event.get("attempt") else ""
     again = event.get("will_retry_in")
     said = clean(str(error.get("message") or error.get("type") or "no reason is known"))
-    return f"{number}: {said}" + (f"; again in {took(again)}" if again is not None else "")
+    return f"{number}: " + (f"{said.rstrip('.')}; again in {took(again)}" if again is not None else said)
 
 
 def _waiting(event: Event, tally: Tally) -> str:

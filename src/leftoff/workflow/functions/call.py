@@ -57,6 +57,7 @@ class Call:
         "order",
         "path",
         "reaches",
+        "replaces",
         "scope",
     )
 
@@ -82,6 +83,7 @@ class Call:
         self.reaches = NOW
         self.map: Map | None = None  # of which this is an item
         self.looked = False  # whether what was recorded is known
+        self.replaces = False  # a record that no longer fits, on purpose
         self._claimed = False
         self.old: dict[str, Any] = {}
         self._record: dict[str, Any] = {}
@@ -115,6 +117,7 @@ class Call:
             return MISSING
         record, holes = found
         if not flow.fits(self, record):
+            self.replaces = True
             self.old = {key: record[key] for key in ("order", "attempt") if key in record}
             return MISSING
         if record["status"] in ("completed", "skipped"):
@@ -292,17 +295,18 @@ class Call:
     def reached(self) -> None:
         """A failure reaches the workflow only now."""
         if "raised" in self.old:
-            self._change_raised(next=self.scope.count + 1)
+            record = self._raised(next=self.scope.count + 1)
+            # At once: the start of the next step is told alone, and must not come before this.
+            self.careful(lambda: self.scope.flow.records.fail(self.path, record, None))
 
     def mark_escaped(self) -> None:
         """The failure ended the run."""
         if "raised" in self.old:
-            self._change_raised(escaped=True)
+            self.scope.flow.records.put(self.path, self._raised(escaped=True))
 
-    def _change_raised(self, **facts: Any) -> None:
-        record = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
-        self.old = record
-        self.scope.flow.records.put(self.path, record)
+    def _raised(self, **facts: Any) -> dict[str, Any]:
+        self.old = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
+        return self.old
 
     def cut_off(self, error: BaseException) -> None:
         """Ctrl-C, an exit or a cancelled task ended it: it is to be done again."""
@@ -322,7 +326,8 @@ class Call:
 
     def put_back(self) -> None:
         """The workflow is left while another thread still makes the call."""
-        self.scope.flow.records.put(self.path, self._interrupted())
+        if self.begun:
+            self.scope.flow.records.put(self.path, self._interrupted())
 
     def _interrupted(self) -> dict[str, Any]:
         return {**self._record, "status": "pending", "interrupted_at": self.scope.flow.records.now()}

@@ -75,12 +75,22 @@ class Map:
         """The items that are to be called; of all others the results are there."""
         found = self.group.recorded()
         todo: Iterable[int] = range(len(self._items))
+        if self.group.replaces:
+            self._drop_others()
         if self._scope.flow.run.resumed:
             todo = [index for index in todo if not self._take(index)]
         if found is MISSING or todo:
             self.group.begin()
             self._declare(todo)
         return list(todo)
+
+    def _drop_others(self) -> None:
+        """Items that there are no more, of a map that differs on purpose."""
+        flow, start = self._scope.flow, f"{self.group.path}/"
+        now = {self._path(index) for index in range(len(self._items))}
+        with flow.run._lock:
+            known = [path for path in flow.run._known() if path.startswith(start)]
+        flow.drop_below([path for path in known if path not in now and "/" not in path[len(start) :]])
 
     def _take(self, index: int) -> bool:
         found = self.call(index).recorded()

@@ -60,8 +60,7 @@ class Request:
             )
         self.options = options
         self.again = frozenset(options.get("again", ()))
-        # Without any argument, an existing run is gone on with by its own.
-        self.given = bool(args or named or not function.signature.required)
+        self.given = bool(args or named)  # without any argument, an existing run is gone on with by its own
         self.inputs = encoded(function.signature.bind(args, named), function.name) if self.given else {}
 
     def resuming(self, ref: str | None) -> Request:
@@ -79,9 +78,11 @@ class Request:
     def run_id(self) -> str | None:
         return self.options.get("run_id")
 
-    def missing(self) -> TypeError:
-        names = ", ".join(self.function.signature.required)
-        return TypeError(f"{self.function.name}.run() is missing {names}")
+    def check_complete(self) -> None:
+        """Whether a new run may be started."""
+        if not self.given and self.function.signature.required:
+            names = ", ".join(self.function.signature.required)
+            raise TypeError(f"{self.function.name}.run() is missing {names}")
 
 
 class Finished:
@@ -129,8 +130,8 @@ def open_run(request: Request) -> Opened | Finished:
 
 
 def _run(request: Request, store: Store) -> Opened | Finished:
-    if not request.given and (request.run_id is None or not store._store.exists()):
-        raise request.missing()
+    if request.run_id is None or not store._store.exists():
+        request.check_complete()
     now, driver, options = store._clock.now(), store._driver(), request.options
     digest = Digest(request.inputs, store._redactor).text
     opening = store._opening(
@@ -151,8 +152,7 @@ def _run(request: Request, store: Store) -> Opened | Finished:
     def work(tx: Tx) -> tuple[Head | None, int, RunRow | None]:
         row = _there(tx, request, opening, digest)
         if row is None:
-            if not request.given:
-                raise request.missing()
+            request.check_complete()
             head, epoch, _ = start_in(tx, opening, changes, blobs, now, driver)
             return head, epoch or 0, None
         if row.status not in UNFINISHED:

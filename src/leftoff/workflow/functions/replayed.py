@@ -17,6 +17,7 @@ def step_failed(path: str, about: dict[str, Any]) -> StepFailed:
     """The failure of a step, from what its record says of it."""
     kind, message = str(about.get("type") or "Exception"), str(about.get("message") or "")
     plain = StepFailed(message, step=path, kind=kind)
+    plain.hint = ""  # its text is the message alone, as it was the first time
     original = _original(kind)
     if original is None:
         return plain

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from leftoff.engine.settings import Redaction
     from leftoff.workflow.processes.job import Job
 
+ROOM = 1 << 18  # so much of a job is sent without waiting for its shim; some systems have little by default
 LOOK_S = 0.2  # how often attempts are looked after that lost their shim
 # Isolated, and without site-packages: no module of the user's can take the place of one that the launcher needs.
 _CODE = (
@@ -267,6 +268,7 @@ class Launcher:
             raise
         finally:
             theirs.close()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         shim = self._shims[job.token] = _Shim(ours)
         self._selector.register(ours, selectors.EVENT_READ, shim)
         shim.give(job)  # if it cannot, the channel's end will be heard
@@ -369,7 +371,9 @@ class Launcher:
             assert shim.process is not None
             self._orphans[job.token] = _Orphan(job, shim.process, shim.told, shim.why)
             return []
-        if not shim.ready and not shim.failed and shim.again:  # it, or the launcher, died before it took the job up
+        if (
+            not shim.ready and not shim.failed and shim.again
+        ):  # it, or the launcher, died before it took the job up
             self._start_anew(job, again=False)
             return []
         return [Lost(job.token, shim.why, False)]
