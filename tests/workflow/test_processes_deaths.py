@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
 from leftoff.workflow.processes import client, files, groups
-from leftoff.workflow.processes.client import Ended, Lost
+from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.job import Exit
 from tests.workflow.desk import PATIENCE, Desk, desk_in, driver, nothing_left, wait_for
 
@@ -209,10 +211,7 @@ def test_a_launcher_that_dies_while_jobs_run(desk: Desk, tmp_path: Path) -> None
     parallel = [desk.go("/bin/sh", "-c", "exit 6") for _ in range(3)]
     assert before != launcher_pid(desk)
     (tmp_path / "on").touch()
-    assert {4, 6} == {desk.end(token).code for token in (running,)} | {6}
-    assert all(files.began(desk.folder(token)) for token in parallel)
-    for token in parallel:
-        wait_for(lambda token=token: files.read_exit(desk.folder(token)), "it ended")  # type: ignore[misc]
+    assert [4, 6, 6, 6] == [desk.end(token).code for token in (running, *parallel)]
 
 
 def test_a_launcher_that_dies_with_a_job_in_hand(desk: Desk, tmp_path: Path) -> None:
@@ -224,6 +223,48 @@ def test_a_launcher_that_dies_with_a_job_in_hand(desk: Desk, tmp_path: Path) -> 
     desk.launcher.go(token)
     assert (0, ["x"]) == (desk.end(token).code, lines(tmp_path / "ran"))
     groups.kill(desk.processes[token])
+
+
+def test_launchers_and_shims_that_die_at_once(desk: Desk, tmp_path: Path) -> None:
+    """Several jobs in hand, the launcher and the free shims killed together: each job gets another shim, once."""
+    tokens = [desk.go("/bin/sh", "-c", "sleep 0.1") for _ in range(2)]
+    for token in tokens:
+        desk.end(token)
+    pids = [launcher_pid(desk), *(desk.processes[token].pid for token in tokens)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    after = [desk.start("/bin/sh", "-c", "echo x >>ran") for _ in range(4)]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    heard: dict[str, list[str]] = {token: [] for token in after}
+    while not all(kinds[-1:] == ["Ended"] for kinds in heard.values()):
+        for event in desk.launcher.events(1):
+            assert not isinstance(event, Lost), event.why
+            heard[event.token].append(type(event).__name__)
+            if isinstance(event, Ready):
+                desk.launcher.go(event.token)
+    assert {token: ["Ready", "Ended"] for token in after} == heard
+    assert ["x"] * 4 == lines(tmp_path / "ran")
+
+
+def test_no_launcher_can_be_made(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that says so, for a job that is started; a job that was in hand is lost."""
+    desk.sh("true")
+    pids = [launcher_pid(desk), desk.processes.popitem()[1].pid]
+    os.kill(pids[1], signal.SIGSTOP)
+    token = desk.start("/bin/sh", "-c", "touch ran")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda pid=pid: not started(pid), "it is dead")  # type: ignore[misc]
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/no/such/python")
+        lost = desk.next(token)
+        assert isinstance(lost, Lost)
+        assert (False, True) == (lost.told, "cannot be kept running: No such file" in lost.why)
+        with pytest.raises(LeftoffError, match="cannot be kept running: No such file"):
+            desk.start("true")
+    assert 0 == desk.sh("true")[0].code
+    assert not (tmp_path / "ran").exists()
 
 
 def test_launchers_that_all_die(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

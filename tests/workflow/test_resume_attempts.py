@@ -82,6 +82,15 @@ def test_a_followed_process_without_its_shim_has_an_end_too(flow: Flow) -> None:
     assert 1 == len(flow.starts("a"))
 
 
+def test_a_followed_process_without_its_shim_has_its_timeout_still(flow: Flow) -> None:
+    """The shim would have kept it; now the driver does."""
+    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
+    begun(flow, ONE.replace("- id: a", "- id: a\n    timeout: 2s")).kill()
+    kill(flow.processes()[0])
+    flow.resume().end(1)
+    assert [] == flow.processes()
+
+
 def test_a_followed_process_is_seen_by_the_one_after_next(flow: Flow) -> None:
     """One driver after the other dies; the process is the same all along."""
     begun(flow, ONE).kill()
@@ -316,6 +325,35 @@ def test_a_step_that_is_not_idempotent_is_asked_about(flow: Flow, words: tuple[s
     assert "step done a --run r" in done.err and "--accept step.not_idempotent" in done.err
     assert before == flow.show()
     assert 1 == len(flow.starts("a"))
+
+
+def test_one_that_was_killed_under_its_driver_is_asked_about(flow: Flow) -> None:
+    """It failed, and its retries are not used up on it; nobody knows how far it came."""
+    driver = begun(
+        flow, ONCE.replace("idempotent: false", "idempotent: false\n    retries: {max: 3, backoff: 0s}")
+    )
+    for pid in flow.processes():
+        kill(pid)
+    driver.end(1)
+    assert 7 == flow.call("resume", "r", "--yes").code
+    assert 1 == len(flow.starts("a"))
+    flow.file("gate")
+    flow.resume("--accept", "step.not_idempotent").end(0)
+    assert 2 == len(flow.starts("a"))
+
+
+def test_one_that_we_killed_is_asked_about(flow: Flow) -> None:
+    """A second Ctrl-C leaves no exit code either."""
+    driver = begun(flow, ONCE.replace("echo before", "trap '' TERM; echo before"))
+    driver.signal(signal.SIGINT)
+    driver.until("interrupt")
+    driver.signal(signal.SIGINT)
+    driver.end(130)
+    assert "pending" == flow.status("a")
+    assert 7 == flow.call("resume", "r").code
+    flow.file("gate")
+    flow.resume("--accept", "step.not_idempotent").end(0)
+    assert 2 == len(flow.starts("a"))
 
 
 def test_accepting_runs_it_again(flow: Flow) -> None:

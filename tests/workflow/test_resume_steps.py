@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import leftoff
 from leftoff.store.sqlite import SqliteStore
 from tests.workflow.driving import Flow, mark, until, wait
 
@@ -407,6 +408,17 @@ def test_removing_a_run_removes_what_its_steps_printed(flow: Flow) -> None:
     flow.succeed("rm", "r", "--yes")
     assert ["other"] == [path.name for path in (flow.folder / ".leftoff/attempts").iterdir()]
     assert "words\n" == flow.succeed("logs", "other", "a").out
+
+
+def test_what_a_removal_left_behind_is_swept(flow: Flow) -> None:
+    """Whoever removed a run may have died before it was done."""
+    flow.write("name: w\nsteps:\n  - id: a\n    run: echo words\n")
+    flow.run().end(0)
+    flow.file(".leftoff/attempts/gone/token/log", "words")
+    store = leftoff.open(flow.folder / ".leftoff")
+    store.sweep()
+    store.close()
+    assert ["r"] == [path.name for path in (flow.folder / ".leftoff/attempts").iterdir()]
 
 
 def test_a_run_whose_step_still_runs_is_not_removed(flow: Flow) -> None:

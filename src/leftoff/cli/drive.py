@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from leftoff.cli.ask import answer, can_ask, confirm
 from leftoff.cli.given import positive
-from leftoff.errors import NeedsPerson
+from leftoff.errors import NeedsPerson, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,23 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.runner import Runner, Setting
 
+ACCEPTABLE = (  # the findings that a person may decide to go on with
+    "definition.changed",
+    "prerequisite.missing",
+    "step.elsewhere",
+    "step.not_idempotent",
+    "variables.redacted",
+)
 NEVER_YES = ("step.not_idempotent", "step.elsewhere", "variables.redacted")  # `--yes` does not answer these
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def accepted(codes: Iterable[str]) -> tuple[str, ...]:
+    """The codes that --accept names; one that is unknown would accept nothing."""
+    for code in codes:
+        if code not in ACCEPTABLE:
+            raise Usage(f"There is no finding {code!r}.", hint=f"Findings: {', '.join(ACCEPTABLE)}.")
+    return tuple(codes)
 
 
 class Questions:
@@ -111,6 +126,11 @@ def redactor_of(ctx: Context, secrets: dict[str, str]) -> Redactor:
     return ctx.settings.redactor(exact=tuple(value for value in secrets.values() if value))
 
 
+def heeded() -> list[signal.Signals]:
+    """The signals that end a run; not those that whoever started us wants ignored, as `nohup` does."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Until a run is driven there is nothing to settle: what asks for the end ends the command, as Ctrl-C does."""
@@ -118,7 +138,7 @@ def interruptible() -> Iterator[None]:
     def end(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, end) for number in SIGNALS}
+    before = {number: signal.signal(number, end) for number in heeded()}
     try:
         yield
     finally:
@@ -132,7 +152,7 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
     def heed(number: int, frame: object) -> None:
         runner.driver.interrupt(number)
 
-    for number in SIGNALS:
+    for number in heeded():
         signal.signal(number, heed)
     code = runner.drive()
     observer({"event": "end", "run": _run(ctx, runner), "exit": code})

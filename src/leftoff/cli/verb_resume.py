@@ -59,6 +59,10 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.pickup import Way, driver_of, run_again
 
     positive(args.max_parallel, "--max-parallel")
+    if args.accept:
+        from leftoff.cli.drive import accepted
+
+        accepted(args.accept)
     target = find(args, ctx)
     if args.list:
         from leftoff.cli.verb_log import show_log

@@ -372,9 +372,9 @@ class Driver:
             return "failed", 1
         if "blocked" in steps:
             return "blocked", 7
-        if "waiting" in steps:
-            return "paused", 7
-        return "completed", 0
+        if set(steps) <= {"completed", "skipped"}:
+            return "completed", 0
+        return "paused", 7
 
     def close(self) -> None:
         self._closed = True

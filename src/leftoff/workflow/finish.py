@@ -87,13 +87,15 @@ def stopped(stage: Stage, work: Work) -> None:
     facts = {"interrupted_at": iso(stage.ledger.clock.now())}
     stage.scheduler.put_back(work.unit, work.leaf)
 
+    # One that ended well stays open, as does one whose end nobody knows: whoever resumes judges it.
+    token = work.token if code else None
+
     def then() -> None:
         stage.tell("step_stopped", step=work.unit, why=work.stopped)
-        if code != 0:
+        if token:
             leftovers.tidy(work.folder)
 
-    # An attempt that ended well stays open: whoever resumes finds its exit, and adopts it.
-    stage.add(stage.entries.again(work.unit, work.token if code != 0 else None, facts, code), then)
+    stage.add(stage.entries.again(work.unit, token, facts, code), then)
 
 
 def expect(stage: Stage, work: Work) -> None:
@@ -197,8 +199,7 @@ def complete(stage: Stage, work: Work) -> None:
         seconds = round(stage.monotonic() - work.began, 3) if work.began else None
         facts = {"seconds": seconds, "outputs": outputs, "why": work.why}
         told = {key: value for key, value in facts.items() if value not in (None, [])}
-        if variables:
-            stage.state.forget_variables()
+        stage.state.set_variables(variables)
         stage.tell("step_done", **stage.step_facts(step, work.unit), **told)
         leftovers.tidy(work.folder)
 

@@ -58,7 +58,7 @@ def orphans(
         if attempt.ended_at is not None:
             continue
         record = state.steps.get(attempt.step, {})
-        step = _step_of(state.workflow, attempt.step, record)
+        step = step_of(state.workflow, attempt.step, record)
         if step is None or not _in_flight(attempt, record) or not _fits(old, step, attempt, record):
             strays.append(attempt)
         else:
@@ -78,7 +78,8 @@ def lives(attempt: Attempt, store_folder: str) -> bool:
     return groups.alive(process)
 
 
-def _step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step | None:
+def step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step | None:
+    """The definition of a step, or of what it is an item of."""
     step = workflow.find(path)
     if step is None and "item" in record:
         step = workflow.find(path.rpartition("/")[0])

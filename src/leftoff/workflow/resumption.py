@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.approvals import as_word
 from leftoff.engine.definition import definition_of, names_of
 from leftoff.engine.pickup import from_step
 from leftoff.engine.runs import open_run
@@ -31,6 +33,7 @@ from leftoff.workflow.recover import (
     folder_of,
     lives,
     orphans,
+    step_of,
 )
 from leftoff.workflow.reopening import DONE, Reopening, is_rejected
 from leftoff.workflow.runner import Runner, context_of, records_of
@@ -152,6 +155,10 @@ class Resumption:
         for orphan in self.orphans:
             if orphan.action == ASK:
                 self._ask_about(orphan)
+        for path, record in self.state.steps.items():
+            if _was_killed(record) and not self._is_idempotent(path, record):
+                why = "its process was killed, and it must not simply run again"
+                self._ask_about_step(path, why, NOT_IDEMPOTENT)
 
     def _ask_about_definition(self) -> None:
         done = {path for path, record in self.state.steps.items() if record.get("status") in DONE}
@@ -189,13 +196,20 @@ class Resumption:
             orphan.judged(CHECK, "nobody knows how it ended, but its outputs are there and its checks hold")
 
     def _ask_about(self, orphan: Orphan) -> None:
-        if orphan.action != ASK:
-            return
+        if orphan.action == ASK:
+            self._ask_about_step(orphan.unit, orphan.why, orphan.code or NOT_IDEMPOTENT)
+
+    def _ask_about_step(self, path: str, why: str, code: str) -> None:
+        run_id = self.runner.run_id
         hint = (
-            f"Look whether it is done. `leftoff step done {orphan.unit} --run {self.runner.run_id}` says so; "
-            f"`leftoff resume {self.runner.run_id} --accept {orphan.code}` runs it again."
+            f"Look whether it is done. `leftoff step done {as_word(path)} --run {run_id}` says so; "
+            f"`leftoff resume {run_id} --accept {code}` runs it again."
         )
-        self._question(orphan.code or NOT_IDEMPOTENT, f"Step {orphan.unit}: {orphan.why}.", hint)
+        self._question(code, f"Step {path}: {why}.", hint)
+
+    def _is_idempotent(self, path: str, record: dict[str, Any]) -> bool:
+        step = step_of(self.runner.workflow, path, record)
+        return step is None or step.idempotent
 
     def _question(self, code: str, what: str, hint: str) -> None:
         if not self.setting.ask(code, what, hint):
@@ -232,8 +246,9 @@ class Resumption:
         alive = [a.process for a in self.strays if a.process is not None and lives(a, folder)]
         end_processes(alive, self.setting.grace)
         for attempt in self.strays:
-            code = _exit_code(folder_of(attempt, folder))
-            self.stage.add(self.stage.entries.end_attempt(attempt.token, code), durable=False)
+            left = folder_of(attempt, folder)
+            entry = self.stage.entries.end_attempt(attempt.token, _exit_code(left))
+            self.stage.add(entry, partial(leftovers.tidy, left))
         self.stage.close()
 
     def _reopen(self, variables: dict[str, Any]) -> None:
@@ -252,12 +267,12 @@ class Resumption:
             self.stage.add(entries.seal("manual", None, "before a rollback"))
         self.stage.add(reopening.entry(self.runner.ledger))
         for orphan in self.orphans:
-            token = orphan.attempt.token
+            token, folder = orphan.attempt.token, orphan.folder
             if orphan.action == FORGET:
-                folder = orphan.folder
-                self.stage.add(entries.forget(orphan.unit, token), lambda gone=folder: leftovers.remove(gone))  # type: ignore[misc]
+                self.stage.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
             elif orphan.action not in TAKEN:
-                self.stage.add(entries.again(orphan.unit, token, {}, _exit_code(orphan.folder)))
+                again = entries.again(orphan.unit, token, {}, _exit_code(folder))
+                self.stage.add(again, partial(leftovers.tidy, folder))
         self.stage.close()
         self.state.load()
 
@@ -297,8 +312,9 @@ class Resumption:
     def _restore(self) -> None:
         """What ended, ended; then what is followed, and what is adopted."""
         scheduler, state = self.stage.scheduler, self.state
-        scheduler.restore({path: state.status(path) for path in state.graph.leaves})
+        ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
         self.stage.restore_batches()
+        self._seal_what_people_ended(ended)
         for leaf in state.graph.leaves:
             step = scheduler.steps[leaf]
             open_fan = step.foreach is not None and scheduler.status[leaf] == "pending"
@@ -313,6 +329,21 @@ class Resumption:
             if is_rejected(state.steps[leaf]):
                 self.stage.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
         self.stage.close()
+
+    def _seal_what_people_ended(self, phases: list[tuple[str, str]]) -> None:
+        """Phases and batches whose last step was decided or reported while nobody drove."""
+        for path, status in phases:
+            if self.state.status(path) not in (*DONE, "failed"):
+                self.stage.add(self.stage.entries.inner(path, status, "phase_transition"))
+        theirs = {
+            self.state.graph.level[leaf]
+            for leaf in self.state.graph.leaves
+            if not self.state.steps[leaf].get("attempt") or self.state.steps[leaf].get("kind") in _PEOPLES
+        }
+        if any(self.stage.scheduler.batch_is_complete(number) for number in theirs):
+            ledger = self.runner.ledger
+            known = ledger.store.read(lambda view: view.versions(ledger.run, sealed=True))
+            self.stage.complete_batches(theirs, {v.note for v in known if v.trigger == "batch_complete"})
 
     def _work(self, orphan: Orphan) -> Work:
         step = orphan.step
@@ -341,12 +372,19 @@ class Resumption:
 
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
+_PEOPLES = ("approval", "manual")
 _WORDS = {FORGET: RUN, ASK: RUN, CHECK: ADOPT}
 
 
 def _exit_code(folder: str) -> int | None:
     exit = read_exit(folder)
     return exit.code if exit is not None else None
+
+
+def _was_killed(record: dict[str, Any]) -> bool:
+    """Whether a step failed in such a way that nobody knows how far it came."""
+    error = record.get("error")
+    return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") == "killed"
 
 
 def _texts(value: Any) -> Iterator[str]:

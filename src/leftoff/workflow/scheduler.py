@@ -80,16 +80,18 @@ class Scheduler:
 
     # -- what is known from before
 
-    def restore(self, statuses: dict[str, str]) -> None:
-        """Leaves that ended in an earlier life of the run; failed ones are to be done again."""
+    def restore(self, statuses: dict[str, str]) -> list[tuple[str, str]]:
+        """Leaves that ended in an earlier life of the run; failed ones are to be done again. The phases that ended."""
+        ended: list[tuple[str, str]] = []
         for path in self.graph.leaves:
             status = statuses.get(path, "pending")
             if status in ("completed", "skipped"):
-                self._end(path, status)
+                ended += self._end(path, status)
             elif status in ("waiting", "blocked"):
                 self.status[path] = status
                 self._offered.add(path)
         self._offer(self.graph.leaves)
+        return ended
 
     def expand(self, path: str, items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """The items of a `foreach`, each with its status. What ended thereby, as ``ended`` gives it."""
