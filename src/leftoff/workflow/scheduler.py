@@ -45,6 +45,7 @@ class Scheduler:
         self.graph = graph
         self.steps: dict[str, Step] = {step.path: step for step in workflow.walk()}
         self.status = {path: "pending" for path in graph.leaves}
+        self.asked: set[str] = set()  # leaves that began to wait for a person; some do no longer
         self.halted: str | None = None  # the step whose failure stops everything
         self.taken: dict[str, str] = {}  # units that hold places, and the leaf they belong to
         self._place = {path: index for index, path in enumerate(graph.leaves)}
@@ -89,6 +90,7 @@ class Scheduler:
                 ended += self._end(path, status)
             elif status in ("waiting", "blocked"):
                 self.status[path] = status
+                self.asked.add(path)
                 self._offered.add(path)
         self._offer(self.graph.leaves)
         return ended
@@ -135,7 +137,11 @@ class Scheduler:
         return not (leaves or items or self._again or self._delayed)
 
     def of(self, status: str) -> list[str]:
-        return [path for path in self.graph.leaves if self.status[path] == status]
+        """The leaves of a status, in the order of the file. Those that wait for a person are asked for all the time."""
+        if status not in ("waiting", "blocked"):
+            return [path for path in self.graph.leaves if self.status[path] == status]
+        found = [path for path in self.asked if self.status[path] == status]
+        return sorted(found, key=self._place.__getitem__)
 
     def batch_is_complete(self, number: int) -> bool:
         return self._open[number] == 0
@@ -145,6 +151,7 @@ class Scheduler:
     def wait(self, leaf: str) -> None:
         """It waits for a person, and holds no place meanwhile."""
         self.status[leaf] = "waiting"
+        self.asked.add(leaf)
         self._free(leaf)
 
     def later(self, unit: str, leaf: str, at: float) -> None:
@@ -163,6 +170,7 @@ class Scheduler:
         self._free(unit)
         if unit == leaf:
             self.status[leaf] = "blocked"
+            self.asked.add(leaf)
         else:
             self._stick(leaf)
 
