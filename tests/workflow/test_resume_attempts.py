@@ -203,6 +203,35 @@ def test_an_exit_code_of_0_is_believed(flow: Flow) -> None:
     assert ["out.txt"] == [artifact["path"] for artifact in flow.show()["artifacts"]]
 
 
+@pytest.mark.parametrize("dead", [True, False], ids=["adopted", "followed"])
+def test_what_a_python_step_returned_is_taken(flow: Flow, dead: bool) -> None:
+    """Its result is in a file of its attempt, whoever drives."""
+    flow.file(
+        "tools.py",
+        """
+import os, time
+
+def build(words):
+    with open("starts.a", "a") as file:
+        file.write(os.environ["LEFTOFF_ATTEMPT"] + "\\n")
+    while not os.path.exists("gate"):
+        time.sleep(0.05)
+    return {"words": words}
+""",
+    )
+    text = "name: py\nsteps:\n  - id: a\n    python: tools:build\n    with: {words: [1, two]}\n"
+    begun(flow, text).kill()
+    driver = None if dead else flow.resume()
+    if driver is not None:
+        driver.until("reattached")
+    flow.file("gate")
+    if driver is None:
+        flow.gone()
+    (driver or flow.resume()).end(0)
+    assert {"words": [1, "two"]} == flow.steps()["a"]["result"]
+    assert 1 == len(flow.starts("a"))
+
+
 def test_an_exit_code_of_0_without_the_outputs_is_not_enough(flow: Flow) -> None:
     """Outputs that are declared must be there; else the step is done again, without costing it a retry."""
     ended_alone(flow, OUTPUTS)

@@ -373,6 +373,17 @@ def test_an_older_version_is_gone_back_to(flow: Flow) -> None:
     assert "completed" == flow.show()["status"]
 
 
+def test_what_was_rolled_back_is_done_again(flow: Flow) -> None:
+    """`rollback`, then resume: the run goes on from the version that it was taken back to."""
+    flow.write(LINE)
+    flow.file("in/x")
+    flow.run().end(0)
+    after_b = next(c for c in flow.succeed("log", "r", "--json").json["checkpoints"] if c["step"] == "b")
+    flow.succeed("rollback", f"r@{after_b['seq']}", "--yes")
+    flow.resume().end(0)
+    assert [1, 1, 2, 2] == counts(flow)
+
+
 def test_going_back_waits_for_what_it_needs(flow: Flow) -> None:
     """A rewind that cannot be followed by going on does not happen: here a secret is missing."""
     flow.write(LINE.replace("name: line", "name: line\nsecrets: [WORD]"))

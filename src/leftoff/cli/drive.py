@@ -79,8 +79,12 @@ def secrets_of(ctx: Context, workflow: Workflow) -> dict[str, str]:
 
 def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None:
     """Tools, variables and paths that the workflow says it needs."""
+    from leftoff.workflow.actions import action_of
     from leftoff.workflow.runner import missing
 
+    for step in workflow.leaves():
+        if step.kind not in ("approval", "manual"):
+            action_of(step)  # one that cannot be executed is known before anything starts
     found = missing(workflow, ctx.project)
     if found:
         what = f"The workflow needs what is not there: {'; '.join(found)}."

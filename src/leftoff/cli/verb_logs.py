@@ -190,7 +190,9 @@ def facts(log: Log, now: int) -> list[str]:
     if about.started_at is not None and (log.ended or log.is_written):
         out.append(took((end - about.started_at) / 1000))
     if not log.there and log.ended and about.exit_code == 0:
-        out.append("printed nothing")  # what a step that ended well leaves is a log, where there is something in it
+        out.append(
+            "printed nothing"
+        )  # what a step that ended well leaves is a log, where there is something in it
     elif not log.there:
         out.append("its log is gone" if about.log else "no log")
     return out

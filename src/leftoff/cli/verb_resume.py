@@ -103,9 +103,10 @@ def _drive(target: Target, way: Way, args: Args, ctx: Context) -> int:
 def _rewind(target: Target, ctx: Context) -> None:
     """Back to an older version; what runs of a later one is ended."""
     from leftoff.cli.drive import attempts_folder
-    from leftoff.engine.pickup import Way, pick_up
+    from leftoff.engine.pickup import Way, driver_of, pick_up
     from leftoff.workflow.stop import end_attempts
 
+    driver_of(ctx.store, target, ctx.now, session())  # somebody may have taken it while a question was open
     end_attempts(ctx.store, target.row, attempts_folder(ctx), ctx.settings.run.grace)
     pick_up(ctx.store, target, Way(target.seq), ctx.now, scrubber=ctx.redactor, session=session())
 

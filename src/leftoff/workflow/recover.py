@@ -132,4 +132,6 @@ def _judge_exit(orphan: Orphan) -> Orphan | None:
         return None
     if exit.code == 0:
         return orphan.judged(ADOPT, "it ended with exit code 0 while nobody was watching")
+    if exit.cut_off:
+        return orphan.again("it was cut off, and nobody knows how far it came")
     return orphan.judged(RUN, f"it ended with exit code {exit.code} while nobody was watching")

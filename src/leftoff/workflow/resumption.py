@@ -8,15 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.approvals import as_word
+from leftoff.engine.commit import Guard
 from leftoff.engine.definition import definition_of, names_of
+from leftoff.engine.lease import free
 from leftoff.engine.pickup import from_step
 from leftoff.engine.runs import open_run
-from leftoff.errors import CannotResume, LeftoffError, NeedsPerson
+from leftoff.engine.upgrade import bring_up
+from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import finish, leftovers, proof
 from leftoff.workflow.changes import compare
-from leftoff.workflow.ledger import Ledger
 from leftoff.workflow.parse import load, parse
 from leftoff.workflow.people import expire, tell_waiting
 from leftoff.workflow.processes.files import read_exit
@@ -43,10 +45,14 @@ from leftoff.workflow.work import RUNNING, Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition import Step, Workflow
     from leftoff.workflow.recover import Orphan
     from leftoff.workflow.runner import Setting
+
+
+CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 
 
 def resume(
@@ -69,15 +75,26 @@ def resume(
     assert epoch is not None
     runner: Runner | None = None
     try:
+        bring_up(setting.store, head, now, Guard(epoch))
         runner = Runner(setting, workflow, head, epoch, dict(variables))
         Resumption(runner, earlier_definition(setting, row, workflow), again).go(variables)
     except BaseException:
         if runner is not None:
             runner.close()
-        if row.status != "running":  # else the lease tells that whoever drove it is gone, as before
-            Ledger(setting.store, head, epoch, setting.clock, setting.redactor).release()
+        _let_go(setting, row, epoch)
         raise
     return runner
+
+
+def _let_go(setting: Setting, row: RunRow, epoch: int) -> None:
+    """Nothing is driven after all. A run that is on record as running keeps the lease: it tells that nobody does."""
+
+    def work(tx: Tx) -> None:
+        now = tx.run_row(row.run)
+        if now is not None and now.status != "running":
+            free(tx, row.run, epoch)
+
+    setting.store.write(work)
 
 
 def earlier_definition(setting: Setting, row: RunRow, now: Workflow) -> Workflow | None:
@@ -85,9 +102,10 @@ def earlier_definition(setting: Setting, row: RunRow, now: Workflow) -> Workflow
     known = definition_of(setting.store, row)
     if known is None or known["digest"] == now.digest:
         return now
-    if known["text"] is None:
+    try:
+        return parse(known["text"] or "", now.path, given=names_of(setting.store, row))
+    except BadDefinition:  # not stored, or not understood by this version of leftoff
         return None
-    return parse(known["text"], now.path, given=names_of(setting.store, row))
 
 
 def current_definition(
@@ -157,7 +175,7 @@ class Resumption:
                 self._ask_about(orphan)
         for path, record in self.state.steps.items():
             if _was_killed(record) and not self._is_idempotent(path, record):
-                why = "its process was killed, and it must not simply run again"
+                why = "it was cut off, and it must not simply run again"
                 self._ask_about_step(path, why, NOT_IDEMPOTENT)
 
     def _ask_about_definition(self) -> None:
@@ -168,7 +186,7 @@ class Resumption:
         unknown = self.changed and self.old is self.runner.workflow
         if found.finished or unknown:
             hint = "Steps that are finished do not run again. --accept definition.changed goes on."
-            told = found.told() or "what it was is not known, as there was a secret in it"
+            told = found.told() or "what it was is not known (a text with a secret in it is not stored)"
             self._question("definition.changed", f"{path} changed since the run began: {told}.", hint)
         elif found:
             self.stage.tell("warning", message=f"{path} changed since the run began: {found.told()}.")
@@ -384,7 +402,7 @@ def _exit_code(folder: str) -> int | None:
 def _was_killed(record: dict[str, Any]) -> bool:
     """Whether a step failed in such a way that nobody knows how far it came."""
     error = record.get("error")
-    return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") == "killed"
+    return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") in CUT_OFF
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.graph import Graph
 
 ENDED = ("completed", "skipped", "failed")
+TRIED = 64  # retries whose place is taken that are passed over in one turn
 ROOT, ALL = "", "*"  # scopes: the workflow, and every single unit
 
 
@@ -252,13 +253,16 @@ class Scheduler:
             self.status[leaf] = "running"
 
     def _take_again(self) -> list[str]:
-        out = []
-        for _ in range(len(self._again)):
+        out, kept = [], []
+        while self._again:
             unit, leaf = self._again.popleft()
             if self._take(unit, leaf):
                 out.append(unit)
             else:
-                self._again.append((unit, leaf))
+                kept.append((unit, leaf))
+                if self._full(ROOT, ALL) or len(kept) > TRIED:
+                    break
+        self._again.extendleft(reversed(kept))
         return out
 
     def _take_leaves(self) -> list[str]:

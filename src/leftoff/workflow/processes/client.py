@@ -42,7 +42,8 @@ TRIES = 3  # a free shim and the launcher may have been killed at the same time
 LOOK_S = 0.2  # how often attempts are looked after that lost their shim
 # Isolated, and without site-packages: no module of the user's can take the place of one that the launcher needs.
 _CODE = (
-    "import sys; sys.path.append(sys.argv[1]); from leftoff.workflow.processes.launcher import main; main()"
+    "'leftoff: starts steps'; import sys; sys.path.append(sys.argv[1]); "
+    "from leftoff.workflow.processes.launcher import main; main()"
 )
 
 

@@ -119,13 +119,11 @@ def kill(process: Process) -> None:
     for _ in range(ROUNDS):
         if process.state() == ALIVE:
             # The shim is still there, so the number is still its session's; it goes last.
-            found = [pid for pid in members(process.pid) if pid != process.pid]
-            signal_all(found, signal.SIGKILL)
+            signal_all([pid for pid in members(process.pid) if pid != process.pid], signal.SIGKILL)
             _send_group(process.pid)
         else:
-            found = _left(process)
-            signal_all(found, signal.SIGKILL)
-        if not alive(process):
+            signal_all(_left(process), signal.SIGKILL)
+        if process.scope != scope() or not alive(process):
             return
         time.sleep(ROUND_S)
 
