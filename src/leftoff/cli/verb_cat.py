@@ -21,7 +21,7 @@ SPEC = Spec(
     most=1,
     options=CURRENT,
     examples="""  leftoff cat @~1:config.toml
-  leftoff cat RUN@7:src/a.py > a.py""",
+  leftoff cat RUN@7:src/a.py""",
 )
 
 

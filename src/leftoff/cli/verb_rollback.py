@@ -28,10 +28,10 @@ SPEC = Spec(
         Opt("--yes", None, "restore files that were changed since they were last recorded, without asking"),
         *CURRENT,
     ),
-    examples="""  leftoff rollback @~1            the current run, one checkpoint back
-  leftoff rollback 3f9a           to a checkpoint
-  leftoff rollback RUN@7 --files  to a version, with its files
-  leftoff rollback --good         to the last known good state""",
+    examples="""  leftoff rollback @~1             the current run, one checkpoint back
+  leftoff rollback 3f9a            to a checkpoint
+  leftoff rollback RUN@7 --files   to a version, with its files
+  leftoff rollback --good          to the last known good state""",
 )
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "track",
     "Remember files as they are now, so that whoever goes on is told what changed since, and `leftoff rollback\n"
-    "--files` can bring them back. Their content is kept too, up to [capture] max_file of leftoff.toml, unless they hold\n"
-    "secrets. A file that was tracked and is gone is remembered as deleted. All of them in one commit, or none.",
+    "--files` can bring them back. Their content is kept too, up to [capture] max_file of leftoff.toml, unless they\n"
+    "hold secrets. A file that was tracked and is gone is remembered as deleted. All of them in one commit, or none.",
     usage="[PATH…]",
     most=None,
     options=(Opt("--git", None, "every file that git calls dirty, untracked ones too"), *CURRENT),
@@ -42,16 +42,9 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def _found(args: Args, ctx: Context, row: RunRow) -> Found:
-    from leftoff.engine.workspace.capturing import Limits, Tracked
-    from leftoff.engine.workspace.tracking import files_of, look_at_git, track
+    from leftoff.engine.workspace.tracking import look_at_git, track_given
 
     capture = ctx.settings.capture
     if args.git:
         return look_at_git(ctx.store, ctx.project, ctx.redactor, capture, row, ctx.now, always=True)
-    from leftoff.engine.workspace.git import repository
-
-    known = files_of(ctx.store, row)
-    tracked = Tracked(ctx.store, ctx.project, ctx.redactor, ctx.now, known=known)
-    paths = {tracked.named(path) for path in args.rest}
-    tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
-    return track(tracked, args.rest, repository(ctx.project), row.created_at)
+    return track_given(ctx.store, ctx.project, ctx.redactor, capture, row, ctx.now, args.rest)

@@ -26,11 +26,10 @@ from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
 from leftoff.engine.workspace.tracking import MARK
-from leftoff.errors import Invalid, NotFound
+from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from leftoff.engine.find import Target
@@ -154,18 +153,19 @@ def records(reader: Reader) -> tuple[dict[str, dict[str, Any]], list[str]]:
             before = out.get(path)
             if before is None or str(before.get("captured_at")) <= str(about.get("captured_at")):
                 out[path] = about
-    _check_nesting(path for path, about in out.items() if recorded(about).kind != ABSENT)
+    _drop_nested(out)
     return out, outside
 
 
-def _check_nesting(paths: Iterable[str]) -> None:
-    """No file is below another: a link and a file behind it would lead a restore astray."""
-    there = set(paths)
-    for path in there:
+def _drop_nested(found: dict[str, dict[str, Any]]) -> None:
+    """No file is below another: where both were recorded, the newer one counts, and a link never leads anywhere."""
+    there = [path for path, about in found.items() if recorded(about).kind != ABSENT]
+    for path in sorted(there):
         above = path
-        while above := above.rpartition("/")[0]:
-            if above in there:
-                raise Invalid(f"{above} and {path} cannot both be files.", hint="No file was touched.")
+        while path in found and (above := above.rpartition("/")[0]):
+            if above in found and recorded(found[above]).kind != ABSENT:
+                older = str(found[path].get("captured_at")) < str(found[above].get("captured_at"))
+                del found[path if older else above]
 
 
 class Planner:

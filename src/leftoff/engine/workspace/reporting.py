@@ -8,7 +8,6 @@ from leftoff.engine.lease import refuse_driven
 from leftoff.engine.pickup import go_back
 from leftoff.engine.report import report_in
 from leftoff.engine.state import need_version
-from leftoff.engine.workspace.restoring import Hand
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class ReportHand(Hand):
+class ReportHand:
     """For a run that nobody drives, or whose session this is."""
 
     def __init__(

@@ -22,7 +22,7 @@ from leftoff.errors import Conflict
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from leftoff.engine.find import Target
     from leftoff.engine.redact import Redactor
@@ -31,21 +31,17 @@ if TYPE_CHECKING:
 
     Agree = Callable[[Plan], bool]
 
+    class Hand(Protocol):
+        """How whoever asks for it commits to the run: a command as a report, a driver under its lease."""
 
-class Hand:
-    """How whoever asks for it commits to the run: the command as a report, a driver under its lease."""
+        def check(self) -> None:
+            """Raise where somebody else drives the run."""
 
-    def check(self) -> None:
-        """Raise where somebody else drives the run."""
-        raise NotImplementedError
+        def seal(self, found: Found, trigger: str, note: str) -> int:
+            """A checkpoint with these files in it; its seq."""
 
-    def seal(self, found: Found, trigger: str, note: str) -> int:
-        """A checkpoint with these files in it; its seq."""
-        raise NotImplementedError
-
-    def back(self, seq: int) -> None:
-        """The records as they were at a version, as a new checkpoint."""
-        raise NotImplementedError
+        def back(self, seq: int) -> None:
+            """The records as they were at a version, as a new checkpoint."""
 
 
 class Outcome:

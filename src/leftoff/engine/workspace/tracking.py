@@ -73,6 +73,19 @@ def look_at_git(
     return dirty_state(Tracked(store, project, redactor, at, known=known, limits=limits), repo)
 
 
+def track_given(
+    store: Store, project: str, redactor: Redactor, capture: Capture, row: RunRow, at: int, given: list[str]
+) -> Found:
+    """Files that somebody names from the current folder, for the next commit of a run."""
+    from leftoff.engine.workspace.git import repository
+
+    known = files_of(store, row)
+    tracked = Tracked(store, project, redactor, at, known=known)
+    paths = list(dict.fromkeys(tracked.named(path) for path in given))
+    tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
+    return track(tracked, paths, repository(project), row.created_at)
+
+
 def files_of(store: Store, row: RunRow) -> dict[str, dict[str, Any]]:
     """The `file` records of a run's newest version."""
     return store.read(lambda view: known_files(Reader(store, view, row.run, row.run_id)))
@@ -83,9 +96,8 @@ def known_files(reader: Reader) -> dict[str, dict[str, Any]]:
     return {key: about for key, about in reader.plain("file").items() if isinstance(about, dict)}
 
 
-def track(tracked: Tracked, given: list[str], repo: Repo | None, since: int) -> Found:
-    """Files as somebody named them from the current folder. ``since``: when the run began."""
-    paths = list(dict.fromkeys(tracked.named(path) for path in given))
+def track(tracked: Tracked, paths: list[str], repo: Repo | None, since: int) -> Found:
+    """Files by their paths in the project. ``since``: when the run began."""
     dirty = {one.path: one for one in repo.dirty(paths)} if repo is not None else {}
     commit = repo.head if repo is not None else None
     clean = repo.bases(commit, set(paths) - dirty.keys()) if repo is not None and commit else {}
