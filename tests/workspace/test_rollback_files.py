@@ -21,7 +21,7 @@ def saved(cwd: Path) -> str:
 
 
 def two_states(cwd: Path) -> tuple[str, Any, Any]:
-    """A run whose files changed in every way between a checkpoint and now: the checkpoint, the tree then, the tree now."""
+    """A run whose files changed in every way since a checkpoint: the checkpoint, the tree then, the tree now."""
     started(cwd)
     (cwd / "deep/er").mkdir(parents=True)
     for name, text in {"text": "one\n", "tool": "#!/bin/sh\n", "deep/er/x": "x", "goes": "gone\n"}.items():
@@ -79,14 +79,16 @@ def test_dry_run_shows_the_plan(tmp_path: Path) -> None:
     checkpoint, _, now = two_states(tmp_path)
     head = succeed("show", "--json", cwd=tmp_path).json["head"]
     shown = succeed("rollback", checkpoint, "--files", "--dry-run", cwd=tmp_path).err
-    assert "restore text  (it was so then)" in shown and "delete  new/folder/file  (it was made since)" in shown
+    assert (
+        "restore text  (it was so then)" in shown and "delete  new/folder/file  (it was made since)" in shown
+    )
     found = succeed("rollback", checkpoint, "--files", "--dry-run", "--json", cwd=tmp_path).json
     assert {"restore", "delete", "keep", "diffs"} == set(found["files"])
     assert (now, head) == (tree(tmp_path), succeed("show", "--json", cwd=tmp_path).json["head"])
 
 
 def test_changes_from_outside_need_a_yes(tmp_path: Path) -> None:
-    """What somebody changed since it was recorded is shown as a diff; without a terminal exit 7, and nothing is done."""
+    """What somebody changed since it was recorded is shown as a diff; without a terminal it is exit 7."""
     checkpoint, then, _ = two_states(tmp_path)
     (tmp_path / "text").write_text("two\nby hand\n")
     changed = tree(tmp_path)

@@ -39,6 +39,11 @@ def test_unchanged_files_are_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {"same"} == set(look(str(tmp_path), entries).values())
 
 
+def fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -49,7 +54,7 @@ def test_unchanged_files_are_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
         (lambda path: path.chmod(0o600), "same"),
         (lambda path: path.unlink(), "gone"),
         (lambda path: (path.unlink(), path.mkdir()), "changed"),
-        (lambda path: (path.unlink(), os.mkfifo(path)), "changed"),
+        (fifo, "changed"),
         (lambda path: (path.rename(f"{path}2"), path.symlink_to(f"{path}2")), "changed"),
         (lambda path: (path.unlink(), path.symlink_to("nowhere")), "changed"),
     ],
@@ -98,7 +103,9 @@ def test_times_in_whole_seconds_need_two_of_them(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("first")
     st = path.stat()
-    whole = os.stat_result((*st[:9], 1000, *st[10:]), {"st_ctime_ns": 1000 * 10**9, "st_mtime_ns": 1000 * 10**9})
+    whole = os.stat_result(
+        (*st[:9], 1000, *st[10:]), {"st_ctime_ns": 1000 * 10**9, "st_mtime_ns": 1000 * 10**9}
+    )
     assert stat.facts(whole, 1001 * 10**9) is None
     assert stat.facts(whole, 1003 * 10**9) is not None
 
