@@ -107,7 +107,7 @@ class Tracked:
         known = self.known.get(at.path)
         if known is not None and known.get("captured") and unchanged(known, st):
             row = self._blob(known["hash"])
-            if row is not None:  # not changed since: what is there is kept already
+            if row is not None and self.limits.allow(row.size):  # not changed since: it is kept already
                 same = {name: known[name] for name in ("hash", "size", "captured", "seen")}
                 return self._made(at.path, {**facts, **same, "mode": shown_mode(st.st_mode)}, row)
         return self._read(at, st, facts)
