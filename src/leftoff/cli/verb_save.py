@@ -37,7 +37,7 @@ def run(args: Args, ctx: Context) -> int:
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if found is not None:
-            found.put(changes)
+            found.put(changes, row.seq + 1)
         remember_git(ctx.project, row, changes)
         return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)
 

@@ -92,6 +92,10 @@ class Tracked:
         """That a file is not there any more."""
         return self._made(path, {"status": DELETED, **facts}, None)
 
+    def unread(self, path: str, **facts: Any) -> Captured:
+        """That a file is there which may not be read."""
+        return self._made(path, {**facts, "captured": False}, None)
+
     def _capture(self, at: Place, facts: dict[str, Any]) -> Captured:
         st = at.lstat()
         if st is None:

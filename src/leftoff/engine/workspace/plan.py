@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.history import went_back_to
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.content import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.redact import Redactor
     from leftoff.engine.workspace.git import Repo
+    from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
@@ -107,8 +109,9 @@ class Sides:
         self.outputs = {
             about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
         }
-        self.commit = complete_at(old)
-        self.complete_now = complete_at(new)
+        self.commit = complete_at(view, old, run, target.seq)
+        newest = view.run_row(run)
+        self.complete_now = complete_at(view, new, run, newest.seq) if newest is not None else None
         self.blobs = {
             about["hash"]
             for about in self.then.values()
@@ -116,13 +119,31 @@ class Sides:
         }
 
 
-def complete_at(reader: Reader) -> str | None:
-    """The commit of a version whose dirty files were all captured; empty before the first commit, else ``None``."""
+def complete_at(view: View, reader: Reader, run: int, seq: int) -> str | None:
+    """The commit of a version that has all that was dirty; empty before the first commit. ``None``: it has not.
+
+    The mark says for which version it was made: a later one that did not look at git again has it, too, and means
+    nothing by it. A rollback equals the version it went back to.
+    """
     mark = reader.plain("context").get(MARK)
     if not isinstance(mark, dict) or mark.get("complete") is not True:
         return None
+    while mark.get("seq") != seq:
+        version = view.version(run, seq)
+        before = back_to(view, run, version) if version is not None else None
+        if before is None:
+            return None
+        seq = before
     head = mark.get("head")
     return head if isinstance(head, str) and head.isalnum() else ""
+
+
+def back_to(view: View, run: int, version: Version) -> int | None:
+    """The seq that a rollback went back to, as its note says."""
+    if version.trigger != "rollback":
+        return None
+    versions = view.versions(run, sealed=True, before=version.seq)
+    return went_back_to(version, {one.id: one.seq for one in versions})
 
 
 def digest_of(tagged: str) -> bytes:

@@ -82,7 +82,7 @@ class Restorer:
     def _run(self, kind: str, target: Target, ref: str, paths: list[str] | None, agree: Agree) -> Outcome:
         self.hand.check()
         with Journals(self.store, self.project) as journals:
-            left = journals.load(target.row.run_id)
+            left = journals.load(target.row.run, target.row.run_id)
             if left is not None:
                 same = (
                     left.kind == kind and (left.ref == ref or left.seq == target.seq) and _covers(left, paths)
@@ -94,7 +94,8 @@ class Restorer:
             plan = make_plan(self.store, self.project, target, self.redactor, only=paths)
             if not agree(plan):
                 return Outcome(target.seq, plan, done=False)
-            journal = Journal(kind, target.row.run_id, ref, target.seq, os.urandom(4).hex())
+            token = os.urandom(4).hex()
+            journal = Journal(kind, target.row.run, target.row.run_id, ref, target.seq, token)
             self._carry_out(journals, journal, target, plan)
             return Outcome(target.seq, plan)
 
@@ -153,7 +154,7 @@ class Restorer:
         for entry in plan.touched:
             others[entry.path] = self._save(tracked, entry, others.get(entry.path), known.get(entry.path))
         dropped = [path for path in found.dropped if path not in others]
-        return Found(list(others.values()), dropped, found.mark)
+        return Found(list(others.values()), dropped, found.commit)
 
     def _save(self, tracked: Tracked, entry: Entry, dirty: Any, known: dict[str, Any] | None) -> Any:
         about = dirty.about if dirty is not None else known or {}
