@@ -50,6 +50,7 @@ class Situation:
         self.folder = folder
         repository(folder, clean="committed\n", **{"small": "1\n"})
         (folder / "leftoff.toml").write_text("[capture]\ngit = true\n")
+        (folder / ".gitignore").write_text("ignored/\n")
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", "settings")
         succeed("start", "flow", "--run-id", "r", cwd=folder)
@@ -57,6 +58,13 @@ class Situation:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(f"first {name}\n".encode() * 500)
         (folder / "link").symlink_to("a")
+        (folder / "ignored").mkdir()
+        (folder / "ignored/x").write_text("not ours\n")
+        for name in (
+            "inside",
+            "outside",
+        ):  # links that a folder takes the place of: nothing behind them is touched
+            (folder / name).symlink_to("ignored" if name == "inside" else folder.parent)
         succeed("save", cwd=folder)
         self.then = tree(folder)
         (folder / "a").write_bytes(b"second\n" * 800)
@@ -65,6 +73,10 @@ class Situation:
         (folder / "link").symlink_to("tool")
         (folder / "clean").write_text("edited\n")
         shutil.rmtree(folder / "deep")
+        for name in ("inside", "outside"):
+            (folder / name).unlink()
+            (folder / name).mkdir()
+            (folder / name / "x").write_text("in a folder\n")
         (folder / "new/inner").mkdir(parents=True)
         (folder / "new").chmod(0o700)
         (folder / "new/inner/file").write_text("made since\n")

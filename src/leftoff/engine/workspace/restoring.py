@@ -11,7 +11,15 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.workspace.capturing import Tracked
-from leftoff.engine.workspace.content import ABSENT, FOLDER, mode_of, present, shown_mode
+from leftoff.engine.workspace.content import (
+    ABSENT,
+    FOLDER,
+    NOTHING_THERE,
+    cut_off,
+    mode_of,
+    present,
+    shown_mode,
+)
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.journal import ROLLBACK, SINGLE, Journal, Journals, Todo
 from leftoff.engine.workspace.plan import DELETE, make_plan
@@ -114,8 +122,10 @@ class Restorer:
         if self._finished(journal, target):
             journals.remove(journal.run_id)
             return True
+        paths = {one.path for one in journal.todo}
         for one in journal.todo:
-            now = present(self.project, one.path)
+            cut = cut_off(self.project, one.path, paths)
+            now = NOTHING_THERE if cut else present(self.project, one.path)
             if not now.same(one.want) and not now.same(one.was) and now.kind != FOLDER:
                 return False  # what somebody wrote since must be saved first, so all is planned anew
         self._finish(journals, journal)
@@ -195,17 +205,20 @@ class Restorer:
 
 def put_in_place(putter: Putter, todo: list[Todo]) -> None:
     """Every file of a journal. What is there already is left alone, so that doing it again does no harm."""
-    gone = [one for one in todo if one.want.kind == ABSENT]
-    for one in gone:
-        putter.delete(one.path)
-    for one in todo:
-        if one.want.kind != ABSENT:
-            for other in gone:
-                if other.path.startswith(one.path + "/"):  # a folder makes room for a file
-                    putter.tidy(other.path)
-            putter.restore(one.path, one.want, one.commit, one.folders)
-    for one in gone:
-        putter.tidy(one.path)
+    coming = [one for one in todo if one.want.kind != ABSENT]
+    names = {one.path for one in coming}
+    gone = [one.path for one in todo if one.want.kind == ABSENT]
+    for path in gone:
+        if not cut_off(putter.project, path, names):  # a second try: what came is there already
+            putter.delete(path)
+    for one in coming:
+        for path in gone:
+            if path.startswith(one.path + "/") and not cut_off(putter.project, path, names):
+                putter.tidy(path)  # a folder makes room for a file
+        putter.restore(one.path, one.want, one.commit, one.folders)
+    for path in gone:
+        if not cut_off(putter.project, path, names):
+            putter.tidy(path)
 
 
 def _covers(journal: Journal, paths: list[str] | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
-from leftoff.engine.workspace.content import ABSENT, present, recorded
+from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
 from leftoff.errors import NotFound, StoreUnavailable
 
 TYPE_CHECKING = False
@@ -132,7 +132,7 @@ def _capture_other(tracked: Tracked, path: str, clean: bool, since: int) -> Capt
     """A file that git does not call dirty, or that is in no repository."""
     known = tracked.known.get(path)
     now = present(tracked.project, path, known)
-    if now.kind == ABSENT and known is not None:
+    if now.kind in (ABSENT, FOLDER) and known is not None:
         return tracked.deleted(path)
     if clean:
         return tracked.capture(path)
