@@ -105,3 +105,22 @@ def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
     succeed("track", "a", cwd=tmp_path)
     succeed("track", "a", "b", cwd=tmp_path)
     assert {"a": True, "b": False} == {path: about["captured"] for path, about in files(tmp_path).items()}
+
+
+def test_a_touched_file_is_no_difference(tmp_path: Path) -> None:
+    """What only the file system said of a file is in no diff; what became of it, and where a link leads, is shown."""
+    started(tmp_path)
+    for name in ("same", "gone"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("same")
+    succeed("track", "same", "gone", "link", cwd=tmp_path)
+    before = succeed("show", "--json", cwd=tmp_path).json["head"]["seq"]
+    (tmp_path / "same").touch()
+    (tmp_path / "gone").unlink()
+    succeed("track", "same", "gone", "link", cwd=tmp_path)
+    run = succeed("show", "--json", cwd=tmp_path).json["run_id"]
+    found = succeed("diff", f"{run}@{before}", run, "--json", cwd=tmp_path).json["files"]
+    assert ["gone"] == sorted(found["changed"])
+    assert "seen" not in found["changed"]["gone"]["from"]
+    shown = succeed("show", run, "--files", cwd=tmp_path).out.splitlines()
+    assert ["gone  deleted", "link  created  -> same"] == [" ".join(line.split(" ")) for line in shown[:2]]
