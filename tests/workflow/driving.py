@@ -1,4 +1,4 @@
-"""A workflow in a folder of its own, driven by the real command: watched, signalled, killed, and looked into afterwards.
+"""A workflow in a folder of its own, driven by the real command: watched, signalled, killed, and looked into.
 
 A step of these workflows waits for a file where a test must have it in flight (``WAIT``), and writes down that it
 started (``mark``), so that nothing here depends on how fast a machine is.
@@ -47,8 +47,8 @@ class Driver:
         self.flow = flow
         self.words = words
         flow.calls += 1
-        self._out = flow.folder / f".out-{flow.calls}"
-        self._err = flow.folder / f".err-{flow.calls}"
+        self._out = flow.talk / f".out-{flow.calls}"
+        self._err = flow.talk / f".err-{flow.calls}"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [str(LEFTOFF), *words],
@@ -88,7 +88,7 @@ class Driver:
             assert found or not over, f"it ended without {event} {facts}: {self}"
             return found
 
-        return until(look, f"{event} {facts} of {self.words}")[0]  # type: ignore[no-any-return]
+        return until(look, f"{event} {facts} of {self.words}")[0]
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -135,8 +135,11 @@ class Driver:
 class Flow:
     """A project with a workflow file; ``close`` ends whatever a test left running, and says so."""
 
-    def __init__(self, folder: Path) -> None:
+    leftoff = str(LEFTOFF)
+
+    def __init__(self, folder: Path, talk: Path | None = None) -> None:
         self.folder = folder
+        self.talk = talk or folder  # where what is said is kept
         self.calls = 0
         self._drivers: list[Driver] = []
 
@@ -148,6 +151,10 @@ class Flow:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return path
+
+    def lines(self, name: str) -> list[str]:
+        path = self.folder / name
+        return path.read_text("utf-8").splitlines() if path.exists() else []
 
     # -- driving
 

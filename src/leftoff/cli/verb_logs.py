@@ -72,8 +72,11 @@ def which(args: Args, ctx: Context) -> tuple[RunRow, str | None]:
     try:
         row = ctx.target(ref).row
     except NotFound as error:
-        _perhaps_step(ref, error, ctx)
-        raise
+        last = ctx.infos(branch=ctx.branch, limit=1) if ref == "@" and not ctx.named else []
+        if not last:
+            _perhaps_step(ref, error, ctx)
+            raise
+        row = last[0].row  # nothing is unfinished: the run that ended last
     if not words:
         return row, None
     from leftoff.model.ids import check_step
@@ -123,6 +126,7 @@ class Page:
         self._redactor = ctx.redactor
         self._now = ctx.clock.now
         self._last: str | None = None  # whose lines came last
+        self._seen: set[str] = set()  # who had a heading
         self._open = False  # whether the last line has no end yet
 
     def show(self, log: Log, file: LogFile, *, ended: bool) -> bool:
@@ -134,7 +138,7 @@ class Page:
             self._last = log.attempt.token
             self._write(without_secrets(block, self._redactor))
             wrote = True
-        if ended and self.headed and self._last != log.attempt.token:
+        if ended and self.headed and log.attempt.token not in self._seen:
             self._heading(log)  # it printed nothing, or what it printed is gone: also worth knowing
             self._last = log.attempt.token
         return wrote
@@ -145,6 +149,7 @@ class Page:
         sys.stdout.flush()
 
     def _heading(self, log: Log) -> None:
+        self._seen.add(log.attempt.token)
         if self._open:
             self._write(b"\n")
         if self._last is not None:
@@ -184,7 +189,9 @@ def facts(log: Log, now: int) -> list[str]:
     end = about.ended_at if log.ended else now
     if about.started_at is not None and (log.ended or log.is_written):
         out.append(took((end - about.started_at) / 1000))
-    if not log.there:
+    if not log.there and log.ended and about.exit_code == 0:
+        out.append("printed nothing")  # what a step that ended well leaves is a log, where there is something in it
+    elif not log.there:
         out.append("its log is gone" if about.log else "no log")
     return out
 

@@ -45,6 +45,7 @@ class Scheduler:
         self.graph = graph
         self.steps: dict[str, Step] = {step.path: step for step in workflow.walk()}
         self.status = {path: "pending" for path in graph.leaves}
+        self.asked: set[str] = set()  # leaves that began to wait for a person; some do no longer
         self.halted: str | None = None  # the step whose failure stops everything
         self.taken: dict[str, str] = {}  # units that hold places, and the leaf they belong to
         self._place = {path: index for index, path in enumerate(graph.leaves)}
@@ -55,7 +56,9 @@ class Scheduler:
                 self._after[needed].append(path)
         self._limits = self._scopes(most)
         self._used = dict.fromkeys(self._limits, 0)
-        self._places: dict[str, list[str]] = {}  # where each unit holds a place; an expanded `foreach` is not taken
+        self._places: dict[
+            str, list[str]
+        ] = {}  # where each unit holds a place; an expanded `foreach` is not taken
         self._ready: list[tuple[int, str]] = []  # leaves, in document order
         self._fans: dict[str, Fan] = {}
         self._delayed: list[tuple[float, str, str]] = []  # when, unit, leaf
@@ -78,16 +81,19 @@ class Scheduler:
 
     # -- what is known from before
 
-    def restore(self, statuses: dict[str, str]) -> None:
-        """Leaves that ended in an earlier life of the run; failed ones are to be done again."""
+    def restore(self, statuses: dict[str, str]) -> list[tuple[str, str]]:
+        """Leaves that ended in an earlier life of the run; failed ones are to be done again. The phases that ended."""
+        ended: list[tuple[str, str]] = []
         for path in self.graph.leaves:
             status = statuses.get(path, "pending")
             if status in ("completed", "skipped"):
-                self._end(path, status)
+                ended += self._end(path, status)
             elif status in ("waiting", "blocked"):
                 self.status[path] = status
+                self.asked.add(path)
                 self._offered.add(path)
         self._offer(self.graph.leaves)
+        return ended
 
     def expand(self, path: str, items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """The items of a `foreach`, each with its status. What ended thereby, as ``ended`` gives it."""
@@ -131,7 +137,11 @@ class Scheduler:
         return not (leaves or items or self._again or self._delayed)
 
     def of(self, status: str) -> list[str]:
-        return [path for path in self.graph.leaves if self.status[path] == status]
+        """The leaves of a status, in the order of the file. Those that wait for a person are asked for all the time."""
+        if status not in ("waiting", "blocked"):
+            return [path for path in self.graph.leaves if self.status[path] == status]
+        found = [path for path in self.asked if self.status[path] == status]
+        return sorted(found, key=self._place.__getitem__)
 
     def batch_is_complete(self, number: int) -> bool:
         return self._open[number] == 0
@@ -141,6 +151,7 @@ class Scheduler:
     def wait(self, leaf: str) -> None:
         """It waits for a person, and holds no place meanwhile."""
         self.status[leaf] = "waiting"
+        self.asked.add(leaf)
         self._free(leaf)
 
     def later(self, unit: str, leaf: str, at: float) -> None:
@@ -159,6 +170,7 @@ class Scheduler:
         self._free(unit)
         if unit == leaf:
             self.status[leaf] = "blocked"
+            self.asked.add(leaf)
         else:
             self._stick(leaf)
 

@@ -6,6 +6,7 @@ anything depend on it: a shim is told to go, an observer is told what is safe.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from leftoff.clock import iso
 from leftoff.workflow.entries import Entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
     from leftoff.engine.redact import Redactor
     from leftoff.model.versions import Version
@@ -59,6 +60,7 @@ class Stage:
         self.folder = folder  # of the attempts of this run
         self.store_url = store_url
         self.secrets = secrets
+        self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
         self.grace = grace
         self.entries = Entries(state)
         self.works: dict[str, Work] = {}  # by token
@@ -67,7 +69,8 @@ class Stage:
         self._batches_told: set[int] = set()
         self._turn: list[tuple[Entry, Callable[[], None] | None]] = []
         self._durable = False
-        self._phase = ""  # the one the last step belonged to
+        self._phase = ""  # the one that was entered last
+        self._entered: set[str] = set()
 
     # -- the turn
 
@@ -126,7 +129,8 @@ class Stage:
                 self.add(self.entries.inner(path, status, "phase_transition"))
             else:
                 told = partial(self.tell, "step_done", step=path, status=status)
-                self.add(self.entries.inner(path, status, None), told)
+                seal = "step_complete" if status == "completed" and self.scheduler.steps[path].save else None
+                self.add(self.entries.inner(path, status, seal), told)
         if self.scheduler.status[leaf] in ("completed", "skipped", "failed"):
             self.complete_batch(leaf)
 
@@ -157,9 +161,21 @@ class Stage:
         if len(self.scheduler.batches[number]) > 1 and self.scheduler.batch_is_complete(number):
             self._seal_batch("batch_complete", number)
 
+    def complete_batches(self, numbers: Iterable[int], sealed: Collection[str | None]) -> None:
+        """Seal those that are complete, except where a checkpoint with such a note says so already."""
+        for number in sorted(numbers):
+            several, complete = (
+                len(self.scheduler.batches[number]) > 1,
+                self.scheduler.batch_is_complete(number),
+            )
+            if several and complete and self._note(number) not in sealed:
+                self._seal_batch("batch_complete", number)
+
+    def _note(self, number: int) -> str:
+        return f"batch {number + 1} of {len(self.scheduler.batches)}"
+
     def _seal_batch(self, trigger: str, number: int) -> None:
-        batches = self.scheduler.batches
-        note = f"batch {number + 1} of {len(batches)}"
+        batches, note = self.scheduler.batches, self._note(number)
         facts = {"batch": number + 1, "of": len(batches), "steps": batches[number]}
         self.add(self.entries.seal(trigger, None, note), lambda: self.tell(trigger, **facts))
 
@@ -171,10 +187,13 @@ class Stage:
                 self._batches_told.add(graph.level[path])
 
     def entered(self, leaf: str) -> tuple[str, str] | None:
-        """The phases left and entered with this step, where it belongs to another than the one before."""
+        """The phase that begins with this step, and the one that began before it; nothing where none begins."""
         phase = leaf.partition("/")[0] if "/" in leaf else ""
+        if not phase or phase in self._entered or self.state.steps[phase].get("started_at"):
+            return None
+        self._entered.add(phase)
         before, self._phase = self._phase, phase
-        return (before, phase) if phase and before and phase != before else None
+        return before, phase
 
     @staticmethod
     def monotonic() -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
+from leftoff.model.frozen import Mark, marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +32,8 @@ class State:
         self._below: dict[str, list[str]] = {}  # the items of each `foreach`, in their order
         self._items: dict[str, Any] = {}  # what they are: on record, secrets in them are redacted
         self._outputs = Outputs(self)
+        # Secrets are for the processes of steps: a template would put them on a command line.
+        self._env = {key: value for key, value in os.environ.items() if key not in workflow.secrets}
         self._results = Results(self)
 
     def load(self) -> None:
@@ -81,6 +84,11 @@ class State:
         found = self.ledger.store.read(lambda view: self.ledger.reader(view).values("variable"))
         return [name for name, value in found.items() if value.holes and name not in self.overlay]
 
+    def set_variables(self, values: dict[str, Any]) -> None:
+        """These are on record now."""
+        if self._variables is not None:
+            self._variables.update(values)
+
     def forget_variables(self) -> None:
         self._variables = None
 
@@ -99,7 +107,7 @@ class State:
             "title": facts.get("title"),
             "issue": facts.get("issue"),
         }
-        out.update(outputs=self._outputs, results=self._results, env=dict(os.environ))
+        out.update(outputs=self._outputs, results=self._results, env=self._env)
         out.update(failed=self._counter("failed"), completed=self._counter("completed"))
         out.update(skipped=self._counter("skipped"), status=self._status_of, choice=self._choice)
         return out
@@ -111,6 +119,10 @@ class State:
         found = [step.path for step in self.workflow.walk() if step.id == name]
         if len(found) == 1:
             return found[0]
+        if found:
+            raise Invalid(
+                f"Several steps are called {name}: {', '.join(found)}.", hint="Give the whole path."
+            )
         known = ", ".join(step.path for step in self.workflow.walk())
         raise Invalid(f"There is no step {name}.", hint=f"Its steps: {known}.")
 
@@ -170,8 +182,19 @@ class Results(_OfSteps):
     def _get(self, path: str) -> Any:
         steps, items = self._state.steps, self._state.items(path)
         if items:
-            return [steps.get(item, {}).get("result") for item in items]
-        return steps.get(path, {}).get("result")
+            return [_known(steps.get(item, {}).get("result")) for item in items]
+        return _known(steps.get(path, {}).get("result"))
+
+
+def _known(value: Any) -> Any:
+    """A value without what was redacted in it, so that whoever asks for that is told that it is not there."""
+    if not marks(value):
+        return value
+    if isinstance(value, Mark):
+        return None
+    if isinstance(value, dict):
+        return {key: _known(entry) for key, entry in value.items() if not isinstance(entry, Mark)}
+    return [_known(entry) for entry in value]
 
 
 def _order(record: dict[str, Any]) -> int:

@@ -13,7 +13,7 @@ from contextvars import copy_context
 
 from leftoff.errors import Invalid, StepTimeout
 from leftoff.workflow.functions.call import MISSING
-from leftoff.workflow.functions.scope import IN_STEP, Scope, current
+from leftoff.workflow.functions.scope import IN_STEP, Scope, current, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def run_group(call: Call) -> Any:
         scope.close()
     except Exception as error:
         scope.leave(error)
+        scope.flow.escaped(error)
         call.fail(error)
         raise
     except BaseException as error:
@@ -115,7 +116,7 @@ def run_group(call: Call) -> Any:
         call.cut_off(error)
         raise
     finally:
-        current.reset(token)
+        leave(token)
     return _succeed(call, value)
 
 
@@ -136,6 +137,7 @@ async def _inside(call: Call) -> Any:
         await scope.close_async()
     except Exception as error:
         await scope.leave_async()
+        scope.flow.escaped(error)
         call.fail(error)
         raise
     except BaseException as error:
@@ -143,7 +145,7 @@ async def _inside(call: Call) -> Any:
         call.cut_off(error)
         raise
     finally:
-        current.reset(token)
+        leave(token)
     return _succeed(call, value)
 
 
@@ -159,7 +161,7 @@ def _invoke(call: Call) -> Any:
             return call.function.plain(*call.args, **call.named)
         return _timed(call, timeout)
     finally:
-        current.reset(token)
+        leave(token)
         flow.busy = busy
 
 
@@ -171,7 +173,7 @@ async def _invoke_async(call: Call) -> Any:
             return await call.function.plain(*call.args, **call.named)
         return await _timed_async(call, timeout)
     finally:
-        current.reset(token)
+        leave(token)
 
 
 def _out_of_time(call: Call, timeout: float, more: str = "") -> StepTimeout:
@@ -184,7 +186,8 @@ def _timed(call: Call, timeout: float) -> Any:
     """In a thread of its own, which is left alone once the time is up."""
     from threading import Thread
 
-    done, outcome = allocate_lock(), list[tuple[Any, BaseException | None]]()
+    outcome: list[tuple[Any, BaseException | None]] = []
+    done = allocate_lock()
     done.acquire()
 
     def work() -> None:

@@ -9,15 +9,8 @@ from __future__ import annotations
 from time import monotonic
 
 from leftoff.engine.commit import Seal
-from leftoff.errors import (
-    BadData,
-    Conflict,
-    LeftoffError,
-    NeedsPerson,
-    StepTimeout,
-    StoreUnavailable,
-    Usage,
-)
+from leftoff.errors import BadData, LeftoffError, NeedsPerson, Redacted, StepTimeout, Usage
+from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.replayed import step_failed
@@ -29,11 +22,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.workflow.functions.callables import Durable
+    from leftoff.workflow.functions.maps import Map
     from leftoff.workflow.functions.scope import Scope
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 _PLAIN = (str, int, float, bool, type(None))
-_NEVER_AGAIN = (BadData, Conflict, StoreUnavailable, Usage)  # trying again changes nothing
+_SECRET = "Secrets are not stored: read them inside the steps that need them. A new version= of the step runs it again."
 NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
 
 
@@ -49,12 +43,14 @@ class Call:
         "digest",
         "function",
         "looked",
+        "map",
         "named",
         "number",
         "old",
         "order",
         "path",
         "reaches",
+        "replaces",
         "scope",
     )
 
@@ -78,7 +74,9 @@ class Call:
         self.path = path
         self.order = order
         self.reaches = NOW
+        self.map: Map | None = None  # of which this is an item
         self.looked = False  # whether what was recorded is known
+        self.replaces = False  # a record that no longer fits, on purpose
         self._claimed = False
         self.old: dict[str, Any] = {}
         self._record: dict[str, Any] = {}
@@ -112,6 +110,7 @@ class Call:
             return MISSING
         record, holes = found
         if not flow.fits(self, record):
+            self.replaces = True
             self.old = {key: record[key] for key in ("order", "attempt") if key in record}
             return MISSING
         if record["status"] in ("completed", "skipped"):
@@ -119,7 +118,7 @@ class Call:
         self.old = record
         if "raised" in record:
             self._raise_again(record, record["raised"])
-        elif "in_doubt" in record:
+        if "in_doubt" in record:
             self._ask()
         return MISSING
 
@@ -129,9 +128,11 @@ class Call:
             return result
         where = f"The result of step {self.path} of run {self.scope.flow.run.id}"
         inner = [path[1:] for path in holes if path and path[0] == "result"]
-        if inner and not (isinstance(result, dict) and TYPE in result):
-            return freeze_holed(result, inner, where)  # raises where a redacted entry is looked at
-        return decode(result, where)
+        if not inner:
+            return decode(result, where)
+        if [] in inner or TYPE in text(result, where):
+            raise Redacted(where, hint=_SECRET)
+        return freeze_holed(result, inner, where)  # raises where a redacted entry is looked at
 
     def _raise_again(self, record: dict[str, Any], raised: dict[str, Any]) -> None:
         """A failure that the workflow had caught and left behind; any other is tried again."""
@@ -139,7 +140,7 @@ class Call:
         if raised.get("escaped"):
             flow.give_way(self, raised)
         elif number is not None and self.scope.last >= number:
-            flow.records.put(self.path, {**record, "status": "failed"})
+            flow.failed_again(self.path)
             error = step_failed(self.path, record.get("error") or {})
             flow.failed(error, self)
             raise error
@@ -221,8 +222,8 @@ class Call:
         record.pop("retried", None)
         self._must_be_wanted()
         took = monotonic() - self._began
-        stored = self.careful(lambda: flow.records.end(self.path, record, took))
         self._release()
+        stored = self.careful(lambda: flow.records.end(self.path, record, took))
         if isinstance(stored, _PLAIN):
             return stored
         return decode(stored, f"The result of step {self.path} of run {flow.run.id}")
@@ -248,7 +249,7 @@ class Call:
         self._failed += 1
         record = {**self._record, "error": flow.records.about(error)}
         lost = isinstance(error, StepTimeout) and not settings.idempotent
-        if self._failed <= self._most() and not lost and not isinstance(error, _NEVER_AGAIN):
+        if self._failed <= self._most() and not lost and not _is_final(error):
             record.update(status="pending", retried=self._failed)
             record.pop("in_doubt", None)
             self.careful(lambda: flow.records.fail(self.path, record, None))
@@ -265,6 +266,8 @@ class Call:
 
     def _failed_for_good(self, record: dict[str, Any], error: Exception) -> None:
         flow = self.scope.flow
+        if self.map is not None:
+            self.map.stopped = True
         record.update(status="failed", completed_at=flow.records.now())
         if self.reaches == NOW:
             record["raised"] = {"next": self.scope.count + 1}
@@ -287,17 +290,18 @@ class Call:
     def reached(self) -> None:
         """A failure reaches the workflow only now."""
         if "raised" in self.old:
-            self._change_raised(next=self.scope.count + 1)
+            record = self._raised(next=self.scope.count + 1)
+            # At once: the start of the next step is told alone, and must not come before this.
+            self.careful(lambda: self.scope.flow.records.fail(self.path, record, None))
 
     def mark_escaped(self) -> None:
         """The failure ended the run."""
         if "raised" in self.old:
-            self._change_raised(escaped=True)
+            self.scope.flow.records.put(self.path, self._raised(escaped=True))
 
-    def _change_raised(self, **facts: Any) -> None:
-        record = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
-        self.old = record
-        self.scope.flow.records.put(self.path, record)
+    def _raised(self, **facts: Any) -> dict[str, Any]:
+        self.old = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
+        return self.old
 
     def cut_off(self, error: BaseException) -> None:
         """Ctrl-C, an exit or a cancelled task ended it: it is to be done again."""
@@ -306,14 +310,10 @@ class Call:
         if flow.closed:
             return
         record = self._interrupted()
-        trigger = {"KeyboardInterrupt": "user_interrupt", "SystemExit": "session_end"}.get(
-            type(error).__name__
-        )
-        if trigger is not None and not flow.records.told(error):
+        seal = None
+        if isinstance(error, KeyboardInterrupt) and not flow.records.told(error):
             flow.records.remember(error)
-            seal = Seal(trigger, self.path)
-        else:
-            seal = None
+            seal = Seal("user_interrupt", self.path)
         try:
             flow.records.fail(self.path, record, seal)
         except LeftoffError as problem:  # what ended the step is the one to tell
@@ -321,7 +321,8 @@ class Call:
 
     def put_back(self) -> None:
         """The workflow is left while another thread still makes the call."""
-        self.scope.flow.records.put(self.path, self._interrupted())
+        if self.begun:
+            self.scope.flow.records.put(self.path, self._interrupted())
 
     def _interrupted(self) -> dict[str, Any]:
         return {**self._record, "status": "pending", "interrupted_at": self.scope.flow.records.now()}
@@ -340,6 +341,11 @@ class Group(Call):
         self.scope.flow.records.put(self.path, record)
 
 
+def _is_final(error: Exception) -> bool:
+    """Whether trying again changes nothing: most of our own errors say so."""
+    return isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
+
+
 def _shown(arguments: dict[str, Any], name: str) -> str:
     return repr(arguments[name]) if name in arguments else "not given"
 
@@ -351,7 +357,7 @@ def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[st
     bound = function.signature.bind(args, named)
     arguments = encoded(function.counted(bound), function.name)
     key = function.key_of(bound, args, named)
-    make: type[Call] = function.call_type
+    make = Group if function.is_group else Call
     if key is not None:
         path = scope.keyed_path(function.name, key)
         call = make(function, scope, args, named, arguments, 0, path, scope.count)

@@ -41,7 +41,7 @@ class Flow:
         self._about = about
         self._broken: LeftoffError | None = None
         self._failures: list[tuple[BaseException, Call]] = []
-        self._loose: dict[str, int] = {}
+        self._parents: set[str] = set()  # recorded steps that have others below them
         self._index = self._numbered() if run.resumed else {}
         self._live: dict[str, Call] = {}  # calls that are being made
         self.root = Scope(self, "")
@@ -54,6 +54,8 @@ class Flow:
         with self.run._lock:
             for path in self.run._known():
                 at = path.rfind("/") + 1
+                if at:
+                    self._parents.add(path[: at - 1])
                 number, dash, _ = path[at:].partition("-")
                 if dash and number.isascii() and number.isdigit():
                     out.setdefault(path[:at], {})[int(number)] = path
@@ -88,7 +90,7 @@ class Flow:
         if there is None or there == call.path:
             return
         found = self.records.get(there)
-        if found is not None and not self.allows(call, found[0]):
+        if found is not None and not self.allows(found[0]):
             raise self.breaks(
                 Diverged(
                     f"Run {self.run.id} has {there} as call {call.number}"
@@ -106,7 +108,7 @@ class Flow:
         if record.get("version") != call.version:
             self.revise(int(record.get("revision", 0)))
             return False
-        if self.allows(call, record):
+        if self.allows(record):
             return False
         raise self.breaks(
             Diverged(
@@ -114,21 +116,21 @@ class Flow:
             )
         )
 
-    def allows(self, call: Call, record: dict[str, Any]) -> bool:
-        """Whether a record may be replaced where the call is another."""
-        loose = self._loose.get(call.scope.prefix)
-        return int(record.get("revision", 0)) < self.revision or (loose is not None and call.number >= loose)
+    def allows(self, record: dict[str, Any]) -> bool:
+        """Whether a record may be replaced where the call is another: one of before the last change on purpose."""
+        return int(record.get("revision", 0)) < self.revision
 
     def revise(self, seen: int) -> None:
-        """A version changed: what was recorded before this moment need not fit any more. Once per change."""
+        """Something changed: what was recorded before this moment need not fit any more. Once per change."""
         if seen >= self.revision:
             self.revision += 1
             self.note(revision=self.revision)
 
     def note(self, **facts: Any) -> None:
-        """Change what the run knows of its function; durable with the next commit."""
+        """Change what the run knows of its function. At once: the start of a step is told alone, and comes after."""
         self._about = {**self._about, **facts}
         self.run.put("context", FUNCTION, self._about)
+        self.run._commit(None)
 
     def ended(self, scope: Scope) -> None:
         """A sequence of calls is over: an earlier one that was longer was another one."""
@@ -137,8 +139,7 @@ class Flow:
             found = self.records.get(path) if path is not None else None
             if found is None:
                 continue
-            loose = self._loose.get(scope.prefix, scope.last + 1)
-            if int(found[0].get("revision", 0)) >= self.revision and number < loose:
+            if not self.allows(found[0]):
                 raise self.breaks(
                     Diverged(
                         f"Run {self.run.id} has {path} as its next call; now the workflow ends without it."
@@ -149,10 +150,21 @@ class Flow:
     def drop(self, prefix: str, numbers: list[int]) -> None:
         """Calls that are not made any more, with all that is below them."""
         index = self._index.get(prefix, {})
-        gone = [path for number in numbers if (path := index.pop(number, None)) is not None]
+        self.drop_below([path for number in numbers if (path := index.pop(number, None)) is not None])
+
+    def drop_below(self, gone: list[str]) -> None:
+        """Steps, with all that is below them; at once, so that what takes their place comes after."""
+        paths = [path for top in gone for path in self._below(top)]
+        if paths:
+            self.records.drop(paths)
+            self.run._commit(None)
+
+    def _below(self, top: str) -> list[str]:
+        """A recorded step and all that is below it."""
+        if top not in self._parents:
+            return [top]
         with self.run._lock:
-            known = list(self.run._known())
-        self.records.drop([p for p in known if any(p == path or p.startswith(path + "/") for path in gone)])
+            return [path for path in self.run._known() if path == top or path.startswith(top + "/")]
 
     # -- failures
 
@@ -168,20 +180,28 @@ class Flow:
         if number is None:
             return
         if raised.get("apart"):
-            self._loose[prefix] = min(number, self._loose.get(prefix, number))
+            self.revise(self.revision)
             return
         index = self._index.get(prefix, {})
         self.drop(prefix, [n for n in index if n >= number])
         call.scope.last = min(call.scope.last, number - 1)
 
+    def failed_again(self, path: str) -> None:
+        """A recorded failure stands: what resuming had put back, to be done again, is failed as it was."""
+        for step in self._below(path):
+            found = self.records.get(step)
+            if found is not None and "error" in found[0]:
+                self.records.put(step, {**found[0], "status": "failed"})
+
     def escaped(self, error: BaseException) -> None:
-        """An error ends the workflow: the failure that it is, or comes from, was not dealt with."""
-        seen: BaseException | None = error
-        while seen is not None:
+        """An error ends a workflow: the failures that it is, or comes from, or consists of, were not dealt with."""
+        seen: list[BaseException] = [error]
+        for one in seen:
             for known, call in self._failures:
-                if known is seen:
+                if known is one:
                     call.mark_escaped()
-            seen = seen.__cause__
+            more = [one.__cause__, *getattr(one, "exceptions", ())]
+            seen += [other for other in more if other is not None and len(seen) < _REMEMBERED]
 
     # -- the end
 

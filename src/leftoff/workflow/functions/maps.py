@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from leftoff.errors import Usage
 from leftoff.model.ids import quote_part
 from leftoff.workflow.functions.arguments import encoded
-from leftoff.workflow.functions.call import MISSING, NEVER, Group
-from leftoff.workflow.functions.crews import check_size, in_parallel
+from leftoff.workflow.functions.call import MISSING, NEVER, Call, Group
+from leftoff.workflow.functions.crews import Team, check_size
 from leftoff.workflow.functions.scope import needs_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from leftoff.workflow.functions.call import Call
     from leftoff.workflow.functions.callables import Durable
     from leftoff.workflow.functions.scope import Scope
 
@@ -43,6 +42,7 @@ class Map:
         self.group = Group(function, scope, (), {}, about, number, path, number)
         self._paths = self._keyed(function.keying(key))
         self.results: list[Any] = [None] * len(items)
+        self.stopped = False  # an item has failed: nothing new is begun
 
     def _keyed(self, key: Any) -> list[str] | None:
         """The paths of items that are known by a key; the second of a name gets a number."""
@@ -65,21 +65,31 @@ class Map:
         function, args = self._function, self._items[index]
         bound = function.signature.bind(args, {})
         arguments = encoded(function.counted(bound), function.name)
-        make: type[Call] = function.call_type
+        make = Group if function.is_group else Call
         call = make(function, self._scope, args, {}, arguments, 0, self._path(index), index)
-        call.reaches = NEVER  # what reaches the workflow is the failure of the map
+        call.reaches, call.map = NEVER, self  # what reaches the workflow is the failure of the map
         return call
 
     def left(self) -> list[int]:
         """The items that are to be called; of all others the results are there."""
         found = self.group.recorded()
         todo: Iterable[int] = range(len(self._items))
+        if self.group.replaces:
+            self._drop_others()
         if self._scope.flow.run.resumed:
             todo = [index for index in todo if not self._take(index)]
         if found is MISSING or todo:
             self.group.begin()
             self._declare(todo)
         return list(todo)
+
+    def _drop_others(self) -> None:
+        """Items that there are no more, of a map that differs on purpose."""
+        flow, start = self._scope.flow, f"{self.group.path}/"
+        now = {self._path(index) for index in range(len(self._items))}
+        with flow.run._lock:
+            known = [path for path in flow.run._known() if path.startswith(start)]
+        flow.drop_below([path for path in known if path not in now and "/" not in path[len(start) :]])
 
     def _take(self, index: int) -> bool:
         found = self.call(index).recorded()
@@ -133,7 +143,7 @@ def map_in_threads(
         def plain(index: int) -> None:
             results[index] = function.plain(*items[index])
 
-        in_parallel(plain, list(range(len(items))), size, f"leftoff {function.name}")
+        Team(plain, lambda: False).do(list(range(len(items))), size, f"leftoff {function.name}")
         return results
     work = Map(function, scope, items, key)
 
@@ -141,7 +151,7 @@ def map_in_threads(
         work.results[index] = function.make(work.call(index))
 
     with work:
-        in_parallel(one, work.left(), size, f"leftoff {work.group.path}")
+        Team(one, lambda: work.stopped).do(work.left(), size, f"leftoff {work.group.path}")
     return work.results
 
 
@@ -175,7 +185,7 @@ async def _recorded_tasks(function: Durable, work: Map, size: int) -> list[Any]:
 
 
 async def _in_tasks(work: Callable[[int], Coroutine[Any, Any, None]], todo: list[int], size: int) -> None:
-    """Like ``in_parallel``."""
+    """Like a ``Team``."""
     import asyncio
 
     wanted, errors = iter(todo), dict[int, Exception]()

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from leftoff.engine.settings import Redaction
     from leftoff.workflow.processes.job import Job
 
+ROOM = 1 << 18  # so much of a job is sent without waiting for its shim; some systems have little by default
+TRIES = 3  # a free shim and the launcher may have been killed at the same time
 LOOK_S = 0.2  # how often attempts are looked after that lost their shim
 # Isolated, and without site-packages: no module of the user's can take the place of one that the launcher needs.
 _CODE = (
@@ -89,12 +91,12 @@ class _Shim:
         self.channel = channel
         self.heard = b""
         self.process: Process | None = None
-        self.jobs = 0
         self.take(None)
 
     def take(self, job: Job | None) -> None:
         self.job = job
-        self.ready = self.ended = False
+        self.again = TRIES - 1  # if it dies before it is ready, another one takes the job
+        self.ready = self.failed = self.ended = False
         self.told: float | None = None  # when it was told to go
         self.why = "its shim was never started, or was killed"
 
@@ -106,7 +108,6 @@ class _Shim:
     def give(self, job: Job) -> bool:
         """Whether the shim took the job, as far as that can be told: if it is dead, its channel ends."""
         self.take(job)
-        self.jobs += 1
         try:
             self.channel.sendall(framed(job.pack()))
         except OSError:
@@ -197,10 +198,10 @@ class Launcher:
                 left = LOOK_S if left is None else min(left, LOOK_S)
             found: list[Ready | Ended | Lost] = []
             for key, _ in self._selector.select(left):
-                if key.data is None:
-                    self._shut()
-                else:
+                if key.data is not None:
                     found += self._hear(key.data)
+                elif key.fileobj is self._socket:  # else another one has taken its place already
+                    self._shut()
             found += self._look_after()
             if found or (until is not None and monotonic() >= until):
                 return found
@@ -254,7 +255,7 @@ class Launcher:
         except OSError:  # it is gone already: whoever needs it will see
             pass
 
-    def _start_anew(self, job: Job) -> None:
+    def _start_anew(self, job: Job, again: int = TRIES - 1) -> None:
         """Have a shim made for a job."""
         ours, theirs = socket.socketpair()
         try:
@@ -268,9 +269,11 @@ class Launcher:
             raise
         finally:
             theirs.close()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         shim = self._shims[job.token] = _Shim(ours)
         self._selector.register(ours, selectors.EVENT_READ, shim)
         shim.give(job)  # if it cannot, the channel's end will be heard
+        shim.again = again
 
     def _hand_over(self, channel: socket.socket) -> bool:
         """Whether the launcher took it, as far as that can be told: if it dies now, the channel ends."""
@@ -332,7 +335,7 @@ class Launcher:
             shim.ready = True
             return [Ready(shim.token, shim.process)]
         if kind == FAILED:
-            shim.why = rest.decode("utf-8", "replace")
+            shim.failed, shim.why = True, rest.decode("utf-8", "replace")
         elif kind == WRITTEN:
             self._release(shim, fate)
         elif kind == ENDED:
@@ -369,10 +372,18 @@ class Launcher:
             assert shim.process is not None
             self._orphans[job.token] = _Orphan(job, shim.process, shim.told, shim.why)
             return []
-        if not shim.ready and shim.jobs > 1:  # it was free when it died: nothing to do with this job
-            self._start_anew(job)
-            return []
-        return [Lost(job.token, shim.why, False)]
+        return [] if self._try_again(shim, job) else [Lost(job.token, shim.why, False)]
+
+    def _try_again(self, shim: _Shim, job: Job) -> bool:
+        """Have another shim take a job that this one did not take up: it, or the launcher, was killed."""
+        if shim.ready or shim.failed or not shim.again:
+            return False
+        try:
+            self._start_anew(job, shim.again - 1)
+        except LeftoffError as error:
+            shim.why = error.message
+            return False
+        return True
 
     def _look_after(self) -> list[Ready | Ended | Lost]:
         found: list[Ready | Ended | Lost] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from leftoff.host import ALIVE, GONE, scope, started
 from leftoff.workflow.processes.bell import STOP
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from leftoff.host import Process
 
+ROUND_S, ROUNDS = 0.002, 500  # how long, at most, is waited for what was killed
 NEAR = 256  # so many pids are asked one by one; for more, all that exist are listed
 
 
@@ -42,6 +44,11 @@ def recent(first: int, session: int) -> list[int]:
     if first <= last <= first + NEAR:
         return [pid for pid in range(first, last + 1) if _session(pid) == session and started(pid)]
     return [pid for pid in members(session) if pid != session]
+
+
+def just_made(pid: int) -> bool:
+    """Whether the system's count of pids is where it must be if this one was given a moment ago."""
+    return pid <= _last_pid() <= pid + NEAR
 
 
 def _session(pid: int) -> int:
@@ -109,7 +116,7 @@ def terminate(process: Process) -> None:
 
 def kill(process: Process) -> None:
     """End everything at once, the shim too: how the attempt ended will not be known."""
-    for _ in range(100):
+    for _ in range(ROUNDS):
         if process.state() == ALIVE:
             # The shim is still there, so the number is still its session's; it goes last.
             found = [pid for pid in members(process.pid) if pid != process.pid]
@@ -118,8 +125,9 @@ def kill(process: Process) -> None:
         else:
             found = _left(process)
             signal_all(found, signal.SIGKILL)
-        if not found:
+        if not alive(process):
             return
+        time.sleep(ROUND_S)
 
 
 def _send_group(group: int) -> None:
