@@ -142,12 +142,18 @@ def killed(situation: Situation, folder: Path, name: str, when: int, broken: str
     # 8: git was killed in its place, and nothing was done.
     check(code in (0, 8, -signal.SIGKILL), f"{where}: ended with {code}")
     whole(situation, tree(work), where)
-    if code != 0:  # there was such a call
+    if not complete(work):
         again(work, situation.words, where, broken)
     check(situation.then == tree(work), f"{where}: run again, the files are not as they were then")
     undone(situation, work, where)
     shutil.rmtree(work)
     return code == -signal.SIGKILL
+
+
+def complete(work: Path) -> bool:
+    """Whether the call had done all it should: then there is no journal, and `r~1` names another checkpoint."""
+    newest = succeed("log", "r", "--json", cwd=work).json["checkpoints"][0]
+    return newest["trigger"] == "rollback" and not (work / ".leftoff/restore/r.json").exists()
 
 
 def again(work: Path, words: list[str], where: str, broken: str) -> None:
