@@ -306,14 +306,17 @@ def _error(error: Any) -> str:
 
 
 def _file(about: dict[str, Any], name: str) -> str:
-    parts = [size(about.get("size"))]
+    link = isinstance(about.get("target"), str)
+    parts = [clean(str(about.get("status") or "")), "" if link else size(about.get("size"))]
+    if link:
+        parts.append(f"-> {clean(about['target'])}")
     if name != "path" and about.get("path") not in (None, about[name]):
         parts.append(clean(str(about["path"])))
     if about.get("step"):
         parts.append(f"by {clean(str(about['step']))}")
     if about.get("captured") is False:
         parts.append("not copied")
-    if isinstance(about.get("hash"), str):
+    if isinstance(about.get("hash"), str) and not link:
         parts.append(clean(about["hash"])[:19])
     return "  ".join(part for part in parts if part)
 
