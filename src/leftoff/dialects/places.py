@@ -67,7 +67,7 @@ def find(paths: list[str], wanted: Dialect | None, reject: Any) -> list[Unit]:
 
 
 def _in_folder(folder: str, wanted: Dialect | None, reject: Any) -> list[Unit]:
-    files = _files(folder)
+    files = documents_under(folder)
     units: list[Unit] = []
     taken: set[str] = set()
     for each in [wanted] if wanted is not None else dialects():
@@ -86,7 +86,7 @@ def _in_folder(folder: str, wanted: Dialect | None, reject: Any) -> list[Unit]:
     return units
 
 
-def _files(folder: str) -> list[str]:
+def documents_under(folder: str) -> list[str]:
     """Files that may be documents, in order of their paths; a symlink to one of them is that one."""
     found: list[str] = []
     for parent, folders, names in os.walk(folder.rstrip("/") or "/"):

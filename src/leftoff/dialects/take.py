@@ -6,6 +6,7 @@ from leftoff.clock import iso
 from leftoff.dialects.base import Source, State, read, write
 from leftoff.dialects.merge import GONE, merge
 from leftoff.dialects.report import Repairs
+from leftoff.dialects.residue import is_residue
 from leftoff.engine.commit import Seal
 from leftoff.engine.takein import records_at
 from leftoff.errors import NoCheckpoint
@@ -139,6 +140,7 @@ def _tell(edits: Edits, dialect: Dialect, source: Source, at: int, changes: Chan
 
 
 def _note(edits: Edits, source: Source) -> str:
-    number = len(edits.records) + len(edits.fields)
+    own = [address for address in edits.records if not is_residue(address[1])]
+    number = len(own) + len(edits.fields)
     note = f"{source.name} was changed: {number} record{'' if number == 1 else 's'}"
     return note + (f", {len(edits.contradictions)} in conflict" if edits.contradictions else "")
