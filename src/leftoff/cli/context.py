@@ -52,6 +52,7 @@ class Context:
         self._project: str | None = None
         self._settings: Settings | None = None
         self._store: Store | None = None
+        self._aside: Any = None  # where an archived run is looked at
 
     # -- where
 
@@ -91,9 +92,11 @@ class Context:
     def close(self) -> None:
         """The end of the call: pages that follow the store are brought up to date if anything was written."""
         if self._store is not None:
-            if self._store.wrote:
+            if self._store.wrote and self._aside is None:
                 self.board()
             self._store.close(soon=True)
+        if self._aside is not None:
+            self._aside.cleanup()
 
     def board(self) -> None:
         """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
@@ -132,11 +135,52 @@ class Context:
         need_store(self.store)
         return self.store.read(lambda view: self.current_in(view, latest=latest))
 
-    def target(self, ref: str) -> Target:
-        """What a REF names; ``@`` is the current run."""
+    def target(self, ref: str, *, back: bool = False) -> Target:
+        """What a REF names; ``@`` is the current run. ``back``: an archived run is taken back into the store."""
         from leftoff.engine.find import resolve
+        from leftoff.errors import NotFound
 
-        return resolve(self.store, ref, self.current_in)
+        try:
+            return resolve(self.store, ref, self.current_in)
+        except NotFound:
+            if not self._open_archived(ref, back=back):
+                raise
+            return resolve(self.store, ref, self.current_in)
+
+    def _open_archived(self, ref: str, *, back: bool) -> bool:
+        """Whether a REF is of an archived run: taken back, or looked at in a store of its own that is gone afterwards."""
+        from leftoff.engine.archive import bundle_of, take_out
+        from leftoff.host import this_process
+        from leftoff.model.ids import parse_ref
+
+        bundle = bundle_of(self.store, parse_ref(ref).base)
+        if bundle is None:
+            return False
+        into = self.store
+        if not back:
+            from tempfile import TemporaryDirectory
+
+            self._aside = TemporaryDirectory(prefix="leftoff-")
+            into = project.open_store(self._aside.name + "/.leftoff")
+        take_out(self.store, bundle, into, self.now, (this_process(), "leftoff"))
+        if into is not self.store:
+            self.store.close(soon=True)
+            self._store = into
+        else:
+            self.say(f"leftoff: {parse_ref(ref).base} was archived, and is back.")
+        return True
+
+    def upkeep(self) -> None:
+        """Retention by itself, once a day, where the project wants it. Never on verbs that agents call often."""
+        if not (self.settings.section("retention") or self.settings.section("mirror")):
+            return
+        from leftoff.dialects.upkeep import Upkeep
+        from leftoff.errors import LeftoffError
+
+        try:
+            Upkeep(self.store, self.project, self.settings, self.now, self.limits).by_itself()
+        except (LeftoffError, OSError) as error:
+            self.say(f"leftoff: retention did not run: {getattr(error, 'message', error)}")
 
     # -- looking
 

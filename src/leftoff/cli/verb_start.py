@@ -57,6 +57,7 @@ def run(args: Args, ctx: Context) -> int:
         )
     )
     _tell(started, ctx)
+    ctx.upkeep()
     return 0
 
 

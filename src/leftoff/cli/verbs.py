@@ -34,6 +34,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "dialects": ("keep", "the protocols whose files are understood, and what is here of each"),
     "rollback": ("time", "a run's records as they were, as a new checkpoint"),
     "fork": ("time", "a new run that starts from a version of another"),
+    "prune": ("keep", "let go what the rules of retention no longer keep"),
+    "archive": ("keep", "move a run that is over into one file, to be opened again by name"),
     "rm": ("keep", "remove a run for good"),
     "fsck": ("keep", "check every byte of the store; --repair sets damage aside"),
     "init": ("more", "make the store here, and say what else is worth doing"),

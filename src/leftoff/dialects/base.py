@@ -19,6 +19,7 @@ from leftoff.clock import iso
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.residue import patch, residue
 from leftoff.dialects.times import read_time
+from leftoff.engine.keeping import DEFAULT, phase
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import MAX_RUN_ID, check_key, check_run_id
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.places import Loaded
     from leftoff.dialects.words import Words
+    from leftoff.engine.keeping import Policy
+    from leftoff.model.versions import Version
 
     Reject = Callable[[str, LeftoffError], None]
 
@@ -282,6 +285,21 @@ class Dialect:
     def is_own_id(self, name: str) -> bool:
         """Whether this is how the protocol names a checkpoint."""
         return False
+
+    # -- how it lives
+
+    def retention(self, project: str) -> Policy:
+        """What is kept, where the project's settings do not say otherwise."""
+        return DEFAULT
+
+    def phase_of(self, version: Version) -> str:
+        """The phase that a checkpoint belongs to, for rules that count per phase."""
+        return phase(version)
+
+    def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
+        """Move the files of a run that left the store to where the protocol keeps them; ``removed``: delete them."""
+
+    # -- its files
 
     def owns(self, path: str) -> bool:
         """Whether a file lies where this dialect keeps its documents."""

@@ -12,6 +12,8 @@ from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.words import run_words
+from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.model.times import DAY_MS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +37,15 @@ KEYS = (
     "checkpoint_id",
     "issues",
     "agent_notes",
+)
+#: completed ones are kept 7 days, then archived; failed ones 30 days
+RETENTION = Policy(
+    keep=DEFAULT.keep,
+    runs={
+        "completed": (7 * DAY_MS, ARCHIVE),
+        "failed": (30 * DAY_MS, REMOVE),
+        "abandoned": (30 * DAY_MS, REMOVE),
+    },
 )
 STATUS = run_words(
     {
@@ -77,6 +88,9 @@ class Bmad(Dialect):
         inside = inside[1:] if inside[:1] == ["archive"] else inside
         found = {"folder": inside[-1]} if inside else {}
         return {**found, "branch": inside[-2]} if len(inside) > 1 else found
+
+    def retention(self, project: str) -> Policy:
+        return RETENTION
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
         own = sum(key in document for key in KEYS)

@@ -9,6 +9,7 @@ from leftoff.dialects.base import DONE, MOST_STEPS, Dialect
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
+from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
@@ -37,6 +38,15 @@ KEYS = (
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
 NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
 STALE_MS = 7 * DAY_MS
+#: completed ones are kept 7 days, then archived; failed ones 30 days
+RETENTION = Policy(
+    keep=DEFAULT.keep,
+    runs={
+        "completed": (7 * DAY_MS, ARCHIVE),
+        "failed": (30 * DAY_MS, REMOVE),
+        "abandoned": (30 * DAY_MS, REMOVE),
+    },
+)
 STATUS = run_words(
     {
         "running": "in_progress",
@@ -67,6 +77,9 @@ class Claude(Dialect):
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
     files = r"/\.claude/(data/)?checkpoints/(failed/)?[^/]+\.json$"
+
+    def retention(self, project: str) -> Policy:
+        return RETENTION
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
         if "workflow_type" in document and "checkpoint_id" in document:

@@ -8,11 +8,13 @@ import re
 from leftoff.clock import compact, iso
 from leftoff.dialects import crunch_parts as parts
 from leftoff.dialects.base import DONE, Dialect
+from leftoff.dialects.crunch_config import load as load_config
 from leftoff.dialects.crunch_parts import PHASES
 from leftoff.dialects.files import about_file, decode_files
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.times import read_time
+from leftoff.engine.keeping import phase
 from leftoff.errors import LeftoffError
 from leftoff.model.hashing import sha256
 from leftoff.model.words import UNFINISHED
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.base import Draft, Reject, State
     from leftoff.dialects.places import Loaded
+    from leftoff.engine.keeping import Policy
+    from leftoff.model.versions import Version
 
 VERSION = "1.0"
 INDEX = "index.yaml"
@@ -88,6 +92,17 @@ class Crunch(Dialect):
             else:
                 found.append(loaded)
         return in_order(index, found)
+
+    def retention(self, project: str) -> Policy:
+        return load_config(project).policy()
+
+    def phase_of(self, version: Version) -> str:
+        """The phase in the checkpoint's own id, else that of its step."""
+        for name in version.aliases:
+            match = _CP.match(name)
+            if match is not None:
+                return match[1]
+        return phase(version)
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
         own = sum(key in document for key in KEYS)

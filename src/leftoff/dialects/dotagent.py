@@ -9,6 +9,7 @@ from leftoff.dialects.base import DONE, Dialect, respelt
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import step_words
+from leftoff.engine.keeping import DEFAULT, Policy
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import quote_part, unquote_part
 
@@ -32,6 +33,8 @@ KEYS = (
     "user_checkpoints",
     "interruption_safe",
 )
+ARCHIVES = 5
+RETENTION = Policy(keep=DEFAULT.keep, runs=DEFAULT.runs, archives=ARCHIVES)
 PHASE, EXECUTION = "phase", "execution"
 STEPS = step_words(
     {
@@ -103,6 +106,9 @@ class Dotagent(Dialect):
             for line in part.repairs.lines:
                 whole.repairs.add(f"{name}.json: {line}")
         return [whole]
+
+    def retention(self, project: str) -> Policy:
+        return RETENTION
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
         own = sum(key in document for key in KEYS)
