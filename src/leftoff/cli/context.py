@@ -148,7 +148,7 @@ class Context:
             return resolve(self.store, ref, self.current_in)
 
     def _open_archived(self, ref: str, *, back: bool) -> bool:
-        """Whether a REF is of an archived run: taken back, or looked at in a store of its own that is gone afterwards."""
+        """Whether a REF is of an archived run: taken back, or looked at in a store that is gone afterwards."""
         from leftoff.engine.archive import bundle_of, take_out
         from leftoff.host import this_process
         from leftoff.model.ids import parse_ref
@@ -169,6 +169,17 @@ class Context:
         else:
             self.say(f"leftoff: {parse_ref(ref).base} was archived, and is back.")
         return True
+
+    def bring_back(self, ref: str) -> None:
+        """An archived run that is named comes back into the store, unless one of that name is there."""
+        from leftoff.engine.archive import bundle_of
+        from leftoff.model.ids import parse_ref
+
+        run_id = parse_ref(ref).base
+        if bundle_of(self.store, run_id) is not None:
+            there = self.store.exists() and self.store.read(lambda view: view.find_run(run_id)) is not None
+            if not there:
+                self._open_archived(ref, back=True)
 
     def upkeep(self) -> None:
         """Retention by itself, once a day, where the project wants it. Never on verbs that agents call often."""

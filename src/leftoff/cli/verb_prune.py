@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "prune",
     "Let go what the rules of `[retention]`, or those of the project's dialect, no longer keep: checkpoints by\n"
-    "trigger and number, runs that are over by age, archives by number. A run in progress stays, and so does the newest\n"
-    "checkpoint of every run. Space goes back to the file system; others can go on working meanwhile.",
+    "trigger and number, runs that are over by age, archives by number. A run in progress stays, and so does the\n"
+    "newest checkpoint of every run. Space goes back to the file system; others can go on working meanwhile.",
     options=(Opt("--dry-run", None, "say what would go, and why; change nothing"),),
     examples="""  leftoff prune --dry-run
   leftoff prune --json""",

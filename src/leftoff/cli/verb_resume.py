@@ -133,6 +133,7 @@ def find(args: Args, ctx: Context) -> Target:
             raise NoCheckpoint(f"There is no checkpoint {args.checkpoint}.")
         return target
     if named is not None:
+        ctx.bring_back(named)
         return resolve(ctx.store, named, lambda view: latest(view, ctx))
     need_store(ctx.store)
     return Target(ctx.store.read(lambda view: latest(view, ctx)), None)

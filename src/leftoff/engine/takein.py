@@ -57,20 +57,19 @@ def arrivals(versions: list[tuple[Records, int, Seal]], scrubber: Scrubber | Non
 
 def create(store: Store, runs: list[tuple[str, list[Arrival]]]) -> None:
     """New runs, all of them or none, durable when this returns. Their ids must be free."""
-    blobs = [save_blobs(store, arrival.changes) for _, history in runs for arrival in history]
+    ready = [save_blobs(store, arrival.changes) for _, history in runs for arrival in history]
 
     def work(tx: Tx) -> None:
-        left = iter(blobs)
+        left = iter(ready)
         for run_id, history in runs:
             if tx.find_run(run_id, hidden=True) is not None:
                 raise Conflict(f"Run {run_id} is here already.")
             run = tx.add_run(run_id, history[0].at, workflow="", branch="", status="running", hidden=False)
             seq, digest = 0, 0
             for arrival in history:
+                changes, blobs = next(left)
                 head = Head(run, run_id, seq, digest)
-                done = commit_in(
-                    tx, head, arrival.changes, arrival.at, NO_GUARD, arrival.seal, new_token(), next(left)
-                )
+                done = commit_in(tx, head, changes, arrival.at, NO_GUARD, arrival.seal, new_token(), blobs)
                 assert done is not None
                 seq, digest = done[0].seq, int.from_bytes(done[0].digest, "big")
 
