@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.options import Args
     from leftoff.cli.screen import Screen
+    from leftoff.dialects.base import Dialect
     from leftoff.engine.commit import Guard, Seal
     from leftoff.engine.find import Target
     from leftoff.engine.head import Head
@@ -70,12 +71,33 @@ class Context:
             self._settings = load(self.project)
         return self._settings
 
+    def forget_settings(self) -> None:
+        """They were changed."""
+        self._settings = None
+
     @property
     def store(self) -> Store:
         if self._store is None:
             location = project.store_location(self.project, self.args.store, self.settings.store)
             self._store = project.open_store(location)
+            if self.settings.section("mirror"):
+                self._store = self._followed(self._store)
         return self._store
+
+    def _followed(self, store: Store) -> Store:
+        """The store of a project that follows a protocol: its files are looked at, and written after each commit."""
+        from leftoff.dialects.following import follow
+
+        return follow(store, self.project, self.settings, self.clock.now, self.say)
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The protocol that the project follows."""
+        if not self.settings.section("mirror"):
+            return None
+        from leftoff.dialects.project import mirrored
+
+        return mirrored(self.project, self.settings)
 
     @property
     def redactor(self) -> Redactor:
@@ -241,10 +263,12 @@ class Context:
         """Report on the current run, in one transaction."""
         from leftoff.engine.report import report
 
+        make = make or (lambda tx, row, changes: None)
+        dialect = self.dialect
         return report(
             self.store,
             self.current_in,
-            make or (lambda tx, row, changes: None),
+            make if dialect is None else dialect.sealing(make, self.project),
             self.now if at is None else at,
             guard=self.guard(),
             scrubber=self.redactor,

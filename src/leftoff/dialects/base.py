@@ -13,9 +13,11 @@ Obligations of a dialect:
 
 from __future__ import annotations
 
+import os
 import re
 
 from leftoff.clock import iso
+from leftoff.dialects import json_text, yaml_text
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.residue import patch, residue
 from leftoff.dialects.times import read_time
@@ -29,10 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from leftoff.dialects.mirror import Mirror
     from leftoff.dialects.places import Loaded
     from leftoff.dialects.words import Words
     from leftoff.engine.keeping import Policy
+    from leftoff.engine.report import Make
     from leftoff.model.versions import Version
+    from leftoff.store.rows import RunRow
 
     Reject = Callable[[str, LeftoffError], None]
 
@@ -298,6 +303,74 @@ class Dialect:
 
     def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
         """Move the files of a run that left the store to where the protocol keeps them; ``removed``: delete them."""
+
+    # -- its mirror: the files that are kept in step
+
+    #: whether a sign of life shows in its files
+    beats = False
+
+    def same_run(self, run_id: str) -> str:
+        """The id that a document of this run carries."""
+        return run_id
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        """The id and the steps of a run that is started, where the protocol fixes them.
+
+        ``given``: workflow, title, issue and task, as they were given.
+        """
+        return None, []
+
+    def dump(self, document: dict[str, Any]) -> str:
+        return yaml_text.dump(document) if self.yaml else json_text.dump(document)
+
+    def present(self, project: str) -> list[str]:
+        """Its documents that are in the project now, relative to it."""
+        return []
+
+    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+        """Where the documents of a run belong now, and which part of it each holds."""
+        return {}
+
+    def before(self, mirror: Mirror, row: RunRow) -> bool:
+        """Whatever must happen before its documents are written; whether something was taken in."""
+        return False
+
+    def shown(self, mirror: Mirror, row: RunRow) -> State | None:
+        """The version that its documents show: the head, unless the protocol writes checkpoints only."""
+        return mirror.state(row)
+
+    def home(self, state: State, default: str) -> str:
+        """Where a run's document is: where it was found, else where the protocol puts it."""
+        origin = state.run("imported")
+        path = origin.get("path") if isinstance(origin, dict) and origin.get("dialect") == self.name else None
+        inside = isinstance(path, str) and not path.startswith(("/", "../")) and self.owns(f"/{path}")
+        return str(path) if inside else default
+
+    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+        """The files beside its documents: indexes, pages, messages."""
+
+    def leave(self, mirror: Mirror, path: str, row: RunRow) -> None:
+        """A document that no longer belongs where it is."""
+        full = mirror.desk.full(path)
+        mirror.desk.forget(path)
+        if os.path.lexists(full):
+            os.unlink(full)
+
+    def names(self, state: State) -> list[str]:
+        """What the protocol calls a checkpoint that shows this state."""
+        return []
+
+    def sealing(self, make: Make, project: str) -> Make:
+        """A report, sealed as the protocol wants it."""
+        return make
+
+    def set_up(self, project: str) -> list[str]:
+        """Files that the protocol wants to be there from the start, made where they are not; their paths."""
+        return []
+
+    def ignored(self) -> list[str]:
+        """Lines for `.gitignore`."""
+        return []
 
     # -- its files
 

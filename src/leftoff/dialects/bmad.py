@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 
-from leftoff.dialects.base import DONE, MOST_STEPS, Dialect
+from leftoff.dialects.base import DONE, MOST_STEPS
+from leftoff.dialects.bmad_files import BmadFiles
 from leftoff.dialects.files import about_file
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
@@ -73,7 +74,7 @@ def workflow_of(run_id: str) -> str:
     return match[1] if match is not None else run_id
 
 
-class Bmad(Dialect):
+class Bmad(BmadFiles):
     name = "bmad"
     about = "BMAD: _bmad-output/.runs/<branch>/<run>/state.json"
     keys = KEYS
@@ -88,6 +89,9 @@ class Bmad(Dialect):
         inside = inside[1:] if inside[:1] == ["archive"] else inside
         found = {"folder": inside[-1]} if inside else {}
         return {**found, "branch": inside[-2]} if len(inside) > 1 else found
+
+    def names(self, state: State) -> list[str]:
+        return [self.encode(state)["checkpoint_id"]]
 
     def retention(self, project: str) -> Policy:
         return RETENTION
@@ -183,7 +187,7 @@ class Bmad(Dialect):
             "resume_from_step": max(done, default=0) + 1,
             "session_variables": dict(variables),
             "artefacts_produced": _artefacts(state, place),
-            "checkpoint_id": make_checkpoint_id(state.run_id, current, variables),
+            "checkpoint_id": state.alias or make_checkpoint_id(state.run_id, current, variables),
             "issues": encode_issues(state),
             "agent_notes": encode_notes(state),
         }

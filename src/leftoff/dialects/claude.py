@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from leftoff.clock import compact
-from leftoff.dialects.base import DONE, MOST_STEPS, Dialect
+from leftoff.dialects.base import DONE, MOST_STEPS
+from leftoff.dialects.claude_files import ClaudeFiles
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
@@ -72,7 +74,7 @@ def snake(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "project"
 
 
-class Claude(Dialect):
+class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
@@ -86,6 +88,14 @@ class Claude(Dialect):
             return 75
         inside = "/.claude/checkpoints/" in f"/{path}" or "/.claude/data/checkpoints/" in f"/{path}"
         return 40 if inside and ("checkpoint_id" in document or "id" in document) else 0
+
+    def names(self, state: State) -> list[str]:
+        return [state.run_id + ".json"]
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        """`{type}_{project}_{timestamp}`."""
+        project = str(given.get("title") or given["workflow"])
+        return make_id(slug(given["workflow"]), project, now), []
 
     # -- reading
 
@@ -184,7 +194,7 @@ class Claude(Dialect):
             "created_at": created,
             "updated_at": state.updated_at,
             "status": STATUS.write(state.status),
-            "current_phase": left[0] if left else max(known, len(leaves)),
+            "current_phase": left[0] if left else min(len(leaves) + 1, max(known, len(leaves))),
             "total_phases": max(known, len(leaves)),
             "completed_phases": done,
             "workflow_state": dict(state.of("variable")),

@@ -7,8 +7,9 @@ import re
 
 from leftoff.clock import compact, iso
 from leftoff.dialects import crunch_parts as parts
-from leftoff.dialects.base import DONE, Dialect
+from leftoff.dialects.base import DONE
 from leftoff.dialects.crunch_config import load as load_config
+from leftoff.dialects.crunch_files import CrunchFiles
 from leftoff.dialects.crunch_parts import PHASES
 from leftoff.dialects.files import about_file, decode_files
 from leftoff.dialects.issues import decode_issues, encode_issues
@@ -17,6 +18,7 @@ from leftoff.dialects.times import read_time
 from leftoff.engine.keeping import phase
 from leftoff.errors import LeftoffError
 from leftoff.model.hashing import sha256
+from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
@@ -51,7 +53,7 @@ ISSUE = ("body", "labels", "assignees")
 _CP = re.compile(r"CP-([a-z]+)-(\d{8})-([0-9a-f]{4,})\Z")
 
 
-class Crunch(Dialect):
+class Crunch(CrunchFiles):
     name = "crunch"
     about = "Crunch: .claude/crunch/{issue}/checkpoints/CP-….yaml"
     keys = KEYS
@@ -110,6 +112,11 @@ class Crunch(Dialect):
         if isinstance(given, str) and given.startswith("CP-") and own >= 3:
             return 60 + own
         return 55 + own if "issue_number" in document and own >= 3 else 0
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        """`crunch-{issue}`: one run per issue, through the five phases."""
+        steps = list(PHASES) if given["workflow"] == self.name else []
+        return (slug(f"crunch-{given['issue']}") if given.get("issue") and steps else None), steps
 
     # -- reading
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.dialects.base import DONE, Dialect, respelt
+from leftoff.dialects.base import DONE, respelt
+from leftoff.dialects.dotagent_files import DotagentFiles
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import step_words
@@ -71,7 +72,7 @@ _TASK = ("id", "status", "attempts", "started_at", "completed_at", "output", "er
 _OURS = frozenset("status order outputs attempt started_at completed_at error result title total".split())
 
 
-class Dotagent(Dialect):
+class Dotagent(DotagentFiles):
     name = "dotagent"
     about = "dotagent: memory/state/phase.json and execution.json"
     keys = (PHASE, EXECUTION)
@@ -118,6 +119,9 @@ class Dotagent(Dialect):
             return 60
         inside = path.endswith(("/phase.json", "/execution.json")) and "/state/" in f"/{path}"
         return 50 if inside and own else 0
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        return None, (list(PHASES) if given["workflow"] == self.name else [])
 
     # -- reading
 

@@ -65,6 +65,20 @@ def unpack(data: bytes, path: str) -> bytes:
     return out
 
 
+def pack(data: bytes, path: str) -> bytes:
+    """As a file of that name holds it."""
+    if not path.endswith(GZIP):
+        return data
+    import gzip
+
+    return gzip.compress(data, mtime=0)
+
+
+def read_packed(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
+    """The document in the bytes of a file, compressed where its name says so."""
+    return read_document(unpack(data, path) if path.endswith(GZIP) else data, path, repairs)
+
+
 def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     """The document of a file; ``path`` names it, and says whether it is JSON or YAML."""
     if len(data) > MOST_BYTES:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.base import Dialect, State
+from leftoff.dialects.base import State
 from leftoff.dialects.files import created, decode_files, modified
 from leftoff.dialects.issues import NUMBER, decode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
 from leftoff.dialects.report import Rejected, shown
+from leftoff.dialects.sitebuilder_files import SitebuilderFiles
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import run_words, step_words
-from leftoff.model.ids import quote_part, unquote_part
+from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.times import millis
 
 TYPE_CHECKING = False
@@ -72,7 +73,7 @@ _ERROR = ("type", "message", "timestamp", "blocking")
 WARN_S, STALLED_S = 600, 1800  # without a beat
 
 
-class Sitebuilder(Dialect):
+class Sitebuilder(SitebuilderFiles):
     name = "sitebuilder"
     about = "Site builders: progress/checkpoints/{agent}-{task}.json"
     keys = KEYS
@@ -85,6 +86,13 @@ class Sitebuilder(Dialect):
         if "/progress/checkpoints/" in f"/{path}" and own:
             return 55 + own
         return 50 if own >= 3 else 0
+
+    def names(self, state: State) -> list[str]:
+        return [self.encode(state)["checkpoint_id"]]
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        """`{agent}-{task}`: one run per task."""
+        return (slug(f"{given['workflow']}-{given['task']}") if given.get("task") else None), []
 
     # -- reading
 

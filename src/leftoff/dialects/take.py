@@ -9,7 +9,7 @@ from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import is_residue
 from leftoff.engine.commit import Seal
 from leftoff.engine.takein import records_at
-from leftoff.errors import NoCheckpoint
+from leftoff.errors import NoCheckpoint, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int |
     records = records_at(store, view, row, seq)
     at = version.at if version is not None else row.updated_at
     alias = own_alias(dialect, version)
+    if (
+        version is not None and version.checkpoint is None
+    ):  # what is only committed goes by the checkpoint before it
+        sealed = view.versions(row.run, sealed=True, before=version.seq, limit=1)
+        alias = own_alias(dialect, sealed[0]) if sealed else None
     trigger = version.trigger if version is not None else None
     return State(row.run_id, records, at, alias=alias, trigger=trigger, beat=beat)
 
@@ -80,16 +85,20 @@ def taking(
     *,
     base: dict[str, Any] | None = None,
     facts: dict[str, Any] | None = None,
+    run_id: str | None = None,
     told: Callable[[Made], None] | None = None,
 ) -> Callable[[Tx, RunRow, ChangeSet], Seal | None]:
     """What a report does to take a document in. ``base``: the document it was changed from, where that is known.
 
+    ``run_id``: ``NotFound`` where the document is of another run.
     ``facts``: put with it, if there is anything to take in. ``told``: is told what it came to.
     """
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         head = state_at(store, tx, row, dialect)
         theirs = read(dialect, document, source, repairs, head)
+        if run_id is not None and theirs.run_id != dialect.same_run(run_id):
+            raise NotFound(f"{source.path} is of another run: {theirs.run_id}.")
         from_version = base_of(store, tx, row, dialect, theirs)
         if from_version is not None:
             before = as_said(dialect, from_version, source, head)
