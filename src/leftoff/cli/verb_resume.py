@@ -70,6 +70,8 @@ def run(args: Args, ctx: Context) -> int:
         return show_log(target, args, ctx)
     if target.row.status in ("completed", "abandoned") and target.version is None and args.from_step is None:
         return finished(target, ctx)
+    if not ctx.protocol_agrees(target):
+        return 0
     older = target.version is not None and target.version.seq != target.row.seq
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
     lease = driver_of(ctx.store, target, ctx.now, session())

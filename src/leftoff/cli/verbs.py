@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "archive": ("keep", "move a run that is over into one file, to be opened again by name"),
     "rm": ("keep", "remove a run for good"),
     "fsck": ("keep", "check every byte of the store; --repair sets damage aside"),
+    "compat": ("more", "the commands of the protocols: save-checkpoint, bmad-event and others"),
     "init": ("more", "make the store here, and say what else is worth doing"),
     "demo": ("more", "a workflow, killed half way and resumed, explained as it goes"),
     "completion": ("more", "completions for bash, zsh or fish"),

@@ -304,6 +304,31 @@ class Dialect:
     def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
         """Move the files of a run that left the store to where the protocol keeps them; ``removed``: delete them."""
 
+    # -- how it resumes
+
+    #: what is asked where a state looks wrong; ``None``: it goes on
+    corrupted: str | None = None
+
+    def refuses(self, state: State) -> str | None:
+        """Why a run cannot be resumed."""
+        return None
+
+    def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
+        """Steps that were in flight, as what they left behind says they ended."""
+        return {}
+
+    def doubts(self, state: State, project: str, now: int) -> list[str]:
+        """Why a state should not be trusted as it is."""
+        return []
+
+    def greeting(self, state: State, project: str, now: int) -> list[str]:
+        """What is said when a run goes on."""
+        return []
+
+    def question(self, state: State) -> str | None:
+        """What a person is asked before it does."""
+        return None
+
     # -- its mirror: the files that are kept in step
 
     #: whether a sign of life shows in its files

@@ -59,6 +59,7 @@ STATUS = run_words(
     }
 )
 _ID = re.compile(r"[0-9a-f]{6}([0-9a-f]{6})?\Z")
+RESUMED = "▶️ Reprise du run {run_id} au step {resume_step}/{total_steps}"
 _STAMPED = re.compile(r"(.+?)-\d{8}-\d{6}\Z")
 
 
@@ -101,6 +102,11 @@ class Bmad(BmadFiles):
         if "run_id" in document and own >= 3:
             return 60 + own
         return 50 if "/.runs/" in path and own >= 2 else 0
+
+    def greeting(self, state: State, project: str, now: int) -> list[str]:
+        document = self.encode(state)
+        number, total = document["resume_from_step"], document["total_steps"]
+        return [RESUMED.format(run_id=state.run_id, resume_step=number, total_steps=total)]
 
     # -- reading
 

@@ -171,13 +171,15 @@ def _node(step: dict[str, Any]) -> dict[str, Any]:
 def resume_from(state: State, phase: str) -> str | None:
     """Where to go on, in the protocol's words: `batch_3_task_1`, else the step."""
     for path, step in state.leaves():
-        if step.get("status") not in DONE and path.startswith(phase):
-            parts = path.split("/")
-            match = _BATCH.match(parts[1]) if len(parts) > 1 else None
-            return f"batch_{match[1]}_task_1" if match and len(parts) == 2 else (
-                _node_name(path, step) if match else path
-            )  # fmt: skip
-    return None
+        parts = path.split("/")
+        if parts[0] != phase or step.get("status") in DONE:
+            continue
+        match = _BATCH.match(parts[1]) if len(parts) > 1 else None
+        if match is None:
+            return path
+        return f"batch_{match[1]}_task_1" if len(parts) == 2 else _node_name(path, step)
+    record = state.of("step").get(phase)
+    return phase if isinstance(record, dict) and record.get("status") not in DONE else None
 
 
 # -- outputs of agents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
+from leftoff.dialects import dotagent_resume as resuming
 from leftoff.dialects.base import DONE, respelt
 from leftoff.dialects.dotagent_files import DotagentFiles
 from leftoff.dialects.report import Rejected, shown
@@ -119,6 +120,20 @@ class Dotagent(DotagentFiles):
             return 60
         inside = path.endswith(("/phase.json", "/execution.json")) and "/state/" in f"/{path}"
         return 50 if inside and own else 0
+
+    corrupted = resuming.CORRUPTED
+
+    def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
+        return resuming.settled(state, project)
+
+    def doubts(self, state: State, project: str, now: int) -> list[str]:
+        return resuming.doubts(state, project, now)
+
+    def greeting(self, state: State, project: str, now: int) -> list[str]:
+        return resuming.greeting(state, current(state)[0], project, now)
+
+    def question(self, state: State) -> str | None:
+        return resuming.QUESTION.format(phase=current(state)[0])
 
     def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
         return None, (list(PHASES) if given["workflow"] == self.name else [])

@@ -61,8 +61,8 @@ class Upkeep:
             return policy(section, DEFAULT)
         return policy(section, self.dialect.retention(self.project), auto=True)
 
-    def prune(self, *, dry: bool = False) -> Pruned:
-        rules = self.rules()
+    def prune(self, *, dry: bool = False, rules: Policy | None = None) -> Pruned:
+        rules = rules if rules is not None else self.rules()
         made = plan(self.store, rules, self.now, self.dialect.phase_of if self.dialect is not None else None)
         done = Pruned(dry)
         done.kept = made.kept
