@@ -352,6 +352,10 @@ class Dialect:
         """Its documents that are in the project now, relative to it."""
         return []
 
+    def part_of(self, path: str) -> str | None:
+        """Which part of a run's document a file holds; ``None``: the whole."""
+        return None
+
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
         """Where the documents of a run belong now, and which part of it each holds."""
         return {}

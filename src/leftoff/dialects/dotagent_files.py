@@ -23,8 +23,10 @@ KEPT = 5
 
 class DotagentFiles(Dialect):
     def present(self, project: str) -> list[str]:
-        path = next(iter(PARTS))
-        return [path] if os.path.isfile(os.path.join(project, path)) else []
+        return [path for path in PARTS if os.path.isfile(os.path.join(project, path))]
+
+    def part_of(self, path: str) -> str | None:
+        return PARTS.get(path)
 
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
         """Only one workflow is at work: the one that was started last."""

@@ -182,7 +182,7 @@ class Importer:
     def _update(self, each: Incoming) -> None:
         """A run that is here: each document that is not, as a checkpoint of its own."""
         each.changed = False
-        for loaded in each.loaded:
+        for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             if self._known(each, loaded):
                 continue
             make = taking(
@@ -203,7 +203,7 @@ class Importer:
                 secrets[:] = [f"{name}/{key}" for (name, key), c in found if c.secret is not NOTHING]
                 return seal
 
-            at = max((decoded.at for decoded in each.decoded), default=0) or self.now
+            at = decoded.at if len(each.loaded) > 1 and decoded.at else self.now
             find = self._finding(each.run_id)
             done = report(self.store, find, made, at, scrubber=self.scrubber)
             each.changed = each.changed or done.version is not None

@@ -196,6 +196,7 @@ class Mirror:
 
     def _import(self, path: str) -> bool:
         told: list[str] = []
+        data = self.desk.read(self.desk.full(path))
         importer = Importer(
             self.store,
             self.project,
@@ -206,6 +207,8 @@ class Mirror:
         found = importer.take(importer.read([self.desk.full(path)], self.dialect))
         for line in told:
             self.say(f"leftoff: {line}")
+        if found and data is not None:
+            self.desk.know(path, data, found[0].run_id, self.dialect.part_of(path))
         return any(each.new or each.changed for each in found)
 
     @staticmethod

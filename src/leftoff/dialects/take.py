@@ -64,16 +64,16 @@ def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: Dec
     named = view.aliased(own, row.run) if own is not None and dialect.id_names_version else None
     if named is not None:
         return state_at(store, view, row, dialect, named[1].seq)
+    record = view.record(row.run, "run", IMPORTED)
+    seq = record.seq if record is not None else 0
     for version in view.versions(row.run, sealed=False, limit=MOST_VERSIONS):
         if version.at == theirs.at:
-            return state_at(store, view, row, dialect, version.seq)
-    record = view.record(row.run, "run", IMPORTED)
-    if record is not None:
-        try:
-            return state_at(store, view, row, dialect, record.seq)
-        except NoCheckpoint:
-            return None
-    return None
+            seq = max(seq, version.seq)
+            break
+    try:
+        return state_at(store, view, row, dialect, seq) if seq else None
+    except NoCheckpoint:  # pruned
+        return None
 
 
 def taking(
