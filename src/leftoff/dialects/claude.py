@@ -78,7 +78,7 @@ class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
-    files = r"/\.claude/(data/)?checkpoints/(failed/)?[^/]+\.json$"
+    files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
     def retention(self, project: str) -> Policy:
         return RETENTION

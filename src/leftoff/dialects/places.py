@@ -75,14 +75,27 @@ def _in_folder(folder: str, wanted: Dialect | None, reject: Any) -> list[Unit]:
         taken.update(own)
         units += [Unit(each, paths) for paths in each.group(own)]
     if not taken:
-        for path in files:
-            if wanted is not None or os.path.dirname(path) == folder.rstrip("/"):
-                try:
-                    units += _one_file(path, wanted)
-                except LeftoffError as error:
-                    reject(path, error)
-        if not files:
-            raise Rejected(f"There is nothing in {folder} that looks like a checkpoint.")
+        units += _unplaced(folder, files, wanted, reject)
+    return units
+
+
+def _unplaced(folder: str, files: list[str], wanted: Dialect | None, reject: Any) -> list[Unit]:
+    """Nothing lies where a dialect keeps its documents: files are tried for what they hold, if they are few enough."""
+    near = [path for path in files if wanted is not None or os.path.dirname(path) == folder.rstrip("/")]
+    if not near:
+        here = f"none of the {len(files)} files in it lies where" if files else "nothing in it lies where"
+        raise Rejected(
+            f"{folder}: {here} a dialect keeps its checkpoints.",
+            hint="Name the file itself, or say what it is: --dialect D.",
+        )
+    units: list[Unit] = []
+    for path in near:
+        try:
+            units += _one_file(path, wanted)
+        except StoreUnavailable:
+            raise
+        except LeftoffError as error:
+            reject(path, error)
     return units
 
 

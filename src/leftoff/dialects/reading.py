@@ -85,6 +85,8 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
         raise Rejected(f"{path} has more than {MOST_BYTES >> 20} MB.")
     text = decode_text(data, path, repairs)
     name = path.removesuffix(GZIP)
+    if name.endswith((".md", ".txt")):
+        raise Rejected(f"{path} is a page for people, not a checkpoint.")
     value = yaml_text.parse(text, path, repairs) if name.endswith(YAML) else _json(text, path, repairs)
     value = _checked(value, path, repairs)
     if not isinstance(value, dict):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import MAX_KEY
+from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
     Path = tuple[str, ...]
 
-WRITTEN = "as-written:"
-ORDER = "order:"
+WRITTEN, ORDER = AS_WRITTEN
 _LONG = 200
 _NONE: Any = object()
 
@@ -37,7 +37,7 @@ def same(left: Any, right: Any) -> bool:
 
 def is_residue(key: str) -> bool:
     """Whether a key of `extra` stands for the way a document is written."""
-    return key.startswith((WRITTEN, ORDER))
+    return key.startswith(AS_WRITTEN)
 
 
 def residue(canonical: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
