@@ -265,3 +265,31 @@ def test_an_old_checkpoint_of_crunch(crunch: Path) -> None:
     document = {**CRUNCH["full"], "checkpoint_id": "CP-enrich-20250114-ffff"}
     put(crunch / ".claude/crunch/42/checkpoints/CP-enrich-20250114-ffff.yaml", document)
     assert "crunch-42" == shown(crunch, "CP-enrich-20250114-ffff")["run_id"]
+
+
+def test_a_run_that_is_removed(bmad: Path) -> None:
+    """Its file goes, and does not come back as a run of its own."""
+    succeed("rm", RUN, "--yes", cwd=bmad)
+    assert not (bmad / STATE).exists()
+    assert [] == succeed("ls", "--json", cwd=bmad).json["runs"]
+
+
+def test_a_task_that_is_archived_keeps_its_file(project: Path) -> None:
+    """sitebuilder's `-complete.json` is its archive."""
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    succeed("start", "migration", "--task", "T1", cwd=project)
+    succeed("finish", cwd=project)
+    succeed("archive", "migration-T1", cwd=project)
+    assert (project / "progress/checkpoints/migration-T1-complete.json").exists()
+    assert [] == succeed("ls", "--json", cwd=project).json["runs"]
+
+
+def test_a_workflow_file_in_a_project_that_follows_bmad(project: Path) -> None:
+    """The runner's commits are in the files too."""
+    succeed("init", "--dialect", "bmad", cwd=project)
+    (project / "flow.yaml").write_text(
+        "name: flow\nsteps:\n  - {id: a, run: 'true'}\n  - {id: b, run: 'true'}\n"
+    )
+    succeed("run", "flow.yaml", "--run-id", "flowing", cwd=project)
+    found = json.loads((project / "_bmad-output/.runs/main/flowing/state.json").read_text())
+    assert ("completed", [1, 2]) == (found["status"], found["steps_completed"])

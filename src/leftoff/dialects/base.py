@@ -378,7 +378,7 @@ class Dialect:
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
         """The files beside its documents: indexes, pages, messages."""
 
-    def leave(self, mirror: Mirror, path: str, row: RunRow) -> None:
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """A document that no longer belongs where it is."""
         full = mirror.desk.full(path)
         mirror.desk.forget(path)

@@ -109,7 +109,7 @@ class CrunchFiles(Dialect):
         assert state.alias is not None
         return {f"{self._folder(config, row)}/{self._file(config, state.alias)}": None}
 
-    def leave(self, mirror: Mirror, path: str, row: RunRow) -> None:
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """Older checkpoints stay where they are."""
         mirror.desk.forget(path)
 

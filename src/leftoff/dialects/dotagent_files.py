@@ -46,8 +46,8 @@ class DotagentFiles(Dialect):
                 self._archive(mirror, path, mirror.desk.files[path]["run"])
         return False
 
-    def leave(self, mirror: Mirror, path: str, row: RunRow) -> None:
-        self._archive(mirror, path, row.run_id)
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+        self._archive(mirror, path, run_id)
 
     def _archive(self, mirror: Mirror, path: str, run_id: str) -> None:
         """`.archive/{workflow_id}_{timestamp}/`; both files of a workflow into one folder."""

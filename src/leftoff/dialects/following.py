@@ -34,6 +34,17 @@ class Followed:
         self.__dict__["_mirror"].sync()
         return done
 
+    def prune(self, run: int, drop: Any) -> int:
+        """Files of checkpoints that are gone go too."""
+        freed = int(self.__dict__["_store"].prune(run, drop))
+        self.__dict__["_mirror"].sync()
+        return freed
+
+    def remove(self, run: int, *more: Any) -> int:
+        freed = int(self.__dict__["_store"].remove(run, *more))
+        self.__dict__["_mirror"].sync()
+        return freed
+
 
 def follow(
     store: Store, project: str, settings: Settings, clock: Callable[[], int], say: Callable[[str], None]

@@ -8,6 +8,7 @@ is told of and left alone; when it is replaced, it is kept aside and looked at a
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock as Lock
 
 from leftoff.dialects.base import Source, write
 from leftoff.dialects.desk import Desk, digest
@@ -16,6 +17,7 @@ from leftoff.dialects.reading import pack, read_packed
 from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import same
 from leftoff.dialects.take import state_at, taking
+from leftoff.engine.archive import bundle_of
 from leftoff.engine.report import report
 from leftoff.engine.runs import find as find_run
 from leftoff.errors import LeftoffError, NotFound
@@ -55,7 +57,9 @@ class Mirror:
         self.clock = clock
         self.say = say
         self.desk = Desk(project, os.path.join(str(getattr(store, "folder", "")), FOLDER))
-        self.busy = False
+        self._mutex = Lock()
+        self._busy = False
+        self._wanted = False
 
     def look(self) -> None:
         """Take in what others changed."""
@@ -66,18 +70,33 @@ class Mirror:
         self._locked(write=True)
 
     def _locked(self, *, write: bool) -> None:
-        if self.busy or not self.store.exists():
+        """One thread at a time; what another wants meanwhile is done by the one that is at it."""
+        if not self.store.exists():
             return
-        self.busy = True
+        with self._mutex:
+            self._wanted = self._wanted or write
+            if self._busy:
+                return
+            self._busy = True
         try:
-            with self.desk.open():
-                if self._look() or write:
-                    self._write()
+            self._while_wanted()
         except (LeftoffError, OSError) as error:
             why = getattr(error, "message", error)
             self.say(f"leftoff: the files of {self.dialect.name} are not up to date: {why}")
         finally:
-            self.busy = False
+            self._busy = False
+
+    def _while_wanted(self) -> None:
+        with self.desk.open():
+            while True:
+                with self._mutex:
+                    write, self._wanted = self._wanted, False
+                if self._look() or write:
+                    self._write()
+                with self._mutex:
+                    if not self._wanted:
+                        self._busy = False
+                        return
 
     # -- in
 
@@ -230,7 +249,20 @@ class Mirror:
         for row in reversed(rows):
             again |= self._write_run(row)
         self.desk.n = max(self.desk.n, newest)
+        self._let_go()
         return again
+
+    def _let_go(self) -> None:
+        """Files of runs that were removed go too; those of archived ones are where the protocol keeps them."""
+        runs = {about["run"] for about in self.desk.files.values()}
+        gone = self.store.read(lambda view: [run for run in runs if view.find_run(run) is None])
+        for path in [path for path, about in self.desk.files.items() if about["run"] in gone]:
+            run_id = self.desk.files[path]["run"]
+            if bundle_of(self.store, run_id) is not None:
+                self.desk.forget(path)
+            else:
+                self.dialect.leave(self, path, run_id)
+            self.desk.seen[path] = self.desk.stat(self.desk.full(path))  # what stays is no new run
 
     def _changed(self, view: View) -> list[RunRow]:
         """Runs with a commit, or a beat, that is not in the files yet; latest first."""
@@ -257,7 +289,7 @@ class Mirror:
         wanted = self.dialect.places(self, row, state) if state is not None else {}
         for path in [path for path, about in self.desk.files.items() if about["run"] == row.run_id]:
             if path not in wanted:
-                self.dialect.leave(self, path, row)
+                self.dialect.leave(self, path, row.run_id)
         if state is not None:
             document = write(self.dialect, state)
             for path, part in wanted.items():
