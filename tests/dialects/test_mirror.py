@@ -136,6 +136,17 @@ def test_the_memory_of_the_mirror_can_be_lost(bmad: Path) -> None:
     assert {"x": 1, "mine": 1, "theirs": 1} == shown(bmad)["variables"]
 
 
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"n": "x"}', '{"files": {"a": 1}}', '{"pool": [1]}', '{"n": 1, "files": {"a": {}}}']
+)
+def test_the_memory_of_the_mirror_can_be_damaged(bmad: Path, text: str) -> None:
+    """It counts as lost."""
+    (bmad / ".leftoff/mirror/desk.json").write_text(text)
+    edit(bmad, session_variables={"x": 2})
+    result = succeed("show", RUN, "--json", cwd=bmad)
+    assert ({"x": 2}, "") == (result.json["variables"], result.err)
+
+
 def test_files_are_for_their_owner_only(bmad: Path) -> None:
     """0600, whatever the umask."""
     for name in ("state.json", "workflow-status.md"):

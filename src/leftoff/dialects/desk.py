@@ -56,9 +56,11 @@ class Desk:
         try:
             with open(os.path.join(self.folder, "desk.json"), encoding="utf-8") as file:
                 found = json.load(file)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             pass
-        self.n = int(found.get("n", 0))
+        if not _is_ours(found):
+            found = {}
+        self.n = found.get("n", 0)
         self.files, self.pool = found.get("files", {}), found.get("pool", [])
         self.runs, self.seen = found.get("runs", {}), found.get("seen", {})
         self._before = json.dumps(found)
@@ -148,3 +150,21 @@ class Desk:
                 except OSError:
                     pass
         self.pool = keep[::-1]
+
+
+def _is_ours(found: Any) -> bool:
+    """Whether this is what was saved; whatever else is there counts as lost."""
+    if not isinstance(found, dict) or type(found.get("n", 0)) is not int:
+        return False
+    files, runs = found.get("files", {}), found.get("runs", {})
+    pool, seen = found.get("pool", []), found.get("seen", {})
+    if not (_is_dict(files) and _is_dict(runs) and isinstance(pool, list) and _is_dict(seen)):
+        return False
+    known = [*files.values(), *pool]
+    needed = ("run", "part", "stat", "hash")
+    whole = all(_is_dict(about) and all(key in about for key in needed) for about in known)
+    return whole and all(map(_is_dict, runs.values()))
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)

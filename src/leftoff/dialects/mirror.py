@@ -56,7 +56,7 @@ class Mirror:
         self.scrubber = scrubber
         self.clock = clock
         self.say = say
-        self.desk = Desk(project, os.path.join(str(getattr(store, "folder", "")), FOLDER))
+        self.desk = Desk(project, _own_folder(str(getattr(store, "folder", "")), project))
         self._mutex = Lock()
         self._busy = False
         self._wanted = False
@@ -361,6 +361,14 @@ class Mirror:
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))
+
+
+def _own_folder(store: str, project: str) -> str:
+    """What is remembered is of one work tree: others that share the store have files of their own."""
+    own = os.path.realpath(project)
+    if os.path.dirname(os.path.realpath(store)) == own:
+        return os.path.join(store, FOLDER)
+    return os.path.join(store, f"{FOLDER}-{digest(own.encode())[:12]}")
 
 
 _MARK = {"redacted": True}
