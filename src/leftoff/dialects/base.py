@@ -17,7 +17,7 @@ import os
 import re
 
 from leftoff.clock import iso
-from leftoff.dialects import json_text, yaml_text
+from leftoff.dialects import json_text
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.residue import patch, residue
 from leftoff.dialects.times import read_time
@@ -346,7 +346,12 @@ class Dialect:
         return None, []
 
     def dump(self, document: dict[str, Any]) -> str:
-        return yaml_text.dump(document) if self.yaml else json_text.dump(document)
+        """The document as the text of a file."""
+        if not self.yaml:
+            return json_text.dump(document)
+        from leftoff.dialects import yaml_text
+
+        return yaml_text.dump(document)
 
     def present(self, project: str) -> list[str]:
         """Its documents that are in the project now, relative to it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-from leftoff.dialects import json_text, yaml_text
+from leftoff.dialects import json_text
 from leftoff.dialects.report import Rejected, shown
 from leftoff.errors import NotFound, StoreUnavailable
 
@@ -87,13 +87,19 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     name = path.removesuffix(GZIP)
     if name.endswith((".md", ".txt")):
         raise Rejected(f"{path} is a page for people, not a checkpoint.")
-    value = yaml_text.parse(text, path, repairs) if name.endswith(YAML) else _json(text, path, repairs)
+    value = _yaml(text, path, repairs) if name.endswith(YAML) else _json(text, path, repairs)
     value = _checked(value, path, repairs)
     if not isinstance(value, dict):
         raise Rejected(f"{path} holds {_kind(value)}, not a document with keys.")
     if not value:
         raise Rejected(f"{path} holds an empty document.")
     return value
+
+
+def _yaml(text: str, path: str, repairs: Repairs) -> Any:
+    from leftoff.dialects import yaml_text  # PyYAML takes longer to load than most documents to read
+
+    return yaml_text.parse(text, path, repairs)
 
 
 def _json(text: str, path: str, repairs: Repairs) -> Any:
