@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.base import Decoded, Source, read, write
+from leftoff.dialects.base import read, write
+from leftoff.dialects.draft import Decoded, Source
 from leftoff.dialects.registry import BUILT_IN, dialect, recognise
 from leftoff.dialects.report import Repairs
 from leftoff.model.codec import decode, text

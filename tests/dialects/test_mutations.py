@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from leftoff.dialects import json_text, yaml_text
-from leftoff.dialects.base import Source, read, respelt, write
+from leftoff.dialects.base import read, respelt, write
+from leftoff.dialects.draft import Source
 from leftoff.dialects.reading import read_document
 from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.dialects.report import Rejected, Repairs, TooNew

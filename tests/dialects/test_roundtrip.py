@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftoff.dialects.base import Source, State, read, respelt, write
+from leftoff.dialects.base import read, respelt, write
 from leftoff.dialects.crunch_parts import PHASES as CRUNCH_PHASES
 from leftoff.dialects.dotagent import PHASES as DOTAGENT_PHASES
+from leftoff.dialects.draft import Source, State
 from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.dialects.report import Rejected, Repairs, TooNew
 from leftoff.dialects.residue import patch, residue, same

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.base import Decoded, Source, read
+from leftoff.dialects.base import read
+from leftoff.dialects.draft import Decoded, Source
 from leftoff.dialects.reading import MOST_BYTES, read_document
 from leftoff.dialects.registry import dialect, recognise
 from leftoff.dialects.report import Rejected, Repairs, TooNew

@@ -11,7 +11,8 @@ from leftoff.errors import CannotResume, NeedsPerson
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.dialects.base import Dialect, State
+    from leftoff.dialects.base import Dialect
+    from leftoff.dialects.draft import State
     from leftoff.engine.commit import Seal
     from leftoff.engine.find import Target
     from leftoff.model.changes import ChangeSet

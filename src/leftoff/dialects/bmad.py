@@ -6,13 +6,14 @@ import hashlib
 import json
 import re
 
-from leftoff.dialects.base import DONE, MOST_STEPS
 from leftoff.dialects.bmad_files import BmadFiles
+from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.files import about_file
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.words import run_words
+from leftoff.engine.definition import KEY as DEFINITION
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.model.times import DAY_MS
 
@@ -20,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 KEYS = (
     "run_id",
@@ -182,7 +183,7 @@ class Bmad(BmadFiles):
         variables = state.of("variable")
         return {
             "run_id": state.run_id,
-            "workflow_path": state.run("workflow_path"),
+            "workflow_path": state.run("workflow_path") or _file(state),
             "session_branch": state.run("branch", "main"),
             "started_at": state.run("created_at"),
             "last_checkpoint": state.updated_at,
@@ -197,6 +198,12 @@ class Bmad(BmadFiles):
             "issues": encode_issues(state),
             "agent_notes": encode_notes(state),
         }
+
+
+def _file(state: State) -> Any:
+    """The workflow file of a run that leftoff executes."""
+    known = state.of("context").get(DEFINITION)
+    return known.get("path") if isinstance(known, dict) else None
 
 
 def _whole(value: Any) -> int:

@@ -6,7 +6,8 @@ import os
 import shutil
 from glob import glob
 
-from leftoff.dialects.base import DONE, Dialect
+from leftoff.dialects.base import Dialect
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.notes import text_of
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import slug
@@ -15,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import State
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror import Mirror
     from leftoff.store.rows import RunRow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from leftoff.clock import compact
-from leftoff.dialects.base import DONE, MOST_STEPS
 from leftoff.dialects.claude_files import ClaudeFiles
+from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 KEYS = (
     "schema_version",

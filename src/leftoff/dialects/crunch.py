@@ -7,10 +7,10 @@ import re
 
 from leftoff.clock import compact, iso
 from leftoff.dialects import crunch_parts as parts
-from leftoff.dialects.base import DONE
 from leftoff.dialects.crunch_config import load as load_config
 from leftoff.dialects.crunch_files import CrunchFiles
 from leftoff.dialects.crunch_parts import PHASES
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.files import about_file, decode_files
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.report import Rejected, shown
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.base import Draft, Reject, State
+    from leftoff.dialects.base import Reject
+    from leftoff.dialects.draft import Draft, State
     from leftoff.dialects.places import Loaded
     from leftoff.engine.keeping import Policy
     from leftoff.model.versions import Version

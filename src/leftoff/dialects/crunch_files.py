@@ -7,9 +7,10 @@ from glob import glob
 
 from leftoff.clock import iso
 from leftoff.dialects import yaml_text
-from leftoff.dialects.base import DONE, Dialect, write
+from leftoff.dialects.base import Dialect, write
 from leftoff.dialects.crunch_config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch_parts import PHASES
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.swap import write_new
 from leftoff.dialects.take import own_alias, state_at
 from leftoff.engine.commit import Seal
@@ -17,8 +18,8 @@ from leftoff.model.hashing import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.dialects.base import State
     from leftoff.dialects.crunch_config import Config
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror import Mirror
     from leftoff.engine.report import Make
     from leftoff.model.changes import ChangeSet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.base import DONE
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.issues import NUMBER
 from leftoff.dialects.report import shown
 from leftoff.dialects.words import step_words
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
 NODES = step_words(

@@ -6,8 +6,9 @@ import os
 
 from leftoff.clock import iso
 from leftoff.dialects import dotagent_resume as resuming
-from leftoff.dialects.base import DONE, respelt
+from leftoff.dialects.base import respelt
 from leftoff.dialects.dotagent_files import DotagentFiles
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import step_words
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.base import Draft, Reject, State
+    from leftoff.dialects.base import Reject
+    from leftoff.dialects.draft import Draft, State
     from leftoff.dialects.places import Loaded
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")

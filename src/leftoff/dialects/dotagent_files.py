@@ -11,7 +11,7 @@ from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.dialects.base import State
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror import Mirror
     from leftoff.store.rows import RunRow
 

@@ -6,7 +6,7 @@ import json
 import os
 from glob import glob
 
-from leftoff.dialects.base import DONE
+from leftoff.dialects.draft import DONE
 from leftoff.dialects.words import meaning
 from leftoff.model.times import DAY_MS, millis
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import State
+    from leftoff.dialects.draft import State
 
 REPORTS = "memory/reports"
 DETECTED = "Detected interrupted workflow: {id}"

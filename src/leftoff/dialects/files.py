@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 _OURS = ("hash", "size", "captured", "captured_at")  # what leftoff adds when it looks at a file
 

@@ -8,7 +8,7 @@ from leftoff.clock import iso
 from leftoff.dialects import places
 from leftoff.dialects.base import read
 from leftoff.dialects.report import Rejected, Repairs
-from leftoff.dialects.take import IMPORTED, taking
+from leftoff.dialects.take import IMPORTED, Taking
 from leftoff.engine.artifacts import hash_file, relative
 from leftoff.engine.commit import Seal
 from leftoff.engine.report import report
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.base import Decoded, Dialect, Records
+    from leftoff.dialects.base import Dialect
+    from leftoff.dialects.draft import Decoded, Records
     from leftoff.dialects.places import Loaded
     from leftoff.engine.takein import Arrival
     from leftoff.model.changes import ChangeSet, Scrubber
@@ -185,7 +186,7 @@ class Importer:
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             if self._known(each, loaded):
                 continue
-            make = taking(
+            make = Taking(
                 self.store,
                 each.dialect,
                 loaded.document,

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 NUMBER = "number"  # where an entry stood in its list
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import Records
+    from leftoff.dialects.draft import Records
 
 GONE: Any = object()  # there is no such record, or field
 

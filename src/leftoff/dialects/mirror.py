@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock as Lock
 
-from leftoff.dialects.base import Source, write
+from leftoff.dialects.base import write
 from leftoff.dialects.desk import Desk, digest
+from leftoff.dialects.draft import Source
 from leftoff.dialects.importing import Importer
 from leftoff.dialects.reading import pack, read_packed
 from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import same
-from leftoff.dialects.take import state_at, taking
+from leftoff.dialects.take import Taking, state_at
 from leftoff.engine.archive import bundle_of
 from leftoff.engine.report import report
 from leftoff.engine.runs import find as find_run
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.base import Dialect, State
-    from leftoff.dialects.merge import Edits
+    from leftoff.dialects.base import Dialect
+    from leftoff.dialects.draft import State
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
@@ -154,27 +155,20 @@ class Mirror:
                 about["told"] = digest(data)
                 self.say(f"leftoff: {error.message} It is left as it is, and kept when it is replaced.")
             return None
-        before = self._base_document(path, base, about["part"])
-        found: list[Edits] = []
         source = Source(path, self.clock(), **self.dialect.hints(self.desk.full(path)))
-        make = taking(
-            self.store,
-            self.dialect,
-            document,
-            source,
-            repairs,
-            base=before,
-            told=lambda made: found.append(made[0]),
-            run_id=about["run"],
-        )
+        before = self._base_document(path, base, about["part"])
+        make = Taking(self.store, self.dialect, document, source, repairs, base=before, run_id=about["run"])
+        return self._report(make, path, about["run"])
+
+    def _report(self, make: Taking, path: str, run_id: str) -> bool | None:
         try:
-            done = report(self.store, self._finding(about["run"]), make, self.clock(), scrubber=self.scrubber)
+            done = report(self.store, self._finding(run_id), make, self.clock(), scrubber=self.scrubber)
         except NotFound:
             return self._import(path)
         except LeftoffError as error:
             self.say(f"leftoff: {path} is not taken in: {error.message}")
             return None
-        for both in found[-1].contradictions if found else ():
+        for both in make.edits.contradictions if make.edits is not None else ():
             self.say(f"leftoff: {path} and the store both changed {both.name}; the store's value stays.")
         return done.version is not None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.dialects.base import Draft, State
+    from leftoff.dialects.draft import Draft, State
 
 WRITTEN = "written"  # the key of a note that was in the document
 

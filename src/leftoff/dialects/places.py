@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from leftoff.dialects.base import Source
+from leftoff.dialects.draft import Source
 from leftoff.dialects.reading import read_bytes, read_document
 from leftoff.dialects.registry import dialects, recognise
 from leftoff.dialects.report import Rejected, Repairs

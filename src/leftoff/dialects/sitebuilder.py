@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.base import State
+from leftoff.dialects.draft import State
 from leftoff.dialects.files import created, decode_files, modified
 from leftoff.dialects.issues import NUMBER, decode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
@@ -11,6 +11,7 @@ from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.sitebuilder_files import SitebuilderFiles
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import run_words, step_words
+from leftoff.engine.definition import KEY as DEFINITION
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.times import millis
 
@@ -18,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import Draft
+    from leftoff.dialects.draft import Draft
 
 KEYS = (
     "checkpoint_id",
@@ -364,7 +365,8 @@ def _derived(state: State | None) -> dict[str, Any]:
 def _context(state: State) -> dict[str, Any]:
     notes = {key: value for key, value in state.of("note").items() if key != RESUME}
     plain = State(state.run_id, {("note", key): value for key, value in notes.items()}, state.at)
-    out = {**_derived(state), **state.of("context")}
+    own = {key: value for key, value in state.of("context").items() if key != DEFINITION}
+    out = {**_derived(state), **own}
     return {**out, "notes": encode_notes(plain) or None}
 
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.base import State
+    from leftoff.dialects.draft import State
     from leftoff.dialects.mirror import Mirror
     from leftoff.store.rows import RunRow
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.dialects.base import Source, State, read, write
+from leftoff.dialects.base import read, write
+from leftoff.dialects.draft import Source, State
 from leftoff.dialects.merge import GONE, merge
 from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import is_residue
@@ -13,17 +14,16 @@ from leftoff.errors import NoCheckpoint, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.base import Decoded, Dialect, Records
+    from leftoff.dialects.base import Dialect
+    from leftoff.dialects.draft import Decoded, Records
     from leftoff.dialects.merge import Edits
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
-    Made = tuple[Edits, Decoded]
 
 IMPORTED = "imported"  # the run record that says where a run came from
 MOST_VERSIONS = 500  # that are looked through for the one a file was written from
@@ -76,51 +76,63 @@ def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: Dec
         return None
 
 
-def taking(
-    store: Store,
-    dialect: Dialect,
-    document: dict[str, Any],
-    source: Source,
-    repairs: Repairs,
-    *,
-    base: dict[str, Any] | None = None,
-    facts: dict[str, Any] | None = None,
-    run_id: str | None = None,
-    told: Callable[[Made], None] | None = None,
-) -> Callable[[Tx, RunRow, ChangeSet], Seal | None]:
-    """What a report does to take a document in. ``base``: the document it was changed from, where that is known.
+class Taking:
+    """What a report does to take a changed document in.
 
-    ``run_id``: ``NotFound`` where the document is of another run.
-    ``facts``: put with it, if there is anything to take in. ``told``: is told what it came to.
+    ``base``: the document it was changed from, where that is known. ``run_id``: ``NotFound`` where the document is of
+    another run. ``facts``: put with it, if there is anything to take in. ``edits``: what it came to.
     """
 
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        head = state_at(store, tx, row, dialect)
-        theirs = read(dialect, document, source, repairs, head)
-        if run_id is not None and theirs.run_id != dialect.same_run(run_id):
-            raise NotFound(f"{source.path} is of another run: {theirs.run_id}.")
-        from_version = base_of(store, tx, row, dialect, theirs)
-        if from_version is not None:
-            before = as_said(dialect, from_version, source, head)
-        elif base is not None:
-            before = read(dialect, base, source, Repairs(), head).records
-        else:
-            before = as_said(dialect, head, source, head)
-        edits = merge(before, as_said(dialect, head, source, head), theirs.records)
-        if told is not None:
-            told((edits, theirs))
+    def __init__(
+        self,
+        store: Store,
+        dialect: Dialect,
+        document: dict[str, Any],
+        source: Source,
+        repairs: Repairs,
+        *,
+        base: dict[str, Any] | None = None,
+        facts: dict[str, Any] | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        self.store = store
+        self.dialect = dialect
+        self.document = document
+        self.source = source
+        self.repairs = repairs
+        self.base = base
+        self.facts = facts or {}
+        self.run_id = run_id
+        self.edits: Edits | None = None
+
+    def __call__(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        head = state_at(self.store, tx, row, self.dialect)
+        theirs = read(self.dialect, self.document, self.source, self.repairs, head)
+        if self.run_id is not None and theirs.run_id != self.dialect.same_run(self.run_id):
+            raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
+        ours = as_said(self.dialect, head, self.source, head)
+        self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
         if not edits:
             return None
         _apply(edits, head.records, changes)
-        _tell(edits, dialect, source, theirs.at, changes)
-        for key, value in (facts or {}).items():
+        _tell(edits, self.dialect, self.source, theirs.at, changes)
+        for key, value in self.facts.items():
             changes.put("run", key, value)
-        names = tuple(
-            name for name in theirs.aliases if tx.aliased(name, row.run) is None or dialect.is_own_id(name)
-        )
-        return Seal("external", note=_note(edits, source), aliases=names)
+        names = [
+            name
+            for name in theirs.aliases
+            if self.dialect.is_own_id(name) or tx.aliased(name, row.run) is None
+        ]
+        return Seal("external", note=_note(edits, self.source), aliases=tuple(names))
 
-    return make
+    def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
+        """What the document was changed from: a version of ours, the document itself, else the present."""
+        version = base_of(self.store, tx, row, self.dialect, theirs)
+        if version is not None:
+            return as_said(self.dialect, version, self.source, head)
+        if self.base is not None:
+            return read(self.dialect, self.base, self.source, Repairs(), head).records
+        return ours
 
 
 def _apply(edits: Edits, stored: Records, changes: ChangeSet) -> None:
