@@ -281,7 +281,7 @@ def test_an_old_checkpoint_of_crunch(crunch: Path) -> None:
 def test_a_run_that_is_removed(bmad: Path) -> None:
     """Its file goes, and does not come back as a run of its own."""
     succeed("rm", RUN, "--yes", cwd=bmad)
-    assert not (bmad / STATE).exists()
+    assert not (bmad / STATE).parent.exists()
     assert [] == succeed("ls", "--json", cwd=bmad).json["runs"]
 
 
@@ -304,3 +304,19 @@ def test_a_workflow_file_in_a_project_that_follows_bmad(project: Path) -> None:
     succeed("run", "flow.yaml", "--run-id", "flowing", cwd=project)
     found = json.loads((project / "_bmad-output/.runs/main/flowing/state.json").read_text())
     assert ("completed", [1, 2]) == (found["status"], found["steps_completed"])
+
+
+def test_bmad_by_status_and_age(bmad: Path) -> None:
+    """Completed ones are archived after 7 days, failed ones go after 30; `prune` says why."""
+    (bmad / "leftoff.toml").write_text(
+        '[mirror]\ndialect = "bmad"\n[retention]\ncompleted = "0d"\nfailed = "0d"\n'
+    )
+    succeed("start", "w", "--run-id", "bad", cwd=bmad)
+    succeed("finish", "--run", "bad", "--status", "failed", cwd=bmad)
+    succeed("finish", "--run", RUN, cwd=bmad)
+    found = succeed("prune", "--json", cwd=bmad).json["removed"]
+    assert {(RUN, "archive"), ("bad", "remove")} == {(entry["run_id"], entry["action"]) for entry in found}
+    runs = bmad / "_bmad-output/.runs"
+    assert ["archive"] == sorted(path.name for path in runs.iterdir() if any(path.iterdir()))
+    assert "completed" == json.loads((runs / "archive" / RUN / "state.json").read_text())["status"]
+    assert [] == succeed("ls", "--json", cwd=bmad).json["runs"]

@@ -6,6 +6,7 @@ import copy
 import json
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,16 @@ import pytest
 from leftoff.dialects import json_text, yaml_text
 from leftoff.dialects.base import read, respelt, write
 from leftoff.dialects.draft import Source
+from leftoff.dialects.importing import Importer
 from leftoff.dialects.reading import read_document
 from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.dialects.report import Rejected, Repairs, TooNew
 from leftoff.dialects.residue import same
+from leftoff.engine.bundle import export
+from leftoff.engine.bundle_check import open_bundle
+from leftoff.engine.project import open_store
+from leftoff.engine.settings import load
+from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode, text
 from tests.dialects.documents import places
 from tests.dialects.examples import EXAMPLES
@@ -130,3 +137,41 @@ def test_whole_json_of_an_example_is_read() -> None:
         for document in examples.values():
             dump = yaml_text.dump if dialect(name).yaml else json.dumps
             assert check(name, dump(document).encode(), path) != "rejected"
+
+
+def taken_in(project: Path, number: int, seed: int) -> tuple[int, int]:
+    """So many damaged documents of each dialect imported into one store: taken in, rejected."""
+    chance, taken = random.Random(seed), 0
+    rejected: list[LeftoffError] = []
+    store = open_store(str(project / ".leftoff"))
+    scrubber = load(str(project)).redactor()
+    importer = Importer(
+        store, str(project), scrubber, 1_765_000_000_000, lambda path, error: rejected.append(error)
+    )
+    for name in BUILT_IN:
+        for index in range(number):
+            data, place = damaged(name, chance)
+            path = project / f"{name}-{index}" / place
+            path.parent.mkdir(parents=True)
+            path.write_bytes(data)
+            taken += len(importer.take(importer.read([str(path)], dialect(name))))
+    store.close()
+    assert all(error.message for error in rejected)
+    return taken, len(rejected)
+
+
+def test_into_a_store(project: Path) -> None:
+    """Whatever of it is taken in leaves a store that is sound, and runs that can be carried elsewhere."""
+    taken, rejected = taken_in(project, 15, seed=7)
+    assert taken > 10 and rejected > 10
+    store = open_store(str(project / ".leftoff"))
+    for row in store.read(lambda view: view.list_runs({})):
+        export(store, row, str(project / "run.leftoff"))
+        open_bundle(str(project / "run.leftoff")).close()
+    store.close()
+
+
+@pytest.mark.crash_full
+def test_many_into_a_store(project: Path) -> None:
+    """So do a thousand."""
+    assert 0 < taken_in(project, 200, seed=70)[0]

@@ -82,7 +82,11 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         if name == "run":
             continue
         tell = approval if name == "approval" else _record
-        said = {key: record for key, record in records.items() if name != "extra" or not key.startswith(AS_WRITTEN)}
+        said = {
+            key: record
+            for key, record in records.items()
+            if name != "extra" or not key.startswith(AS_WRITTEN)
+        }
         shown = [(_record_name(key, record, screen), tell(record)) for key, record in said.items()]
         lines += section(name.capitalize(), pairs(shown, screen))
     return lines

@@ -55,6 +55,13 @@ class BmadFiles(Dialect):
                     continue
                 mirror.put_bytes(path, content)
 
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """The folder of a run that is gone goes as a whole."""
+        super().leave(mirror, path, run_id)
+        folder = os.path.dirname(mirror.desk.full(path))
+        if os.path.basename(folder) == run_id and "/.runs/" in folder and not os.path.islink(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
         """The run's folder moves to `.runs/archive/`, or goes."""
         for folder in (f"{ROOT}/{slug(branch)}/{run_id}", f"{ROOT}/{run_id}"):

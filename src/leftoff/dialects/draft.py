@@ -7,7 +7,7 @@ from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.times import read_time
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.errors import LeftoffError
-from leftoff.model.ids import MAX_RUN_ID, check_key, check_run_id
+from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,10 +137,12 @@ class Draft:
         return fit
 
     def alias(self, name: str) -> None:
-        if name and len(name) <= MAX_RUN_ID and "\n" not in name and name not in self.aliases:
+        if name and len(name) <= MAX_RUN_ID and name.isprintable() and name not in self.aliases:
             self.aliases.append(name)
 
     def run(self, key: str, value: Any) -> None:
+        if isinstance(value, str):  # a listing shows it: no more than a line, and nothing that ends a text
+            value = value.replace("\0", "\ufffd")[:MAX_KEY]
         if value is not None:
             self.records["run", key] = value
 
