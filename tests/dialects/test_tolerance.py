@@ -61,8 +61,8 @@ def test_yaml_means_what_it_looks_like() -> None:
 
 def test_backslashes_of_windows() -> None:
     """A text with a backslash that starts no escape is read as it stands, `\\b` included."""
-    found, lines = parse(r'{"p": "C:\Users\avife\balance", "q": "a\nb"}')
-    assert {"p": r"C:\Users\avife\balance", "q": "a\nb"} == found
+    found, lines = parse(r'{"p": "C:\Users\ada\balance", "q": "a\nb"}')
+    assert {"p": r"C:\Users\ada\balance", "q": "a\nb"} == found
     assert 1 == len(lines) and "backslash" in lines[0]
 
 
