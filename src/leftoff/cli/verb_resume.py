@@ -55,8 +55,8 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.definition import definition_of
     from leftoff.engine.pickup import Way, driver_of, run_again
+    from leftoff.engine.definition import definition_of
 
     positive(args.max_parallel, "--max-parallel")
     if args.accept:
@@ -70,6 +70,8 @@ def run(args: Args, ctx: Context) -> int:
         return show_log(target, args, ctx)
     if target.row.status in ("completed", "abandoned") and target.version is None and args.from_step is None:
         return finished(target, ctx)
+    if not ctx.protocol_agrees(target):
+        return 0
     older = target.version is not None and target.version.seq != target.row.seq
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
     lease = driver_of(ctx.store, target, ctx.now, session())
@@ -134,6 +136,7 @@ def find(args: Args, ctx: Context) -> Target:
             raise NoCheckpoint(f"There is no checkpoint {args.checkpoint}.")
         return target
     if named is not None:
+        ctx.bring_back(named)
         return resolve(ctx.store, named, lambda view: latest(view, ctx))
     need_store(ctx.store)
     return Target(ctx.store.read(lambda view: latest(view, ctx)), None)

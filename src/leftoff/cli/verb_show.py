@@ -8,6 +8,7 @@ from leftoff.cli.text import clean, crop, pad, size, value, width
 from leftoff.engine.approvals import as_word, how
 from leftoff.errors import Usage
 from leftoff.model.times import lasted, millis
+from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +82,12 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         if name == "run":
             continue
         tell = approval if name == "approval" else _record
-        shown = [(_record_name(key, record, screen), tell(record)) for key, record in records.items()]
+        said = {
+            key: record
+            for key, record in records.items()
+            if name != "extra" or not key.startswith(AS_WRITTEN)
+        }
+        shown = [(_record_name(key, record, screen), tell(record)) for key, record in said.items()]
         lines += section(name.capitalize(), pairs(shown, screen))
     return lines
 
