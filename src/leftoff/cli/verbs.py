@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "brief": ("report", "what an agent must know to go on"),
     "pause": ("report", "stop for now; the run stays unfinished"),
     "finish": ("report", "end the run, and say what is left"),
+    "install": ("agent", "set up Claude Code, Codex or Gemini CLI; --uninstall undoes it"),
     "hook": ("agent", "keep what an agent's hook event tells (called by agents)"),
     "export": ("keep", "write a run with its history to one portable file"),
     "import": ("keep", "take in runs that were exported elsewhere"),
