@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "pause": ("report", "stop for now; the run stays unfinished"),
     "finish": ("report", "end the run, and say what is left"),
     "install": ("agent", "set up Claude Code, Codex or Gemini CLI; --uninstall undoes it"),
+    "handover": ("agent", "go on with a run in another agent"),
     "mcp": ("agent", "serve this project's runs to an agent (MCP, on stdin and stdout)"),
     "hook": ("agent", "keep what an agent's hook event tells (called by agents)"),
     "export": ("keep", "write a run with its history to one portable file"),
