@@ -101,6 +101,10 @@ def attempts_folder(ctx: Context) -> str:
 def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questions) -> Setting:
     from leftoff.workflow.runner import Setting
 
+    if any(step.kind == "agent" for step in workflow.leaves()):
+        from leftoff.agents.headless.action import register
+
+        register(ctx.project)
     secrets = secrets_of(ctx, workflow)
     return Setting(
         ctx.store,
