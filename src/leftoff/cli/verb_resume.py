@@ -55,8 +55,8 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.pickup import Way, driver_of, run_again
     from leftoff.engine.definition import definition_of
+    from leftoff.engine.pickup import Way, driver_of, run_again
 
     positive(args.max_parallel, "--max-parallel")
     if args.accept:
