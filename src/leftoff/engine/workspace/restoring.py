@@ -126,7 +126,8 @@ class Restorer:
         for one in journal.todo:
             cut = cut_off(self.project, one.path, paths)
             now = NOTHING_THERE if cut else present(self.project, one.path)
-            if not now.same(one.want) and not now.same(one.was) and now.kind != FOLDER:
+            room = FOLDER in (now.kind, one.was.kind) and now.kind in (FOLDER, ABSENT)  # made, or being made
+            if not now.same(one.want) and not now.same(one.was) and not room:
                 return False  # what somebody wrote since must be saved first, so all is planned anew
         self._finish(journals, journal)
         return True
