@@ -82,6 +82,10 @@ def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None
     from leftoff.workflow.actions import action_of
     from leftoff.workflow.runner import missing
 
+    if any(step.kind == "agent" for step in workflow.leaves()):
+        from leftoff.agents.headless.action import register
+
+        register(ctx.project)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)  # one that cannot be executed is known before anything starts
@@ -101,10 +105,6 @@ def attempts_folder(ctx: Context) -> str:
 def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questions) -> Setting:
     from leftoff.workflow.runner import Setting
 
-    if any(step.kind == "agent" for step in workflow.leaves()):
-        from leftoff.agents.headless.action import register
-
-        register(ctx.project)
     secrets = secrets_of(ctx, workflow)
     return Setting(
         ctx.store,
