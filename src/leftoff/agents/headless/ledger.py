@@ -53,10 +53,14 @@ class Ledger:
 
         A step that was completed and is to be done once more has none.
         """
-        attempt = self.desk.store.read(lambda view: view.attempt(str(known.get("token"))))
+
+        def look(view: View) -> bool:
+            tries = view.attempts(self._find(view).run)
+            last = [one for one in tries if one.step == self.step and one.number == known.get("number")]
+            return bool(last) and last[0].exit_code != 0
+
         found = known.get("outcome")
-        taken = attempt is None or attempt.exit_code == 0
-        return found if isinstance(found, dict) and not taken else None
+        return found if isinstance(found, dict) and self.desk.store.read(look) else None
 
     def done(self, result: dict[str, Any]) -> None:
         """The agent is done: that is on record before its process may be forgotten."""
@@ -69,7 +73,7 @@ class Ledger:
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             found = Reader(store, tx, row.run, row.run_id).value("step", self.step)
             record = dict(found.plain) if found is not None else {"status": "running"}
-            begun = {"since": iso(now), "token": self.token}
+            begun = {"since": iso(now), "number": record.get("attempt")}
             before: Any = record.get(KEY)
             about: dict[str, Any] = begun if "agent" in facts or not isinstance(before, dict) else before
             changes.put("step", self.step, {**record, KEY: {**about, **facts}})
