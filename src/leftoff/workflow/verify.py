@@ -1,0 +1,116 @@
+"""What verification knows of a run of a workflow file: its definition, its requirements, what was in flight."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.engine.verify.finding import WARN, Finding
+from leftoff.errors import LeftoffError
+from leftoff.workflow.changes import compare
+from leftoff.workflow.parse import load, parse
+from leftoff.workflow.recover import ASK, CHECK, FORGET, orphans_of
+from leftoff.workflow.runner import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from leftoff.engine.verify.world import World
+    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.recover import Orphan
+
+_WORDS = {FORGET: "run", ASK: "ask", CHECK: "adopt"}
+
+
+class RunnerChecks:
+    """The checks of one run of a workflow file; it is looked at once, whoever asks first."""
+
+    def __init__(self, world_known: Mapping[str, Any], project: str, store_folder: str, given: frozenset[str]) -> None:
+        self._known = world_known
+        self._project = project
+        self._folder = store_folder
+        self._given = given  # variables that are given again
+        self.problem: LeftoffError | None = None
+        self.old: Workflow | None = None
+        self.new: Workflow | None = None
+        self._orphans: list[Orphan] | None = None
+        self._load()
+
+    def _load(self) -> None:
+        path = os.path.join(self._project, str(self._known.get("path") or ""))
+        try:
+            self.old = self.new = parse(str(self._known.get("text") or ""), path)
+            if os.path.isfile(path):
+                self.new = load(path)
+        except LeftoffError as error:
+            self.problem = error
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        return (self.definition, self.requirements, self.redacted, self.in_flight)
+
+    def definition(self, world: World) -> Iterator[Finding]:
+        """The workflow file changed: later steps only is worth a word, finished ones a question."""
+        if self.problem is not None:
+            yield Finding("definition.changed", self.problem.message, self.problem.hint, self._known.get("path"))
+            return
+        assert self.old is not None and self.new is not None
+        statuses = {path: str(record.get("status")) for path, record in world.steps.items()}
+        differs = compare(self.old, self.new, statuses)
+        if differs:
+            hint = "Steps that are finished do not run again; --accept definition.changed goes on."
+            yield Finding(
+                "definition.changed",
+                f"{self._known.get('path')} changed since the run began: {differs.told()}.",
+                hint if differs.finished else "",
+                self._known.get("path"),
+                level=None if differs.finished else WARN,
+            )
+
+    def requirements(self, world: World) -> Iterator[Finding]:
+        for what in missing(self.new, world.project) if self.new is not None else ():
+            yield Finding("prerequisite.missing", f"The workflow needs what is not there: {what}.", "Provide it.", what)
+        absent = [name for name in self.new.secrets if not os.environ.get(name)] if self.new is not None else []
+        if absent:
+            names = ", ".join(absent)
+            yield Finding(
+                "variables.redacted",
+                f"The workflow needs secrets that are not in the environment: {names}.",
+                f"Secrets are never stored. Set {absent[0]} in the environment.",
+                absent[0],
+            )
+
+    def redacted(self, world: World) -> Iterator[Finding]:
+        """Secret variables that steps which are left mention, and that nobody has given again."""
+        if self.new is None:
+            return
+        left = [
+            str(step.key_facts())
+            for step in self.new.leaves()
+            if world.steps.get(step.path, {}).get("status") not in ("completed", "skipped")
+        ]
+        names = [n for n in world.redacted if n not in self._given and any(n in text for text in left)]
+        if names:
+            given = " ".join(f"--var {name}=…" for name in names)
+            message = f"These variables are secrets, and were not stored: {', '.join(names)}."
+            yield Finding("variables.redacted", message, f"Give them again: {given}", names[0])
+
+    def orphans(self, world: World) -> list[Orphan]:
+        if self._orphans is None:
+            workflow = self.new or self.old
+            found = orphans_of(workflow, world.steps, world.attempts, self._folder) if workflow is not None else ([], [])
+            self._orphans = found[0]
+        return self._orphans
+
+    def in_flight(self, world: World) -> Iterator[Finding]:
+        for orphan in self.orphans(world):
+            if orphan.action == ASK:
+                hint = (
+                    f"Look whether it is done: `leftoff step done {orphan.unit} --run {world.run_id}` says so; "
+                    f"--accept {orphan.code} runs it again."
+                )
+                yield Finding(orphan.code or "step.not_idempotent", f"Step {orphan.unit}: {orphan.why}.", hint, orphan.unit)
+
+    def known(self, world: World) -> dict[str, tuple[str, str]]:
+        """What would be done about each step that was in flight, and why."""
+        return {o.unit: (_WORDS.get(o.action, o.action), o.why) for o in self.orphans(world)}
