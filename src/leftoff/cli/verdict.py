@@ -77,7 +77,11 @@ def plan_lines(plan: list[dict[str, Any]]) -> list[Line]:
     shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
     wide = max((len(entry["action"]) for entry in shown), default=0)
     lines: list[Line] = [
-        [(f"  {entry['action']:<{wide}}  ", "id"), (clean(entry["step"]), ""), (f"  {clean(entry['why'])}", "dim")]
+        [
+            (f"  {entry['action']:<{wide}}  ", "id"),
+            (clean(entry["step"]), ""),
+            (f"  {clean(entry['why'])}", "dim"),
+        ]
         for entry in shown[: 2 * _STEPS]
     ]
     if len(shown) > 2 * _STEPS:

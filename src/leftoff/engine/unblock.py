@@ -48,7 +48,9 @@ def unblock(
             if not cleared:
                 for key in reader.raw("error"):
                     changes.delete("error", key)
-        return Seal("manual", cleared[0] if cleared else None, f"unblocked by {by}") if changes.changes else None
+        return (
+            Seal("manual", cleared[0] if cleared else None, f"unblocked by {by}") if changes.changes else None
+        )
 
     return Unblocked(report(store, find, make, at, guard=NO_GUARD, scrubber=scrubber), cleared)
 
@@ -57,6 +59,8 @@ def _check(steps: dict[str, object], blocked: list[str], step: str | None, row: 
     if step is None:
         return
     if step not in steps:
-        raise NotFound(f"Run {row.run_id} has no step {step}.", hint=f"Blocked: {', '.join(blocked) or 'none'}.")
+        raise NotFound(
+            f"Run {row.run_id} has no step {step}.", hint=f"Blocked: {', '.join(blocked) or 'none'}."
+        )
     if step not in blocked:
         raise Conflict(f"Step {step} is not blocked.", hint=f"Blocked: {', '.join(blocked) or 'none'}.")

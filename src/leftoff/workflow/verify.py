@@ -25,7 +25,9 @@ _WORDS = {FORGET: "run", ASK: "ask", CHECK: "adopt"}
 class RunnerChecks:
     """The checks of one run of a workflow file; it is looked at once, whoever asks first."""
 
-    def __init__(self, world_known: Mapping[str, Any], project: str, store_folder: str, given: frozenset[str]) -> None:
+    def __init__(
+        self, world_known: Mapping[str, Any], project: str, store_folder: str, given: frozenset[str]
+    ) -> None:
         self._known = world_known
         self._project = project
         self._folder = store_folder
@@ -52,7 +54,9 @@ class RunnerChecks:
     def definition(self, world: World) -> Iterator[Finding]:
         """The workflow file changed: later steps only is worth a word, finished ones a question."""
         if self.problem is not None:
-            yield Finding("definition.changed", self.problem.message, self.problem.hint, self._known.get("path"))
+            yield Finding(
+                "definition.changed", self.problem.message, self.problem.hint, self._known.get("path")
+            )
             return
         assert self.old is not None and self.new is not None
         statuses = {path: str(record.get("status")) for path, record in world.steps.items()}
@@ -69,8 +73,12 @@ class RunnerChecks:
 
     def requirements(self, world: World) -> Iterator[Finding]:
         for what in missing(self.new, world.project) if self.new is not None else ():
-            yield Finding("prerequisite.missing", f"The workflow needs what is not there: {what}.", "Provide it.", what)
-        absent = [name for name in self.new.secrets if not os.environ.get(name)] if self.new is not None else []
+            yield Finding(
+                "prerequisite.missing", f"The workflow needs what is not there: {what}.", "Provide it.", what
+            )
+        absent = (
+            [name for name in self.new.secrets if not os.environ.get(name)] if self.new is not None else []
+        )
         if absent:
             names = ", ".join(absent)
             yield Finding(
@@ -98,7 +106,11 @@ class RunnerChecks:
     def orphans(self, world: World) -> list[Orphan]:
         if self._orphans is None:
             workflow = self.new or self.old
-            found = orphans_of(workflow, world.steps, world.attempts, self._folder) if workflow is not None else ([], [])
+            found = (
+                orphans_of(workflow, world.steps, world.attempts, self._folder)
+                if workflow is not None
+                else ([], [])
+            )
             self._orphans = found[0]
         return self._orphans
 
@@ -109,7 +121,12 @@ class RunnerChecks:
                     f"Look whether it is done: `leftoff step done {orphan.unit} --run {world.run_id}` says so; "
                     f"--accept {orphan.code} runs it again."
                 )
-                yield Finding(orphan.code or "step.not_idempotent", f"Step {orphan.unit}: {orphan.why}.", hint, orphan.unit)
+                yield Finding(
+                    orphan.code or "step.not_idempotent",
+                    f"Step {orphan.unit}: {orphan.why}.",
+                    hint,
+                    orphan.unit,
+                )
 
     def known(self, world: World) -> dict[str, tuple[str, str]]:
         """What would be done about each step that was in flight, and why."""

@@ -60,7 +60,9 @@ def look_at_tracked(world: World) -> Tracked:
     entries = {
         path: about
         for path, about in world.records.get("file", {}).items()
-        if isinstance(about, dict) and path not in outputs and ("hash" in about or "target" in about or about.get("status"))
+        if isinstance(about, dict)
+        and path not in outputs
+        and ("hash" in about or "target" in about or about.get("status"))
     }
     seen = look(world.project, entries, deep=world.deep)
     paths = [path for path, what in seen.items() if what in (CHANGED, GONE)]

@@ -128,7 +128,9 @@ def levels_of(section: Mapping[str, Any]) -> dict[str, str]:
         if is_fixed(code):
             raise Invalid(f"The level of {code} cannot be changed.", hint="Remove it from [verify.levels].")
         if level not in LEVELS:
-            raise Invalid(f"[verify.levels] {code}: there is no level {level!r}.", hint=f"Levels: {', '.join(LEVELS)}.")
+            raise Invalid(
+                f"[verify.levels] {code}: there is no level {level!r}.", hint=f"Levels: {', '.join(LEVELS)}."
+            )
         out[code] = level
     return out
 

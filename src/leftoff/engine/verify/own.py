@@ -76,9 +76,16 @@ def times(world: World) -> Iterator[Finding]:
         future.append(f"version {world.version.seq} ({iso(world.version.at)})")
     hint = "Was a clock wrong? If what is recorded is right otherwise, go on with --accept {}."
     if future:
-        yield Finding("time.future", f"In the future: {_some(future)}.", hint.format("time.future"), future[0])
+        yield Finding(
+            "time.future", f"In the future: {_some(future)}.", hint.format("time.future"), future[0]
+        )
     if order:
-        yield Finding("time.order", f"Completed before they started: {_some(order)}.", hint.format("time.order"), order[0])
+        yield Finding(
+            "time.order",
+            f"Completed before they started: {_some(order)}.",
+            hint.format("time.order"),
+            order[0],
+        )
 
 
 def age(world: World) -> Iterator[Finding]:
@@ -119,7 +126,12 @@ def _before_needs(world: World) -> Iterator[str]:
         if world.steps.get(path, {}).get("status") != "completed" or not isinstance(wanted, list):
             continue
         for other in wanted:
-            if world.steps.get(other, {}).get("status", "completed") in ("pending", "running", "waiting", "blocked"):
+            if world.steps.get(other, {}).get("status", "completed") in (
+                "pending",
+                "running",
+                "waiting",
+                "blocked",
+            ):
                 yield f"{path} is completed before {other}, which it needs"
 
 

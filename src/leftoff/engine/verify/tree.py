@@ -52,7 +52,9 @@ def files(world: World) -> Iterator[Finding]:
     explained = "" if expected else git_explains(world, seen.paths)
     level = WARN if expected or explained else None
     why = " A step was in flight, so they may be half edited." if expected else explained
-    shown = ", ".join(seen.paths[:_SHOWN]) + (f" and {len(seen.paths) - _SHOWN} more" if len(seen.paths) > _SHOWN else "")
+    shown = ", ".join(seen.paths[:_SHOWN]) + (
+        f" and {len(seen.paths) - _SHOWN} more" if len(seen.paths) > _SHOWN else ""
+    )
     yield Finding(
         "files.changed",
         f"Tracked files differ from the checkpoint: {shown}.{why}",
@@ -98,8 +100,15 @@ def _moved(world: World, head: object) -> Iterator[Finding]:
     listed = run_git(world, "log", "--oneline", f"--max-count={_COMMITS + 1}", f"{head}..HEAD")
     commits = listed.splitlines() if listed else []
     more = " and more" if len(commits) > _COMMITS else ""
-    told = f": {'; '.join(commits[:_COMMITS])}{more}" if commits else " to a commit that does not follow from it"
-    yield Finding("git.head_moved", f"HEAD was {head[:12]} and moved{told}.", "Nothing to do, if that was meant.", now[:12])
+    told = (
+        f": {'; '.join(commits[:_COMMITS])}{more}" if commits else " to a commit that does not follow from it"
+    )
+    yield Finding(
+        "git.head_moved",
+        f"HEAD was {head[:12]} and moved{told}.",
+        "Nothing to do, if that was meant.",
+        now[:12],
+    )
 
 
 def _dirty(world: World) -> Iterator[Finding]:
@@ -133,7 +142,13 @@ def run_git(world: World, *words: str, strip: bool = True) -> str | None:
     env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            ["git", *words], cwd=world.project, env=env, capture_output=True, text=True, timeout=GIT_S, errors="replace"
+            ["git", *words],
+            cwd=world.project,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=GIT_S,
+            errors="replace",
         )
     except (OSError, subprocess.SubprocessError):
         return None
