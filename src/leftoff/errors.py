@@ -120,7 +120,7 @@ class Invalid(BadData, ValueError):
 
 class BadTemplate(Invalid):
     code = "bad_template"
-    default_hint = "Correct the template in the workflow file, or set the variable; docs/workflows.md explains templates."
+    default_hint = "Correct the template in the workflow file, or set the variable; see docs/workflows.md."
 
 
 class Unsupported(BadData):
@@ -201,13 +201,9 @@ class StepFailed(LeftoffError):
         self.step = step
         self.kind = kind
 
-    def __str__(self) -> str:
-        return self.message
-
 
 class StepTimeout(LeftoffError, TimeoutError):
     code = "step_timeout"
-    retry = True
     default_hint = "Give it more time (timeout=), or make it faster; resuming runs it again."
 
 

@@ -1,6 +1,7 @@
 """Runs as the driver would tell them: lists of events, and a way to watch one of them live.
 
-``python -m tests.cli.events story`` (or ``crowd``, ``flood``, ``stop``) plays it on the terminal, in real time.
+``python -m tests.cli.events story`` (or ``crowd``, ``flood``, ``stop``) plays it on the terminal, in real time;
+with ``--fast`` at once.
 """
 
 from __future__ import annotations
@@ -165,8 +166,10 @@ def stop() -> list[Event]:
     t.tell(
         "start", workflow="stop", resumed=True, steps={**STEPS, "total": 40, "completed": 10, "pending": 30}
     )
-    t.tell("plan", plan=[{"step": "a", "action": "adopt", "why": "exit 0, its outputs are there"}])
+    before = [{"step": f"done-{number}", "action": "skip", "why": "it is completed"} for number in range(10)]
+    t.tell("plan", plan=[*before, {"step": "a", "action": "adopt", "why": "exit 0, its outputs are there"}])
     t.tell("adopted", step="a", why="exit 0, its outputs are there")
+    t.tell("step_done", step="a", seconds=9.0, why="adopted")
     for number in range(20):
         path = f"step-{number}" if number else "step\x1b[31m\n日本語日本語"
         t.tell("step_start", step=path, attempt=1 + number % 2, number=number, total=40)
@@ -201,7 +204,7 @@ def main(name: str) -> None:
 
     args = Args(Spec("run", "play"))
     args.json = "--json" in sys.argv
-    began = time.monotonic()
+    began = time.monotonic() - (1e6 if "--fast" in sys.argv else 0)
     with observer(Context(args), PLAYS[name][0]) as watcher:
         for second, event in play(name):
             while (rest := second - (time.monotonic() - began)) > 0:

@@ -300,3 +300,42 @@ def test_hostile_questions(tmp_path: Path) -> None:
         assert all(width(line) <= columns for line in terminal.shown.splitlines())
     done = succeed("approve", run, f"evil{HOSTILE}", cwd=tmp_path)
     assert harmless(done.err)
+
+
+# -- with the runner
+
+FLOW = """
+name: story
+steps:
+  - id: draft
+    run: echo drafted >> ran.txt
+  - id: beside
+    needs: []
+    run: echo beside >> ran.txt
+  - id: sign-off
+    needs: [draft]
+    approval: {ask: "Is {{ run.id }} good?", options: [approve, roundtable, reject]}
+  - id: by-hand
+    needs: [draft]
+    instructions: Read it aloud.
+  - id: publish
+    needs: [sign-off, by-hand]
+    run: echo {{ choice('sign-off') }} >> ran.txt
+"""
+
+
+def test_a_run_waits_and_goes_on(tmp_path: Path) -> None:
+    """What can run does, then it pauses with 7; behind the decision it goes on, and nothing before it runs again."""
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    assert 7 == call("run", "flow.yaml", "--run-id", "story-1", cwd=tmp_path).code
+    assert ["beside", "drafted"] == sorted((tmp_path / "ran.txt").read_text().split())
+    found = succeed("next", "--json", cwd=tmp_path).json
+    assert ("by-hand", "Read it aloud.") == (found["step"], found["instructions"])
+    assert "sign-off waits for a decision: Is story-1 good?" in found["why"]
+    assert 7 == call("resume", "story-1", "--yes", cwd=tmp_path).code  # --yes never approves
+    succeed("step", "done", found["step"], cwd=tmp_path)
+    succeed("approve", "story-1", "sign-off", "--choice", "roundtable", cwd=tmp_path)
+    succeed("resume", "story-1", "--yes", cwd=tmp_path)
+    assert ["beside", "drafted", "roundtable"] == sorted((tmp_path / "ran.txt").read_text().split())
+    assert "completed" == shown(tmp_path, "story-1")["status"]
+    assert "roundtable\n" not in succeed("logs", "story-1", cwd=tmp_path).out  # it went into the file

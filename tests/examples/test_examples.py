@@ -61,6 +61,37 @@ def test_convert_pdfs_killed_half_way(project: Path) -> None:
         assert ["completed"] == [run.status for run in store.list()]
 
 
+def test_crawl(project: Path) -> None:
+    """Undisturbed, it fetches each page once and completes its run."""
+    told = succeeded(run_example("crawl.py")).splitlines()
+    pages = ["/", "/a", "/a/1", "/a/2", "/b", "/c"]
+    assert ([f"fetching {page}" for page in pages], "6 pages, see index.txt") == (sorted(told[:-1]), told[-1])
+    assert pages == sorted(line.partition(":")[0] for line in Path("index.txt").read_text().splitlines())
+    with leftoff.open(".leftoff") as store:
+        assert [("crawl", "completed")] == [(run.workflow, run.status) for run in store.list()]
+
+
+def test_crawl_killed_half_way(project: Path) -> None:
+    """Killed while it fetches a page, it goes on in the same run, and fetches nothing again that it has."""
+    killed = run_example("crawl.py", KILL_AT="/b")
+    assert -signal.SIGKILL == killed.returncode
+    with leftoff.open(".leftoff") as store:
+        steps = store.get("crawl").steps
+        have = {
+            step["args"]["url"]
+            for step in steps.values()
+            if step["status"] == "completed" and "url" in step["args"]
+        }
+    assert "/" in have and "/b" not in have
+
+    told = succeeded(run_example("crawl.py")).splitlines()
+    assert {"fetching /b", "fetching /c"} <= set(told)
+    assert not have & {line.removeprefix("fetching ") for line in told}
+    assert "6 pages, see index.txt" == told[-1]
+    with leftoff.open(".leftoff") as store:
+        assert ["completed"] == [run.status for run in store.list()]
+
+
 def test_time_travel(project: Path) -> None:
     """History, reading back, diff, rollback and fork say what happened."""
     told = succeeded(run_example("time_travel.py"))

@@ -11,11 +11,12 @@ import pytest
 import leftoff
 
 ERRORS = {
-    "Ambiguous", "BadData", "CannotResume", "Conflict", "Corrupt", "Frozen", "Invalid", "LeaseHeld", "LeftoffError",
-    "NeedsPerson", "NoCheckpoint", "NotFound", "Pruned", "Redacted", "StaleEpoch", "StepDone", "StoreUnavailable",
-    "Unsupported", "Usage",
+    "Ambiguous", "BadData", "BadDefinition", "BadTemplate", "CannotResume", "Conflict", "Corrupt", "Diverged",
+    "Frozen", "Invalid", "LeaseHeld", "LeftoffError", "NeedsPerson", "NoCheckpoint", "NotFound", "Pruned",
+    "Redacted", "StaleEpoch", "StepDone", "StepFailed", "StepTimeout", "StoreUnavailable", "Unsupported", "Usage",
 }  # fmt: skip
 VERBS = {"fsck", "get", "list", "open", "resume", "run", "start"}
+FUNCTIONS = {"register", "step", "workflow"}  # of durable functions
 CLASSES = {"Diff", "FsckReport", "Run", "RunInfo", "RunView", "Snapshot", "Step", "Store", "Version"}
 
 
@@ -25,7 +26,7 @@ def members(kind: type) -> set[str]:
 
 def test_the_names() -> None:
     """These and no others, each once, in order."""
-    assert sorted(ERRORS | VERBS | CLASSES | {"__version__"}) == leftoff.__all__ == dir(leftoff)
+    assert sorted(ERRORS | VERBS | FUNCTIONS | CLASSES | {"__version__"}) == leftoff.__all__ == dir(leftoff)
 
 
 def test_a_type_checker_sees_the_same() -> None:

@@ -79,7 +79,9 @@ class Desk:
     def folder(self, token: str) -> str:
         return files.folder(str(self.store), "run-1", token)
 
-    def start(self, *argv: str, cwd: str | None = None, env: dict[str, str] | None = None, **more: object) -> str:
+    def start(
+        self, *argv: str, cwd: str | None = None, env: dict[str, str] | None = None, **more: object
+    ) -> str:
         """A job whose shim is to be made; its token."""
         self._count += 1
         token = f"t{self._count}"
@@ -113,7 +115,7 @@ class Desk:
 
     def end(self, token: str) -> Exit:
         found = self.next(token)
-        assert isinstance(found, Ended), vars(found) if hasattr(found, "__dict__") else (found, found.why)
+        assert isinstance(found, Ended), getattr(found, "why", found)
         return found.exit
 
     def run(self, *argv: str, **more: object) -> tuple[Exit, str]:

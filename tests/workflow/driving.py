@@ -1,4 +1,4 @@
-"""A workflow in a folder of its own, driven by the real command: watched, signalled, killed, and looked into afterwards.
+"""A workflow in a folder of its own, driven by the real command: watched, signalled, killed, and looked into.
 
 A step of these workflows waits for a file where a test must have it in flight (``WAIT``), and writes down that it
 started (``mark``), so that nothing here depends on how fast a machine is.
@@ -88,7 +88,7 @@ class Driver:
             assert found or not over, f"it ended without {event} {facts}: {self}"
             return found
 
-        return until(look, f"{event} {facts} of {self.words}")[0]  # type: ignore[no-any-return]
+        return until(look, f"{event} {facts} of {self.words}")[0]
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -148,6 +148,10 @@ class Flow:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return path
+
+    def lines(self, name: str) -> list[str]:
+        path = self.folder / name
+        return path.read_text("utf-8").splitlines() if path.exists() else []
 
     # -- driving
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import Called, call, succeed
+from tests.cli.command import LEFTOFF, Called, call, succeed
 
 # A step that waits until so many steps are here at once; `counts` has how many there were, by each of them.
 MEET = """
@@ -86,7 +86,7 @@ def write(folder: Path, text: str, name: str = "flow.yaml") -> Path:
     return path
 
 
-def run(folder: Path, text: str = "", *words: str, code: int | None = 0, **env: str) -> Ran:
+def run(folder: Path, text: str = "", *words: str, code: int | None = 0, **env: Any) -> Ran:
     """Execute a definition, or the one that is there; ``code``: the exit code that it must have."""
     if text:
         write(folder, text)
@@ -95,7 +95,7 @@ def run(folder: Path, text: str = "", *words: str, code: int | None = 0, **env: 
     return ran
 
 
-def refused(folder: Path, text: str = "", *words: str, code: int, **env: str) -> Called:
+def refused(folder: Path, text: str = "", *words: str, code: int, **env: Any) -> Called:
     """What is said where nothing is executed: the plain call, whose stderr has the line and the hint."""
     if text:
         write(folder, text)
@@ -131,3 +131,8 @@ def runs(folder: Path) -> dict[str, str]:
     """Every run and its status."""
     found = succeed("ls", "--all", "--json", cwd=folder).json["runs"]
     return {run["run_id"]: run["status"] for run in found}
+
+
+def path_with_leftoff() -> str:
+    """PATH with the command that is tested in front, for steps that call it."""
+    return f"{LEFTOFF.parent}:{os.environ['PATH']}"

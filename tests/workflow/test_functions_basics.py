@@ -54,10 +54,16 @@ def test_steps_are_recorded_in_order(store: leftoff.Store, calls: Calls) -> None
     """Each call is a step, named by its number and its function; the result is the run's."""
     assert 3 == make(calls).run(["a", "bb"], store=store, run_id="r")
     view = store.get("r")
-    assert {"1-fetch": "completed", "2-fetch": "completed", "3-summarise": "completed"} == statuses(store, "r")
+    assert {"1-fetch": "completed", "2-fetch": "completed", "3-summarise": "completed"} == statuses(
+        store, "r"
+    )
     assert ("completed", "crawl") == (view.status, view.workflow)
     record = view.steps["2-fetch"]
-    assert ({"url": "bb"}, {"size": 2, "url": "bb"}, 1) == (record["args"], record["result"], record["attempt"])
+    assert ({"url": "bb"}, {"size": 2, "url": "bb"}, 1) == (
+        record["args"],
+        record["result"],
+        record["attempt"],
+    )
     assert record["digest"].startswith("sha256:")
     triggers = [version.trigger for version in view.history()]
     assert ["step_complete"] * 3 == triggers
@@ -118,6 +124,24 @@ def test_other_arguments_under_a_run_id_are_refused(store: leftoff.Store, calls:
 
     with pytest.raises(leftoff.Conflict, match="a run of crawl, not of other"):
         other.run(["a"], store=store, run_id="mine")
+
+
+def test_a_run_id_without_arguments_goes_on_with_its_own(store: leftoff.Store) -> None:
+    """Also where the function would do without."""
+    seen: list[int] = []
+
+    @leftoff.workflow
+    def flow(number: int = 1) -> int:
+        seen.append(number)
+        if len(seen) == 1:
+            raise ValueError
+        return number
+
+    with pytest.raises(ValueError):
+        flow.run(5, store=store, run_id="r")
+    assert 5 == flow.run(store=store, run_id="r")
+    assert 1 == flow.run(store=store, run_id="new")
+    assert [5, 5, 1] == seen
 
 
 def test_resume_uses_the_recorded_arguments(store: leftoff.Store, calls: Calls) -> None:
@@ -214,7 +238,15 @@ def test_a_workflow_inside_a_workflow(store: leftoff.Store, calls: Calls) -> Non
     calls.clear()
     assert "a1a2b1b2c" == whole.run(store=store, run_id="r")
     assert ["b2", "c"] == calls
-    expected = ["1-part", "1-part/1-work", "1-part/2-work", "2-part", "2-part/1-work", "2-part/2-work", "3-work"]
+    expected = [
+        "1-part",
+        "1-part/1-work",
+        "1-part/2-work",
+        "2-part",
+        "2-part/1-work",
+        "2-part/2-work",
+        "3-work",
+    ]
     assert expected == [step["step"] for step in _shown(store, "r")]
     with pytest.raises(leftoff.Usage, match=r"part\.run was called inside a workflow"):
         leftoff.workflow(lambda: part.run("x"), name="wrong").run(store=store)
@@ -308,32 +340,35 @@ def test_one_process_executes_a_run_once(store: leftoff.Store) -> None:
 def test_what_cannot_be_durable_is_refused_where_it_is_defined() -> None:
     """Methods, generators, functions without a name, options that mean nothing."""
 
+    step: Any = leftoff.step
+    workflow: Any = leftoff.workflow
+
     def method(self: Any) -> None: ...
 
     def generator() -> Any:
         yield 1
 
     for wrong, said in (
-        (lambda: leftoff.step(method), "is a method"),
-        (lambda: leftoff.step(generator), "is a generator"),
-        (lambda: leftoff.step(lambda: 1), "needs one to be known by"),
-        (lambda: leftoff.step(double), "decorated twice"),
-        (lambda: leftoff.step(3), "is no function"),
-        (lambda: leftoff.step(retrys=1)(lambda: 1), "no option 'retrys'"),
-        (lambda: leftoff.step(key="uri")(make), "no parameter 'uri'"),
-        (lambda: leftoff.step(name="3-fetch")(make), "cannot name"),
-        (lambda: leftoff.step(retries=-1)(make), "no number of retries"),
-        (lambda: leftoff.step(retries={"most": 1})(make), "retries has no 'most'"),
-        (lambda: leftoff.step(timeout="10 parsecs")(make), "timeout: `10 parsecs` is not a duration"),
-        (lambda: leftoff.step(timeout=0)(make), "no time at all"),
-        (lambda: leftoff.workflow(retries=1)(make), "no option 'retries'"),
-        (lambda: leftoff.workflow(max_parallel=0)(make), "max_parallel=0"),
+        (lambda: step(method), "is a method"),
+        (lambda: step(generator), "is a generator"),
+        (lambda: step(lambda: 1), "needs one to be known by"),
+        (lambda: step(double), "decorated twice"),
+        (lambda: step(3), "is no function"),
+        (lambda: step(retrys=1)(lambda: 1), "no option 'retrys'"),
+        (lambda: step(key="uri")(make), "no parameter 'uri'"),
+        (lambda: step(name="3-fetch")(make), "cannot name"),
+        (lambda: step(retries=-1)(make), "no number of retries"),
+        (lambda: step(retries={"most": 1})(make), "retries has no 'most'"),
+        (lambda: step(timeout="10 parsecs")(make), "timeout: `10 parsecs` is not a duration"),
+        (lambda: step(timeout=0)(make), "no time at all"),
+        (lambda: workflow(retries=1)(make), "no option 'retries'"),
+        (lambda: workflow(max_parallel=0)(make), "max_parallel=0"),
         (lambda: double.options(colour=1), "no option 'colour'"),
         (lambda: double.map([1], max_parallel=0), "max_parallel=0"),
         (lambda: double.map([1], [1, 2]), "different lengths"),
     ):
         with pytest.raises(leftoff.Usage, match=said):
-            wrong()  # type: ignore[no-untyped-call]
+            wrong()
 
 
 def test_a_step_is_pickled_by_its_name() -> None:

@@ -58,7 +58,7 @@ def test_needs_name_what_is_waited_for(project: Path) -> None:
 
 
 def test_a_phase_is_waited_for_as_a_whole_and_waits_as_a_whole(project: Path) -> None:
-    """Who needs a phase waits for every step in it; a step in it waits for what the phase needs, even with `needs: []`."""
+    """Who needs a phase waits for all steps in it; these wait for what the phase needs, even with `needs: []`."""
     ran = run(
         project,
         """
@@ -165,10 +165,8 @@ def test_one_at_a_time_with_a_foreach_that_has_a_limit(project: Path) -> None:
 def test_a_phase_has_a_limit_of_its_own(project: Path) -> None:
     """`max_parallel` of a phase limits the steps in it, and not those beside it."""
     steps = "\n".join(f"      - {{id: s{n}, needs: [], run: sh meet.sh 2}}" for n in range(5))
-    run(
-        project,
-        f"name: phase\nmax_parallel: 8\ndefaults: {{timeout: 30s}}\nsteps:\n  - id: p\n    max_parallel: 2\n    steps:\n{steps}\n",
-    )
+    head = "name: phase\nmax_parallel: 8\ndefaults: {timeout: 30s}\nsteps:\n"
+    run(project, f"{head}  - id: p\n    max_parallel: 2\n    steps:\n{steps}\n")
     assert 2 == most_at_once(project)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import contextmanager
 
 from leftoff.cli.ask import answer, can_ask, confirm
 from leftoff.cli.given import positive
@@ -12,7 +13,7 @@ from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -73,15 +74,19 @@ def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None
             raise NeedsPerson(what, hint=hint)
 
 
+def attempts_folder(ctx: Context) -> str:
+    """The folder in which `attempts/` is: the store's, where it has one on this machine."""
+    return getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
+
+
 def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questions) -> Setting:
     from leftoff.workflow.runner import Setting
 
     secrets = secrets_of(ctx, workflow)
-    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
     return Setting(
         ctx.store,
         ctx.project,
-        folder,
+        attempts_folder(ctx),
         ctx.settings.redaction,
         redactor_of(ctx, secrets),
         ctx.clock,
@@ -106,23 +111,32 @@ def redactor_of(ctx: Context, secrets: dict[str, str]) -> Redactor:
     return ctx.settings.redactor(exact=tuple(value for value in secrets.values() if value))
 
 
-def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
-    """To the end; signals stop it in order. The last event has the run as it is then."""
-    before = {number: signal.signal(number, _handler(runner)) for number in SIGNALS}
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Until a run is driven there is nothing to settle: what asks for the end ends the command, as Ctrl-C does."""
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in SIGNALS}
     try:
-        code = runner.drive()
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    observer({"event": "end", "run": _run(ctx, runner), "exit": code})
-    return code
 
 
-def _handler(runner: Runner) -> Any:
+def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
+    """To the end; signals stop it in order. The last event has the run as it is then."""
+
     def heed(number: int, frame: object) -> None:
         runner.driver.interrupt(number)
 
-    return heed
+    for number in SIGNALS:
+        signal.signal(number, heed)
+    code = runner.drive()
+    observer({"event": "end", "run": _run(ctx, runner), "exit": code})
+    return code
 
 
 def _run(ctx: Context, runner: Runner) -> dict[str, Any]:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from leftoff.cli.ask import can_ask
-from leftoff.cli.drive import Questions, check_requirements, drive, most_of, setting_of
-from leftoff.errors import Conflict, NeedsPerson, NotFound
+from leftoff.cli.drive import (
+    Questions,
+    attempts_folder,
+    check_requirements,
+    drive,
+    interruptible,
+    most_of,
+    setting_of,
+)
+from leftoff.cli.given import asked
+from leftoff.errors import BadDefinition, Conflict, NeedsPerson, NotFound
+from leftoff.model.ids import check_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -20,6 +31,8 @@ if TYPE_CHECKING:
 
 def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> int:
     """Execute a definition that is in order, with the variables that were given."""
+    if args.run_id is not None:
+        asked(lambda: check_run_id(args.run_id))
     twin = _twin(args, ctx, workflow)
     choice = _choice(args, ctx, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
@@ -42,14 +55,22 @@ def _twin(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
         return None
     if args.run_id:
         row = ctx.store.read(lambda view: view.find_run(args.run_id))
-        if row is None:
+        if row is None and not args.fresh:
             return None
+        if row is None:
+            return _latest(args, ctx, workflow)
         if args.resume and row.status in UNFINISHED and row.workflow == workflow.name:
             return row
         raise Conflict(
             f"Run {args.run_id} exists already: {row.workflow}, {row.status}.",
             hint=f"`leftoff resume {args.run_id}` goes on with it; choose another id for a new run.",
         )
+    return _latest(args, ctx, workflow)
+
+
+def _latest(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
+    """The newest unfinished run of this workflow and branch; of this title and issue, where they are given."""
+    from leftoff.model.words import UNFINISHED
 
     def look(view: View) -> list[RunRow]:
         where: dict[str, Any] = {
@@ -63,6 +84,25 @@ def _twin(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
 
     found = ctx.store.read(look)
     return found[0] if found else None
+
+
+def review_for_twin(args: Args, ctx: Context, given: dict[str, Any]) -> Workflow | None:
+    """The definition, with the variables of the unfinished run that is to be resumed; ``None`` without such a run."""
+    from leftoff.engine.definition import names_of
+    from leftoff.model.words import UNFINISHED
+    from leftoff.workflow.parse import load
+
+    if not (args.resume or args.yes) or not ctx.store.exists():
+        return None
+    where: dict[str, Any] = {"branch": ctx.branch, "status": UNFINISHED}
+    for row in ctx.store.read(lambda view: view.list_runs(where, 50)):
+        try:
+            workflow = load(args.rest[0], given={*given, *names_of(ctx.store, row)})
+        except BadDefinition:
+            continue
+        if workflow.name == row.workflow:
+            return workflow
+    return None
 
 
 def _issue(args: Args) -> str | None:
@@ -96,7 +136,8 @@ def _start(
     from leftoff.workflow.graph import Graph
     from leftoff.workflow.runner import start
 
-    with observer(ctx, Info.of(workflow, Graph(workflow).batches(), most_of(ctx))) as watching:
+    info = Info.of(workflow, Graph(workflow).batches(), most_of(ctx))
+    with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, workflow, watching, ask)
         if twin is not None:
             _abandon(ctx, twin)
@@ -118,7 +159,7 @@ def _abandon(ctx: Context, twin: RunRow) -> None:
         scrubber=ctx.redactor,
         note="abandoned: started afresh",
     )
-    end_attempts(ctx.store, twin, ctx.now)
+    end_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
     ctx.say(f"leftoff: {twin.run_id} is abandoned.")
 
 
@@ -159,17 +200,27 @@ def go_on(
     workflow: Workflow | None = None,
     accept: tuple[str, ...] = (),
     take_over: bool = False,
+    rewind: Callable[[], None] | None = None,
+    again: str | None = None,
 ) -> int:
-    """Resume a run that a runner drives. ``workflow``: where its file was given."""
+    """Resume a run that a runner drives. ``workflow``: where its file was given.
+
+    ``rewind`` takes it back to an older version, once nothing stands in the way of going on; ``again`` is the step to
+    begin with once more.
+    """
     from leftoff.cli.progress import Info, observer
-    from leftoff.engine.definition import definition_of
+    from leftoff.engine.definition import definition_of, names_of
     from leftoff.workflow.graph import Graph
     from leftoff.workflow.resumption import current_definition, resume
 
     ask = Questions(ctx, accept)
-    current = workflow or current_definition(ctx.project, definition_of(ctx.store, row) or {}, ctx.say)
-    with observer(ctx, Info.of(current, Graph(current).batches(), most_of(ctx))) as watching:
+    known, names = definition_of(ctx.store, row) or {}, {*given, *names_of(ctx.store, row)}
+    current = workflow or current_definition(ctx.project, known, names, ctx.say)
+    info = Info.of(current, Graph(current).batches(), most_of(ctx))
+    with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, current, watching, ask)
         check_requirements(ctx, current, ask)
-        runner = resume(setting, row, given, workflow=current, take_over=take_over)
+        if rewind is not None:
+            rewind()
+        runner = resume(setting, row, given, workflow=current, take_over=take_over, again=again)
         return drive(ctx, runner, watching)

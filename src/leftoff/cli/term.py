@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -95,7 +96,7 @@ class Region:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._console = console(stream, 80)
+        self._console = console(StringIO(), 80)  # paints; what it painted is written here
         self._drawn: list[int] = []  # the widths of the lines that stand there
 
     def draw(self, above: list[Line], below: list[Line], columns: int) -> None:

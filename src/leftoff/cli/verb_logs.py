@@ -123,6 +123,7 @@ class Page:
         self._redactor = ctx.redactor
         self._now = ctx.clock.now
         self._last: str | None = None  # whose lines came last
+        self._seen: set[str] = set()  # who had a heading
         self._open = False  # whether the last line has no end yet
 
     def show(self, log: Log, file: LogFile, *, ended: bool) -> bool:
@@ -134,7 +135,7 @@ class Page:
             self._last = log.attempt.token
             self._write(without_secrets(block, self._redactor))
             wrote = True
-        if ended and self.headed and self._last != log.attempt.token:
+        if ended and self.headed and log.attempt.token not in self._seen:
             self._heading(log)  # it printed nothing, or what it printed is gone: also worth knowing
             self._last = log.attempt.token
         return wrote
@@ -145,6 +146,7 @@ class Page:
         sys.stdout.flush()
 
     def _heading(self, log: Log) -> None:
+        self._seen.add(log.attempt.token)
         if self._open:
             self._write(b"\n")
         if self._last is not None:

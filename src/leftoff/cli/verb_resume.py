@@ -55,8 +55,8 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.pickup import Way, driver_of, run_again
     from leftoff.engine.definition import definition_of
+    from leftoff.engine.pickup import Way, driver_of, run_again
 
     positive(args.max_parallel, "--max-parallel")
     target = find(args, ctx)
@@ -84,14 +84,26 @@ def run(args: Args, ctx: Context) -> int:
 def _drive(target: Target, way: Way, args: Args, ctx: Context) -> int:
     """A run of a workflow file: back to where it shall go on from, then on to its end."""
     from leftoff.cli import execute
+
+    return execute.go_on(
+        ctx,
+        target.row,
+        way.variables,
+        accept=tuple(args.accept),
+        take_over=True,
+        rewind=(lambda: _rewind(target, ctx)) if way.seq is not None else None,
+        again=way.step,
+    )
+
+
+def _rewind(target: Target, ctx: Context) -> None:
+    """Back to an older version; what runs of a later one is ended."""
+    from leftoff.cli.drive import attempts_folder
+    from leftoff.engine.pickup import Way, pick_up
     from leftoff.workflow.stop import end_attempts
 
-    if way.seq is not None or way.step is not None:
-        from leftoff.engine.pickup import pick_up
-
-        end_attempts(ctx.store, target.row, ctx.now)
-        pick_up(ctx.store, target, way, ctx.now, scrubber=ctx.redactor, session=session())
-    return execute.go_on(ctx, target.row, way.variables, accept=tuple(args.accept), take_over=True)
+    end_attempts(ctx.store, target.row, attempts_folder(ctx), ctx.settings.run.grace)
+    pick_up(ctx.store, target, Way(target.seq), ctx.now, scrubber=ctx.redactor, session=session())
 
 
 def session() -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.cli.given import asked, assignments, positive
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean
-from leftoff.errors import Usage
+from leftoff.errors import BadDefinition, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,17 +44,30 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.workflow.parse import review
-
     _exclusive(args)
     given = asked(lambda: assignments(args.var))
-    workflow, doubts = review(args.rest[0], given=given)
+    workflow, doubts = _review(args, ctx, given)
     if args.check or args.graph:
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
 
     return execute(args, ctx, workflow, given)
+
+
+def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:
+    """The definition. A variable that the run has which is to be resumed is as good as given."""
+    from leftoff.workflow.parse import review
+
+    try:
+        return review(args.rest[0], given=given)
+    except BadDefinition:
+        from leftoff.cli.execute import review_for_twin
+
+        workflow = None if args.check or args.graph else review_for_twin(args, ctx, given)
+        if workflow is None:
+            raise
+        return workflow, []
 
 
 def _exclusive(args: Args) -> None:

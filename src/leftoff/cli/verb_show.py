@@ -325,7 +325,9 @@ def _record_name(key: str, record: Any, screen: Screen) -> str:
 
 
 def _record(record: Any) -> str:
-    """A note or message by its text, anything else as JSON."""
+    """A note or message by its text, a definition by its file, anything else as JSON."""
+    if isinstance(record, dict) and {"path", "digest", "text"} <= set(record):
+        return clean(f"{record['path']}  {str(record['digest'])[:19]}")
     if isinstance(record, dict) and isinstance(record.get("text"), str):
         by = f" ({clean(str(record['step']))})" if record.get("step") else ""
         return clean(record["text"]) + by

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import Spec
+from leftoff.cli.text import clean
 from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
@@ -22,38 +23,38 @@ SPEC = Spec(
 )
 
 
+_SHOWN = 6
+
+
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.workflow.stop import end_attempts, stop_driver
+    from leftoff.cli.drive import attempts_folder
+    from leftoff.workflow.stop import end_attempts, pause, stop_driver
 
     row = ctx.target(args.rest[0]).row
-    stopped = stop_driver(ctx.store, row, ctx.now)
-    ended = end_attempts(ctx.store, row, ctx.now)
+    grace = ctx.settings.run.grace
+    stopped = stop_driver(ctx.store, row, ctx.now, grace)
+    ended = end_attempts(ctx.store, row, attempts_folder(ctx), grace)
     now = ctx.store.read(lambda view: view.run_row(row.run))
     if now is None or now.status in FINISHED:
-        _tell(args, ctx, row.run, f"Run {row.run_id} is {now.status if now else 'gone'}; nothing was stopped.")
+        _tell(
+            args, ctx, row.run, f"Run {row.run_id} is {now.status if now else 'gone'}; nothing was stopped."
+        )
         return 0
-    if now.status == "running":
-        _pause(ctx, row.run, "stopped")
-    what = f"Run {row.run_id} is stopped" if stopped or ended else f"Nobody drives run {row.run_id}; it is paused"
-    steps = f" Ended: {', '.join(ended)}." if ended else ""
-    _tell(args, ctx, row.run, f"{what}. `leftoff resume {row.run_id}` goes on.{steps}")
+    if now.status == "running" or ended:
+        pause(ctx.store, now, ctx.now, project=ctx.project, scrubber=ctx.redactor, note="stopped")
+    _tell(args, ctx, row.run, _told(row.run_id, stopped, ended, now.status))
     return 0
 
 
-def _pause(ctx: Context, run: int, note: str) -> None:
-    """Its driver died without a word, or had none: the run is paused, and a checkpoint says when."""
-    from leftoff.cli.execute import row_now
-    from leftoff.engine.settle import settle
-
-    settle(
-        ctx.store,
-        lambda view: row_now(view, run),
-        "paused",
-        ctx.now,
-        project=ctx.project,
-        scrubber=ctx.redactor,
-        note=note,
+def _told(run_id: str, stopped: bool, ended: list[str], before: str) -> str:
+    if stopped or ended:
+        what = f"Run {run_id} is stopped"
+    else:
+        what = f"Nobody drives run {run_id}; it is {'paused' if before == 'running' else before}"
+    steps = (
+        f" Ended: {', '.join(clean(path) for path in ended[:_SHOWN])}{'…' if len(ended) > _SHOWN else ''}."
     )
+    return f"{what}. `leftoff resume {run_id}` goes on.{steps if ended else ''}"
 
 
 def _tell(args: Args, ctx: Context, run: int, text: str) -> None:

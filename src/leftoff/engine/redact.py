@@ -227,7 +227,8 @@ def _looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) -
 class Redactor:
     """What is secret in a project. ``allow`` holds names, dotted paths and globs that never are.
 
-    ``exact`` are secrets themselves, known to this process: whatever holds one of them is redacted.
+    ``exact`` are secrets themselves, known to this process: whatever holds one of them is redacted, whatever is
+    allowed, and also where redaction is not ``enabled``.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class Redactor:
     def suspicious(self, key: str, text: str) -> bool:
         """Whether a record may hold a secret, by its key and its JSON text; False is certain."""
         if not self._enabled:
-            return False
+            return any(secret in text for secret in self._exact_json)
         t = f"{key}\n{text}".lower()
         return (
             "token" in t
@@ -277,7 +278,7 @@ class Redactor:
         A redacted entry is ``{"redacted": True}``, its path is in the list ([] is the value itself). Long texts are
         masked in place and are not listed. The value that was given is never changed.
         """
-        found = list(self._find(key, value)) if self._enabled else []
+        found = list(self._find(key, value)) if self._enabled or self._exact else []
         if not found:
             return value, []
         paths: list[Path] = []
@@ -293,9 +294,9 @@ class Redactor:
 
     def mask(self, text: str) -> str:
         """Free text with every secret in it masked; the same object where there is none."""
-        if not self._enabled or not self.suspicious("", text):
+        if not self.suspicious("", text):
             return text
-        spans = [*self._secrets_in(text), *self._assigned_in(text)]
+        spans = [*self._secrets_in(text), *(self._assigned_in(text) if self._enabled else ())]
         return _blank(text, spans) if spans else text
 
     def secret_file(self, path: str) -> bool:
@@ -313,7 +314,7 @@ class Redactor:
         for trail, entry, name in queue:  # grows while it is read: any depth, without recursion
             if isinstance(entry, str):
                 text = self._judge(entry, name)
-                if text is not entry and not self._allowed(key, trail):
+                if text is not entry and (self._holds_exact(entry) or not self._allowed(key, trail)):
                     yield trail, text
             elif isinstance(entry, dict):
                 inherited = name if name in MAPS and is_map(entry) else ""
@@ -340,7 +341,12 @@ class Redactor:
         rest = len(masked) - len(MASK) * masked.count(MASK)
         return masked if rest * 2 >= len(text) else None  # a key that is long is no report
 
+    def _holds_exact(self, text: str) -> bool:
+        return any(secret in text for secret in self._exact)
+
     def _credential(self, name: str) -> str:
+        if not self._enabled:
+            return ""
         known = self._known.get(name)
         if known is None:
             if len(name) > 200:
@@ -374,12 +380,14 @@ class Redactor:
         return any(fnmatchcase(name, glob) for glob in self._globs)
 
     def _secrets_in(self, text: str) -> Iterator[Span]:
-        yield from _shapes_in(text)
         for secret in self._exact:
             at = text.find(secret)
             while at >= 0:
                 yield at, at + len(secret)
                 at = text.find(secret, at + len(secret))
+        if not self._enabled:
+            return
+        yield from _shapes_in(text)
         for pattern in self._compiled():
             for found in pattern.finditer(text):
                 if found.end() > found.start() and found[0] != MASK:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from leftoff.errors import Invalid, Unsupported
 from leftoff.model.changes import NOTHING
+from leftoff.workflow.leftovers import ARGS, SCRIPT
 
 if TYPE_CHECKING:
     from leftoff.workflow.definition import Step
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 LONGEST = 100_000  # of a script on a command line; a longer one goes through a file
 _BASH = ("-eo", "pipefail")
+_INLINE = {
+    "perl": "-e",
+    "ruby": "-e",
+    "node": "-e",
+    "lua": "-e",
+    "Rscript": "-e",
+    "php": "-r",
+}  # -c is another thing
 
 
 class Command:
@@ -62,7 +71,10 @@ class Python:
 
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
         args = _filled(step.args, templates, values, f"{step.path}: with")
-        env = {"LEFTOFF_ARGS": json.dumps(args), "LEFTOFF_RESULT": os.path.join(folder, "result")}
+        given = json.dumps(args)
+        if len(given) > LONGEST:
+            given = "@" + _kept(os.path.join(folder, ARGS), given)
+        env = {"LEFTOFF_ARGS": given, "LEFTOFF_RESULT": os.path.join(folder, "result")}
         return Command([sys.executable, "-m", "leftoff.workflow.call", step.python], env)
 
     def result(self, step: Step, folder: str) -> Any:
@@ -100,11 +112,15 @@ def script(
     if isinstance(step.shell, list):
         return [*shell, rendered]
     if len(rendered.encode("utf-8", "surrogateescape")) <= LONGEST:
-        return [*shell, "-c", rendered]
-    path = os.path.join(folder, f"script-{abs(hash(where)) % 10_000}")
+        return [*shell, _INLINE.get(os.path.basename(shell[0]), "-c"), rendered]
+    return [*shell, _kept(os.path.join(folder, f"{SCRIPT}{abs(hash(where)) % 10_000}"), rendered)]
+
+
+def _kept(path: str, text: str) -> str:
+    """The path of a file that has this text in it."""
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(rendered)
-    return [*shell, path]
+        file.write(text)
+    return path
 
 
 def shell_of(step: Step) -> list[str]:

@@ -14,7 +14,7 @@ from leftoff.workflow.actions import action_of, script
 from leftoff.workflow.fan import ITEMS, declare, expanded
 from leftoff.workflow.finish import expect, failed
 from leftoff.workflow.processes import files
-from leftoff.workflow.work import RUNNING, Work
+from leftoff.workflow.work import RUNNING, Work, about
 
 if TYPE_CHECKING:
     from leftoff.host import Process
@@ -57,7 +57,7 @@ def _begin(stage: Stage, unit: str, leaf: str) -> None:
         raise
     except LeftoffError as error:
         work = Work(unit, step, item, "", "")
-        failed(stage, work, {"type": error.code, "message": error.message}, None, retry=False)
+        failed(stage, work, about(error), None, retry=False)
 
 
 def _already_ended(stage: Stage, unit: str, leaf: str) -> bool:

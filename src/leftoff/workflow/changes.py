@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
 
-    from leftoff.workflow.definition import Workflow
-
-_BEGUN = ("completed", "skipped")
+    from leftoff.workflow.definition import Step, Workflow
 
 
 class Difference:
-    """Steps by what became of them; ``finished`` are those that ended under another definition."""
+    """Steps by what became of them; ``finished``: those that were done, wholly or in part, under another definition."""
 
     __slots__ = ("added", "changed", "finished", "removed")
 
@@ -31,7 +29,8 @@ class Difference:
         parts = [
             f"{word} {', '.join(paths[:5])}{'…' if len(paths) > 5 else ''}"
             for word, paths in (
-                ("changed:", [*self.finished, *self.changed]),
+                ("finished, and now another:", self.finished),
+                ("changed:", self.changed),
                 ("new:", self.added),
                 ("gone:", self.removed),
             )
@@ -40,25 +39,38 @@ class Difference:
         return "; ".join(parts)
 
 
-def compare(old: Workflow, new: Workflow, statuses: Mapping[str, str]) -> Difference:
-    """What the new text changes for a run of the old one."""
+def compare(old: Workflow, new: Workflow, done: Collection[str]) -> Difference:
+    """What the new text changes for a run of the old one. ``done``: the steps that are finished, or partly so."""
     out = Difference()
     for step in new.walk():
         before = old.find(step.path)
         if before is None:
             out.added.append(step.path)
-        elif _facts(before) != _facts(step):
-            done = statuses.get(step.path) in _BEGUN and step.kind != "phase"
-            (out.finished if done else out.changed).append(step.path)
+        elif differs(before, step):
+            finished = step.path in done and step.kind != "phase"
+            (out.finished if finished else out.changed).append(step.path)
     for step in old.walk():
         if new.find(step.path) is None:
-            done = statuses.get(step.path) in _BEGUN
-            (out.finished if done else out.removed).append(step.path)
+            (out.finished if step.path in done else out.removed).append(step.path)
     return out
 
 
-def _facts(step: Any) -> dict[str, Any]:
+def differs(old: Step | None, new: Step | None) -> bool:
+    """Whether two definitions of a step do not mean the same."""
+    return old is None or new is None or _facts(old) != _facts(new)
+
+
+def _facts(step: Step) -> dict[str, Any]:
     """What a step does. That it comes after another than before changes nothing of what was done."""
-    return {
-        key: value for key, value in step.key_facts().items() if key not in ("needs", "steps", "on_failure")
-    }
+    return {key: value for key, value in step.key_facts().items() if key not in ("needs", "steps")}
+
+
+def is_gone(path: str, record: dict[str, Any], old: Workflow, new: Workflow) -> bool:
+    """Whether a step's record belongs to something that the definition had and has no more."""
+    above, parts = "", path.split("/")
+    for part in parts:
+        above = f"{above}/{part}" if above else part
+        if old.find(above) is not None and new.find(above) is None:
+            return True
+    parent = new.find(path.rpartition("/")[0]) if "item" in record else None
+    return parent is not None and parent.foreach is None

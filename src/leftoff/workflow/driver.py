@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import time
 from typing import TYPE_CHECKING
 
 from leftoff.engine.commit import Seal
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
+from leftoff.host import GONE
 from leftoff.workflow import begin, finish
 from leftoff.workflow.people import look_at_people
 from leftoff.workflow.processes import files, groups
@@ -52,13 +54,16 @@ class Driver:
         self._selector.register(self._pipe[0], selectors.EVENT_READ, None)
         self._launcher_fd = -1
         self._watched: dict[str, groups.Watch] = {}
+        self._closed = False
         self._every: float | None = getattr(stage.observer, "every", None)  # how often it wants to draw
 
     # -- from outside
 
     def interrupt(self, number: int) -> None:
-        """A signal came. May be called from a signal handler."""
+        """A signal came. May be called from a signal handler, also when everything is over."""
         self._signals.append(number)
+        if self._closed:
+            return
         try:
             os.write(self._pipe[1], b"!")
         except BlockingIOError:
@@ -72,6 +77,8 @@ class Driver:
         fd = watch.fileno()
         if fd is not None:
             self._selector.register(fd, selectors.EVENT_READ, None)
+        if self._streams:
+            work.follower = Follower(files.log_path(work.folder))
 
     def drive(self) -> int:
         """Until the end; the exit code of the command."""
@@ -132,6 +139,10 @@ class Driver:
         for key, _ in self._selector.select(max(0.0, min(times) - now)):
             if key.fd == self._pipe[0]:
                 _drain(self._pipe[0])
+            elif (
+                key.fd != self._launcher_fd
+            ):  # a shim that is watched has ended; what it left is looked for in time
+                self._selector.unregister(key.fd)
 
     def _register_launcher(self) -> None:
         """The launcher may be another one than before."""
@@ -203,14 +214,13 @@ class Driver:
 
     def _look_at_watched(self) -> None:
         for token, watch in [*self._watched.items()]:
+            work = self.stage.works.get(token)
             if not watch.ended():
+                if work is not None and self._is_late(work):
+                    groups.kill(watch.process)
                 continue
             del self._watched[token]
-            fd = watch.fileno()
-            if fd is not None:
-                self._selector.unregister(fd)
-            watch.close()
-            work = self.stage.works.get(token)
+            self._forget_watch(watch)
             if work is None:
                 continue
             self._show_output(work, last=True)
@@ -222,6 +232,19 @@ class Driver:
             else:
                 message = "Its process was killed, and left no exit code."
                 finish.failed(self.stage, work, {"type": "killed", "message": message}, None)
+
+    def _forget_watch(self, watch: groups.Watch) -> None:
+        fd = watch.fileno()
+        if fd is not None and fd in self._selector.get_map():
+            self._selector.unregister(fd)
+        watch.close()
+
+    def _is_late(self, work: Work) -> bool:
+        """Whether an attempt has lost its shim, which would have ended it in time."""
+        limit, process = work.step.timeout, work.process
+        if limit is None or process is None or process.state() != GONE:
+            return False
+        return self.stage.monotonic() > work.began + limit + self.stage.grace
 
     # -- what must not be waited for
 
@@ -297,9 +320,9 @@ class Driver:
             deadline = self.stage.monotonic() + self.stage.grace
             while self.stage.works and self.stage.monotonic() < deadline:
                 for token, work in [*self.stage.works.items()]:
-                    if work.process is None or not groups.alive(work.process):
+                    if work.running is None or not groups.alive(work.running):
                         self.stage.works.pop(token)
-                self._selector.select(0.05)
+                time.sleep(0.05)
             self._kill_all()
         except (LeftoffError, OSError):
             pass
@@ -314,7 +337,9 @@ class Driver:
             trigger = _TRIGGERS.get(signal.Signals(self.signal), "session_end")
             seal = Seal(trigger, note=f"interrupted by {signal.Signals(self.signal).name}")
 
-        def entry(page: Page) -> Seal | None:  # the last steps' ends are known when they are in the transaction
+        def entry(
+            page: Page,
+        ) -> Seal | None:  # the last steps' ends are known when they are in the transaction
             return stage.entries.settle(self._outcome()[0], stage.project, seal, self._open_outer())(page)
 
         stage.add(entry) if seal else stage.amend(entry)  # two seals are two checkpoints
@@ -347,6 +372,7 @@ class Driver:
         return "completed", 0
 
     def close(self) -> None:
+        self._closed = True
         for watch in self._watched.values():
             watch.close()
         self._selector.close()

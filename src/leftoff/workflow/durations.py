@@ -11,6 +11,10 @@ _WHOLE = re.compile(rf"{_PART}(?:\s*{_PART})*", re.ASCII)
 _PARTS = re.compile(_PART, re.ASCII)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 LONGEST = 100 * 365 * 86400.0  # what a clock can be asked to wait for
+_WORDS = {
+    "milliseconds": "ms", "msecs": "ms", "seconds": "s", "minutes": "m", "hours": "h", "hrs": "h", "days": "d",
+    "weeks": "w",
+}  # fmt: skip
 FORM = "A duration is like 500ms, 2s, 30m, 1h30m or 7d; a plain number is seconds."
 
 
@@ -26,6 +30,15 @@ def seconds(text: str) -> float:
     if any(later >= earlier for earlier, later in pairwise(sizes)):
         raise ValueError(f"`{text}` is not a duration: larger units come first, each once")
     return _bounded(sum(float(number) * _SECONDS[unit] for number, unit in found))
+
+
+def meant(text: str) -> str:
+    """What was probably meant by a duration in words, like ``5 minutes``; empty where that is not clear."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*", text.lower())
+    for word, unit in _WORDS.items():
+        if found and len(found[2]) > 1 and word.startswith(found[2].removesuffix("s")):
+            return f"{found[1]}{unit}"
+    return ""
 
 
 def _bounded(value: float) -> float:

@@ -211,8 +211,9 @@ class Entries:
             if total is None or not self._state.steps.get(path, {}).get("started_at"):
                 self._running(page, path)
             for order, below, item in some:
-                if page.tx.row(page.run, "step", below) is None:
-                    self._put(page, below, {"status": "pending", "order": order, "item": item})
+                known = page.step(below) if page.tx.row(page.run, "step", below) is not None else {}
+                if known.get("order") != order:  # from an expansion that was cut short, it may have another place
+                    self._put(page, below, {"status": "pending", **known, "order": order, "item": item})
             if total is not None:
                 self._put(page, path, {**page.step(path), "status": "running", "items": total})
             return None
@@ -244,31 +245,6 @@ class Entries:
     def seal(self, trigger: str, step: str | None = None, note: str | None = None) -> Entry:
         def entry(page: Page) -> Seal | None:
             return Seal(trigger, step, note)
-
-        return entry
-
-    def reopen(
-        self, reset: Iterable[str], new: dict[str, dict[str, Any]], gone: Iterable[str], about: dict[str, Any]
-    ) -> Entry:
-        """The run is driven again: what failed or was cut off is to be done, and the definition is today's."""
-
-        def entry(page: Page) -> Seal | None:
-            if page.row().status != "running":
-                status_changes(page.changes, "running", page.at)
-            for path in reset:
-                record = {
-                    k: v for k, v in page.step(path).items() if k not in ("completed_at", "waits_until")
-                }
-                self._put(page, path, {**record, "status": "pending"})
-            for path, record in new.items():
-                if page.tx.row(page.run, "step", path) is None:
-                    self._put(page, path, record)
-            for path in gone:
-                page.delete("step", path)
-                self._state.steps.pop(path, None)
-            for key, value in about.items():
-                page.put("context", key, value)
-            return None
 
         return entry
 

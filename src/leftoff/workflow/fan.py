@@ -16,7 +16,7 @@ ITEMS = "items"  # the file that a command's items are written to
 
 def declare(stage: Stage, step: Step, found: list[Any]) -> None:
     """Record the items, some hundreds in a commit; the last one says how many there are."""
-    named = items.name(step.path, found)
+    named = items.name(step.path, found, stage.redactor)
     stale = set(stage.state.items(step.path)) - {path for path, _ in named}
     if stale:
         stage.add(stage.entries.no_items(sorted(stale)), durable=False)

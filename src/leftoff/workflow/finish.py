@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.engine.artifacts import capture, relative
 from leftoff.errors import LeftoffError
+from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
 from leftoff.workflow.fan import ITEMS, declare
 from leftoff.workflow.processes import files
-from leftoff.workflow.work import CHECKING, RUNNING, Work, error_of, existing, holds_any
+from leftoff.workflow.work import CHECKING, RUNNING, Work, about, error_of, existing, holds_any
 
 if TYPE_CHECKING:
     from leftoff.engine.artifacts import Captured
@@ -41,7 +42,7 @@ def ended(stage: Stage, work: Work, exit: Exit) -> None:
         elif not _told_otherwise(stage, work):
             next_check(stage, work)
     except LeftoffError as error:
-        failed(stage, work, {"type": error.code, "message": error.message}, exit.code)
+        failed(stage, work, about(error), exit.code)
 
 
 def _tail(stage: Stage, work: Work) -> str:
@@ -67,7 +68,7 @@ def _told_otherwise(stage: Stage, work: Work) -> bool:
 
 
 def stopped(stage: Stage, work: Work) -> None:
-    """It was told to end, and did: it is to be done again."""
+    """It was told to end, and did: it is to be done again; where only its checks were left, those are."""
     stage.works.pop(work.token, None)
     code = work.exit.code if work.exit is not None else None
     facts = {"interrupted_at": iso(stage.ledger.clock.now())}
@@ -75,9 +76,11 @@ def stopped(stage: Stage, work: Work) -> None:
 
     def then() -> None:
         stage.tell("step_stopped", step=work.unit, why=work.stopped)
-        leftovers.tidy(work.folder)
+        if code != 0:
+            leftovers.tidy(work.folder)
 
-    stage.add(stage.entries.again(work.unit, work.token, facts, code), then)
+    # An attempt that ended well stays open: whoever resumes finds its exit, and adopts it.
+    stage.add(stage.entries.again(work.unit, work.token if code != 0 else None, facts, code), then)
 
 
 def expect(stage: Stage, work: Work) -> None:
@@ -99,9 +102,8 @@ def _found_items(stage: Stage, work: Work) -> None:
     path = os.path.join(work.folder, ITEMS)
     found = items.lines_of(path, "what the command printed", f"{work.unit}: foreach")
     stage.works.pop(work.token, None)
-    stage.add(stage.entries.end_attempt(work.token, 0))
-    declare(stage, work.step, found)
-    leftovers.remove(work.folder)
+    declare(stage, work.step, found)  # until they are on record, they are in a file of this attempt
+    stage.add(stage.entries.end_attempt(work.token, 0), lambda: leftovers.remove(work.folder))
 
 
 def next_check(stage: Stage, work: Work) -> None:
@@ -114,6 +116,7 @@ def next_check(stage: Stage, work: Work) -> None:
     values = stage.state.values(step, work.item)
     argv = script(step, text, stage.templates, values, work.folder, f"{step.path}: checks")
     token, folder = _check_names(work)
+    leftovers.remove(folder)  # an earlier driver may have died while it checked
     files.prepare(folder)
     work.phase = CHECKING
     stage.works[token] = work
@@ -132,7 +135,6 @@ def _checked(stage: Stage, work: Work, exit: Exit) -> None:
     stage.works.pop(token, None)
     held = exit.code == 0 and not exit.timed_out
     if not held and work.stopped is not None:
-        work.exit = exit
         stopped(stage, work)
         return
     if criterion is not None:
@@ -147,7 +149,7 @@ def _checked(stage: Stage, work: Work, exit: Exit) -> None:
     try:
         next_check(stage, work)
     except LeftoffError as error:
-        failed(stage, work, {"type": error.code, "message": error.message}, 0)
+        failed(stage, work, about(error), 0)
 
 
 def complete(stage: Stage, work: Work) -> None:
@@ -157,8 +159,9 @@ def complete(stage: Stage, work: Work) -> None:
         variables = files.read_vars(work.folder)
         outputs, captured = _outputs(stage, work)
         result = action_of(step).result(step, work.folder)
+        _check_recordable(work, variables, outputs, result)
     except LeftoffError as error:
-        failed(stage, work, {"type": error.code, "message": error.message}, 0)
+        failed(stage, work, about(error), 0)
         return
     if step.persist is not None:
         variables = {key: value for key, value in variables.items() if key in step.persist}
@@ -170,7 +173,9 @@ def complete(stage: Stage, work: Work) -> None:
         captured=captured,
         result=result,
         variables=variables,
-        criteria={f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()},
+        criteria={
+            f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()
+        },
         why=work.why,
         save=step.save,
     )
@@ -187,6 +192,16 @@ def complete(stage: Stage, work: Work) -> None:
     stage.works.pop(work.token, None)
     stage.add(entry, then)
     stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "completed"))
+
+
+def _check_recordable(work: Work, variables: dict[str, Any], outputs: list[str], result: Any) -> None:
+    """What cannot be kept is the step's failure, found before anything is written."""
+    changes = ChangeSet()
+    for key, value in variables.items():
+        changes.put("variable", key, value)
+    if outputs or result is not NOTHING:
+        about = {"status": "completed", "outputs": outputs, "result": None if result is NOTHING else result}
+        changes.put("step", work.unit, about)
 
 
 def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
@@ -219,8 +234,12 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
     error = {k: stage.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
     stage.works.pop(work.token, None)
     if work.doubtful:
+        message = f"{unit} ended while nobody was watching, and runs again: {error.get('message')}"
         stage.scheduler.later(unit, work.leaf, stage.monotonic())
-        stage.add(stage.entries.again(unit, work.token, {}, code))
+        stage.add(
+            stage.entries.again(unit, work.token, {}, code),
+            lambda: stage.tell("warning", message=message, step=unit),
+        )
         return
     tries = stage.tries[unit] = stage.tries.get(unit, 0) + 1
     delay = (

@@ -11,11 +11,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Invalid
+from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import quote_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from leftoff.engine.redact import Redactor
     from leftoff.workflow.definition import Step
     from leftoff.workflow.template import Templates
 
@@ -67,18 +69,35 @@ def lines_of(path: str, shown: str, where: str) -> list[str]:
         ) from None
 
 
-def name(path: str, items: Iterable[Any]) -> list[tuple[str, Any]]:
-    """The path of each item's step, and the item: by what it is or is called, else by its place."""
+def name(path: str, items: Iterable[Any], redactor: Redactor) -> list[tuple[str, Any]]:
+    """The path of each item's step, and the item: by what it is or is called, else (or if secret) by its place."""
     taken: set[str] = set()
     out = []
     for index, item in enumerate(items):
-        part = quote_part(_called(item) or str(index + 1))
+        called = _called(item)
+        if called and redactor.mask(called) is not called:
+            called = ""
+        part = quote_part(called or str(index + 1))
         below, number = f"{path}/{part}", 2
         while below in taken:
             below, number = f"{path}/{part}#{number}", number + 1
         taken.add(below)
-        out.append((below, item))
+        out.append((below, _recordable(below, item)))
     return out
+
+
+def _recordable(below: str, item: Any) -> Any:
+    try:
+        below.encode()
+        if not isinstance(item, str):
+            ChangeSet().put("step", below, {"status": "pending", "item": item})
+    except (UnicodeEncodeError, Invalid) as error:
+        why = error.message if isinstance(error, Invalid) else "it is not UTF-8 text."
+        raise Invalid(
+            f"{below.partition('/')[0]}: the item {ascii(item)[:200]} cannot be recorded: {why}",
+            hint="Rename it, or leave it out.",
+        ) from None
+    return item
 
 
 def _called(item: Any) -> str:

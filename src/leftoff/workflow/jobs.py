@@ -57,7 +57,7 @@ def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, s
         for name, text in step.env.items()
     }
     return {
-        **os.environ,
+        **stage.environ,
         **stage.secrets,
         **own,
         "LEFTOFF_RUN": stage.ledger.run_id,

@@ -7,14 +7,15 @@ import shutil
 
 from leftoff.workflow.processes.files import EXIT, RESULT, VARS
 
-_TAKEN_IN = (VARS, RESULT, EXIT)
+SCRIPT, ARGS = "script-", "args"  # what is too long for a command line
+_TAKEN_IN = (VARS, RESULT, EXIT, ARGS)
 
 
 def tidy(folder: str) -> None:
-    """A step is complete, and that is durable: its log stays, where it printed anything."""
+    """An attempt ended, and that is durable: its log stays, where it printed anything."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
-        if name in _TAKEN_IN or (name == "log" and os.path.getsize(path) == 0):
+        if name in _TAKEN_IN or name.startswith(SCRIPT) or (name == "log" and os.path.getsize(path) == 0):
             _unlink(path)
         elif os.path.isdir(path):
             shutil.rmtree(path, ignore_errors=True)

@@ -24,6 +24,7 @@ class Needs:
         self.values = values
         self.paths: dict[str, Draft] = {}
         self.ids: dict[str, list[str]] = {}
+        self.places: dict[tuple[str, str], Node] = {}  # where a step says that it waits for another
         stack = list(reversed(drafts))
         while stack:
             draft = stack.pop()
@@ -49,6 +50,7 @@ class Needs:
             path = self._one(draft, entry, siblings)
             if path:
                 found[path] = None
+                self.places[draft.path, path] = entry
         return tuple(found)
 
     def _one(self, draft: Draft, node: Node, siblings: dict[str, str]) -> str:

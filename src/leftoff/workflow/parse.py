@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import pairwise
 
 from leftoff.errors import BadDefinition, NotFound, StoreUnavailable
 from leftoff.model.codec import sha256
@@ -70,18 +71,19 @@ def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> 
         drafts = steps.all(top["steps"], steps.defaults(top.get("defaults")))
     else:
         values.unsure = True
-        if not any("`steps`" in hint for *_, hint in problems.found):  # unless it was merely misspelt
+        if not problems.suggests("steps", 1):  # unless it was merely misspelt
             problems.add(
                 root, "a workflow without `steps`", "For example: steps: [{id: hello, run: echo hello}]"
             )
+    needs = Needs(values, drafts)
     workflow = Workflow(
         **fields,
-        steps=Needs(values, drafts).steps(drafts),
+        steps=needs.steps(drafts),
         path=path,
         text=text,
         digest=f"sha256:{sha256(text.encode()).hexdigest()}",
     )
-    circular = _circular(workflow, drafts, problems)
+    circular = _circular(workflow, needs, problems)
     graph = None if circular or values.unsure else Graph(workflow)
     check_templates(workflow, list(_sites(drafts)), graph, problems, given)
     return workflow
@@ -158,6 +160,7 @@ def _names(node: Node, what: str, values: Values) -> tuple[str, ...]:
         if name and not _ENV.fullmatch(name):
             hint = "A secret is named here, never written: its value comes from the environment."
             hint = hint if what == "secrets" else "Letters, digits and _, not starting with a digit."
+            name = f"{name.partition('=')[0]}=…" if "=" in name else name  # what follows may be the secret
             values.problems.add(entry, f"`{shown(name)}` cannot name an environment variable", hint)
     return found
 
@@ -173,15 +176,15 @@ def _requires(node: Node, values: Values) -> Requires:
     return Requires(**found)
 
 
-def _circular(workflow: Workflow, drafts: list[Draft], problems: Problems) -> bool:
+def _circular(workflow: Workflow, needs: Needs, problems: Problems) -> bool:
     circle = cycle(workflow)
     if not circle:
         return False
-    nodes = {draft.path: draft for draft in _walk(drafts)}
-    first = next((nodes[path] for path in circle if nodes[path].needs is not None), nodes[circle[0]])
+    said = (needs.places.get(pair) for pair in pairwise(circle))
+    place = next((node for node in said if node is not None), workflow.by_path[circle[0]])
     told = " -> ".join(path.partition(STAND_IN)[0] or "?" for path in circle)
     hint = "Each waits for the next. Take one of these out of the other's `needs`."
-    problems.add(first.needs or first.node, f"steps wait for each other: {told}", hint)
+    problems.add(place, f"steps wait for each other: {told}", hint)
     return True
 
 

@@ -32,7 +32,7 @@ class Actions:
             for name in ("as", "max_parallel"):
                 if name in given:
                     key = draft.node.value[name][0]
-                    hint = "It is for the items of a `foreach`. For the whole workflow, `max_parallel` is at the top."
+                    hint = "It is for a `foreach` or a phase. For the whole workflow, it stands at the top."
                     self.problems.add(
                         key, f"`{name}` without `foreach`", hint if name == "max_parallel" else ""
                     )
@@ -40,8 +40,12 @@ class Actions:
         fields["foreach"] = self._items(draft, given["foreach"])
         if "as" in given:
             fields["item_name"] = self._item_name(given["as"])
+        self.limit(draft, given)
+
+    def limit(self, draft: Draft, given: dict[str, Node]) -> None:
+        """How many may run at once: of the items of a `foreach`, of the steps in a phase."""
         if "max_parallel" in given:
-            fields["max_parallel"] = self.values.whole(
+            draft.fields["max_parallel"] = self.values.whole(
                 given["max_parallel"], "max_parallel", least=1, default=1
             )
 
@@ -122,7 +126,8 @@ class Actions:
         draft.fields["agent"] = {name: self.values.json(given[name], name) for name in names}
         if "agent" not in given and "agents" not in given:
             self.problems.add(draft.node, "a prompt without an agent", "Say whose it is: `agent: claude`.")
-        if "prompt" not in given and "prompt_file" not in given:
+        prompted = "prompt" in given or "prompt_file" in given
+        if not prompted and not self.problems.suggests("prompt", draft.node.line):
             self.problems.add(
                 draft.node, "an agent without a prompt", "Give it a `prompt`, or a `prompt_file`."
             )
@@ -146,7 +151,7 @@ class Actions:
             return Approval(self.template(draft, node, "approval", TEXT))
         given = self.values.mapping(node, "approval", ("ask", "options"))
         ask = self.template(draft, given["ask"], "ask", TEXT) if "ask" in given else ""
-        if "ask" not in given:
+        if "ask" not in given and not self.problems.suggests("ask", node.line):
             self.problems.add(
                 node, "an approval without a question: `ask` is missing", "For example: {ask: Publish it?}"
             )

@@ -21,29 +21,21 @@ if TYPE_CHECKING:
     from leftoff.workflow.source import Node
 
 ACTIONS = ("run", "python", "agent", "approval", "steps")
-_ABOUT = (
-    "id",
-    "step",
-    "type",
-    "title",
-    "description",
-    "instructions",
-    "needs",
-    "when",
-    "on_failure",
-    "env",
-    "cwd",
+_ABOUT = ("id", "step", "type", "title", "description", "instructions", "needs", "when", "on_failure")
+_PLACE = ("env", "cwd")
+_END = ("estimate", "checkpoint")
+_WORK = (
+    *("outputs", "checks", "criteria", "shell", *_PLACE, "foreach", "as", "max_parallel"),
+    *("timeout", "retries", "idempotent", *_END),
 )
-_LEAF = ("estimate", "checkpoint", "outputs", "checks", "criteria", "shell")
-_WORK = ("foreach", "as", "max_parallel", "timeout", "retries", "idempotent")
 # What each kind of step may say.
 KEYS: dict[str, tuple[str, ...]] = {
-    "run": (*_ABOUT, "run", *_LEAF, *_WORK),
-    "python": (*_ABOUT, "python", "with", *_LEAF, *_WORK),
-    "agent": (*_ABOUT, "agent", *AGENT, *_LEAF, *_WORK),
-    "approval": (*_ABOUT, "approval", "timeout", "estimate", "checkpoint"),
-    "manual": (*_ABOUT, *_LEAF),
-    "phase": (*_ABOUT, "steps"),
+    "run": (*_ABOUT, "run", *_WORK),
+    "python": (*_ABOUT, "python", "with", *_WORK),
+    "agent": (*_ABOUT, "agent", *AGENT, *_WORK),
+    "approval": (*_ABOUT, "approval", "timeout", *_END),
+    "manual": (*_ABOUT, *_END),
+    "phase": (*_ABOUT, *_PLACE, "max_parallel", "steps"),
 }
 ALL = tuple(dict.fromkeys(key for keys in KEYS.values() for key in keys))
 DEFAULTS = ("retries", "timeout", "on_failure", "shell", "env", "cwd", "checkpoint", "idempotent")
@@ -106,6 +98,7 @@ class Steps:
             self.actions.foreach(draft, given)
         self._work(draft, given)
         if kind == "phase":
+            self.actions.limit(draft, given)
             if "steps" in given:
                 draft.children = self.all(given["steps"], inherited.below(draft), draft.path)
         else:
@@ -136,7 +129,10 @@ class Steps:
     def _id(self, node: Node) -> str:
         found = _id_node(node)
         if found is None:
-            self.problems.add(node, "a step without an `id`", "Every step has one: `- id: build`.")
+            if not any(
+                nearest(key, ("id",)) for key in node.value if key not in ALL
+            ):  # unless it was misspelt
+                self.problems.add(node, "a step without an `id`", "Every step has one: `- id: build`.")
             return f"{STAND_IN}{node.line}:{node.column}"
         if "id" in node.value and "step" in node.value:
             key = node.value["step"][0]
@@ -169,11 +165,9 @@ class Steps:
                         key, f"`{name}` does not go with {_A.get(kind, f'`{kind}`')}", _belongs(name)
                     )
             else:
-                hint = (
-                    nearest(name, KEYS[kind])
-                    or nearest(name, ALL)
-                    or f"Its keys are {', '.join(KEYS[kind])}."
-                )
+                keys = ALL if kind == "manual" else KEYS[kind]
+                others = [known for known in keys if known not in node.value]
+                hint = nearest(name, others) or nearest(name, ALL) or f"Its keys are {', '.join(keys)}."
                 self.problems.add(key, f"unknown key `{shown(name)}`", hint)
         return out
 

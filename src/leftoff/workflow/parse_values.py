@@ -27,6 +27,14 @@ _CALLED = {
 }
 
 
+_LISTS = {
+    "secrets": "Only names, as in [GITHUB_TOKEN]: the values come from the environment.",
+    "outputs": "For example: [out/index.html]",
+    "checks": 'For example: ["test -s out/index.html"]',
+    "needs": "For example: [build, test], or [] for nothing.",
+}
+
+
 def called(node: Node) -> str:
     """What a node is, in words."""
     return f"`{shown(node.text)}`" if node.scalar and node.text else _CALLED[node.kind]
@@ -68,7 +76,8 @@ class Values:
     def text(self, node: Node, what: str, *, default: str = "") -> str:
         """Text, and a number or truth value as it was written."""
         if not node.scalar:
-            self.wrong(node, what, "text")
+            several = "Several commands are a block, `run: |`, a line each."
+            self.wrong(node, what, "text", several if what == "run" and node.kind == "list" else "")
         elif node.kind == "null" or not node.text.strip():
             self.problems.add(node, f"`{what}` is empty", "Give it a value, or leave the key out.")
         else:
@@ -84,7 +93,7 @@ class Values:
         if node.kind == "list":
             return list(node.value)
         if node.kind in ("map", "null"):
-            self.wrong(node, what, "a list")
+            self.wrong(node, what, "a list", _LISTS.get(what, ""))
             return []
         return [node]
 
@@ -135,7 +144,8 @@ class Values:
         try:
             length = durations.seconds(node.text)
         except ValueError as error:
-            self.problems.add(node, f"{what}: {error}", durations.FORM)
+            near = durations.meant(node.text)
+            self.problems.add(node, f"{what}: {error}", f"Did you mean `{near}`?" if near else durations.FORM)
             return None
         if length == 0 and not zero:
             self.problems.add(node, f"`{what}` cannot be 0", "Leave it out for none.")

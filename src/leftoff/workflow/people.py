@@ -1,49 +1,50 @@
-"""What people decided while the run goes on: approvals, steps done by hand, deadlines that passed."""
+"""What people decide while a run goes on, or while it rests: approvals, steps done by hand, deadlines that passed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.approvals import expire_due
+from leftoff.engine.approvals import expire_due, how
+from leftoff.engine.commit import Seal
 from leftoff.model.times import millis
 
 if TYPE_CHECKING:
-    from leftoff.engine.commit import Seal
     from leftoff.store.base import View
     from leftoff.workflow.ledger import Page
     from leftoff.workflow.stage import Stage
 
 _OPEN = ("waiting", "blocked")
+_THEIRS = (*_OPEN, "pending")  # steps of which somebody else may have something to say
 
 
 def look_at_people(stage: Stage) -> None:
-    """Take in what others committed, as far as the run waits for it."""
-    _expire(stage)
+    """Take in what others committed on steps that nobody executes right now."""
+    expire(stage)
     if not stage.ledger.moved():
         return
     stage.state.forget_variables()
-    paths = [path for status in _OPEN for path in stage.scheduler.of(status)]
+    paths = [path for status in _THEIRS for path in stage.scheduler.of(status)]
     for path, record in _records(stage, paths).items():
-        before, status = stage.scheduler.status[path], record.get("status")
-        if status != before:
+        before, status = stage.scheduler.status[path], str(record.get("status"))
+        if status != before and stage.state.steps.get(path) != record:
             stage.state.steps[path] = record
-            _decided(stage, path, str(status), record)
+            _decided(stage, path, status, record)
 
 
-def _expire(stage: Stage) -> None:
+def expire(stage: Stage) -> None:
     """Reject what waited past its deadline."""
-    now = stage.ledger.clock.now()
+    now, steps = stage.ledger.clock.now(), stage.state.steps
     due = [
         path
-        for path in stage.scheduler.of("waiting")
-        if (until := millis(stage.state.steps[path].get("waits_until"))) is not None and now > until
+        for path in stage.state.graph.leaves
+        if stage.state.status(path) == "waiting"
+        and (until := millis(steps[path].get("waits_until"))) is not None
+        and now > until
     ]
     if not due:
         return
 
     def entry(page: Page) -> Seal | None:
-        from leftoff.engine.commit import Seal
-
         expired = expire_due(stage.ledger.store, page.tx, page.row(), page.changes, page.at)
         return Seal("approval", expired[0], "expired") if expired else None
 
@@ -71,7 +72,7 @@ def _decided(stage: Stage, path: str, status: str, record: dict[str, Any]) -> No
         error = record.get("error")
         stage.tell("step_failed", **facts, error=error, tail="", will_retry_in=None)
         stage.follow(path, stage.scheduler.ended(path, path, "failed"))
-    else:
+    elif status != "pending":  # somebody has taken it on: it is theirs until they say how it ended
         stage.scheduler.status[path] = status if status in _OPEN else "waiting"
 
 
@@ -80,3 +81,19 @@ def _why(record: dict[str, Any]) -> str:
     if isinstance(result, dict) and "choice" in result:
         return f"decided: {result['choice']}"
     return "somebody reported it"
+
+
+def tell_waiting(stage: Stage) -> None:
+    """What a run that is driven again still waits for."""
+    waiting = [path for path in stage.state.graph.leaves if stage.state.status(path) == "waiting"]
+    asked = stage.ledger.read("approval") if waiting else {}
+    for path in waiting:
+        step, record, approval = stage.scheduler.steps[path], stage.state.steps[path], asked.get(path)
+        told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
+        if approval:
+            told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
+            told["how"] = how(stage.ledger.run_id, path)
+        else:
+            told["ask"] = record.get("instructions") or step.title or path
+            told["how"] = f"leftoff step done {path} --run {stage.ledger.run_id}"
+        stage.tell("waiting", **stage.step_facts(step, path), **told)

@@ -49,6 +49,10 @@ class Problems:
         line, column, message, hint = entry
         return f"{self.path}:{line}:{column}: {message}" + (f". {hint}" if hint else "")
 
+    def suggests(self, word: str, line: int) -> bool:
+        """Whether a problem from this line on was told with that word as the right one."""
+        return any(found >= line and f"`{word}`" in hint for found, _, _, hint in self.found)
+
     def fatal(self, line: int, column: int, message: str, hint: str = "") -> BadDefinition:
         """The error to raise where reading cannot go on."""
         self.place(line, column, message, hint)
@@ -70,11 +74,36 @@ class Problems:
         return BadDefinition("\n".join(told), hint=f"{len(found)} problems; nothing was started.")
 
 
+# What other tools call what we call otherwise.
+_ELSEWHERE = {
+    "needs": "depends_on dependson depends dependencies after requires wait_for",
+    "run": "command commands cmd script exec bash sh",
+    "when": "if condition only_if unless",
+    "on_failure": "continue_on_error allow_failure ignore_errors onerror on_error fail_fast",
+    "foreach": "for_each loop with_items matrix items each",
+    "cwd": "working_directory workdir working_dir dir directory folder",
+    "env": "environment",
+    "id": "name",
+    "title": "name label",
+    "retries": "retry attempts max_attempts",
+    "outputs": "artifacts produces creates",
+    "steps": "jobs tasks stages",
+    "vars": "variables inputs params parameters",
+    "max_parallel": "concurrency parallel parallelism max_concurrency jobs",
+    "ask": "question message prompt text",
+    "with": "args arguments kwargs",
+}
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A question that names the known word most like this one; empty where none is."""
     from difflib import get_close_matches
 
     names = list(known)
+    plain = word.lower().replace("-", "_")
+    for name, others in _ELSEWHERE.items():
+        if name in names and plain in others.split():
+            return f"Did you mean `{name}`?"
     lower = {name.lower(): name for name in names}
     near = get_close_matches(word.lower(), lower, 1, 0.6)
     return f"Did you mean `{lower[near[0]]}`?" if near else ""

@@ -1,8 +1,9 @@
 """What was in flight when the run's last driver died, attempt by attempt.
 
-A process that still runs is followed. An exit code that was written is believed. An attempt that never began counts
-for nothing. Where nobody knows how a command ended, only declared outputs together with checks that hold prove that it
-is done; a file that merely exists may be half written. A step that must not simply run again is for a person to judge.
+An exit code that was written is believed: it says that nothing of the attempt runs any more, wherever it ran. A process
+that still runs is followed. An attempt that never began counts for nothing. Where nobody knows how a command ended,
+only declared outputs together with checks that hold prove that it is done; a file that merely exists may be half
+written. A step that must not simply run again is for a person to judge.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition import Step, Workflow
     from leftoff.workflow.state import State
 
-RUN, SKIP, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "skip", "adopt", "reattach", "ask", "forget", "check"
+RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
+TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
+NOT_IDEMPOTENT, ELSEWHERE = "step.not_idempotent", "step.elsewhere"
 
 
 class Orphan:
@@ -39,22 +42,40 @@ class Orphan:
         self.action, self.why, self.code = action, why, code
         return self
 
+    def again(self, why: str) -> Orphan:
+        """It is to be done again; where that must not simply be, a person decides."""
+        if self.step.idempotent:
+            return self.judged(RUN, why)
+        return self.judged(ASK, f"{why}, and it must not simply run again", NOT_IDEMPOTENT)
 
-def orphans(state: State, attempts: list[Attempt], store_folder: str) -> tuple[list[Orphan], list[Attempt]]:
-    """The attempts of steps that run, as far as the records know; and those that the records know nothing of."""
+
+def orphans(
+    state: State, old: Workflow, attempts: list[Attempt], store_folder: str
+) -> tuple[list[Orphan], list[Attempt]]:
+    """The attempts of steps that were in flight, judged; and those that the records know nothing of."""
     found, strays = [], []
     for attempt in attempts:
         if attempt.ended_at is not None:
             continue
         record = state.steps.get(attempt.step, {})
         step = _step_of(state.workflow, attempt.step, record)
-        current = attempt.number == attempt.current and record.get("status") == "running"
-        if step is None or not current:
+        if step is None or not _in_flight(attempt, record) or not _fits(old, step, attempt, record):
             strays.append(attempt)
         else:
-            folder = os.path.join(store_folder, attempt.log or "")
-            found.append(judge(Orphan(attempt, step, folder)))
+            found.append(judge(Orphan(attempt, step, folder_of(attempt, store_folder))))
     return found, strays
+
+
+def folder_of(attempt: Attempt, store_folder: str) -> str:
+    return os.path.join(store_folder, attempt.log or "")
+
+
+def lives(attempt: Attempt, store_folder: str) -> bool:
+    """Whether something of an attempt runs on this machine. Its shim may serve another one by now."""
+    process = attempt.process
+    if process is None or process.state() == UNKNOWN or files.read_exit(folder_of(attempt, store_folder)):
+        return False
+    return groups.alive(process)
 
 
 def _step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step | None:
@@ -64,28 +85,50 @@ def _step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step |
     return step
 
 
+def _in_flight(attempt: Attempt, record: dict[str, object]) -> bool:
+    """Whether the step's record is still about this attempt. One that was put back may have ended well."""
+    status = record.get("status")
+    return attempt.number == attempt.current and (
+        status == "running" or (status == "pending" and "interrupted_at" in record)
+    )
+
+
+def _fits(old: Workflow, step: Step, attempt: Attempt, record: dict[str, object]) -> bool:
+    """Whether the step is still of the kind that the attempt was started for, and still waits for its end."""
+    before = old.find(step.path)
+    if before is None or before.kind != step.kind or (before.foreach is None) != (step.foreach is None):
+        return False
+    if attempt.step == step.path:
+        return not isinstance(record.get("items"), int)  # else what it was to find is on record
+    return step.foreach is not None
+
+
 def judge(orphan: Orphan) -> Orphan:
     """What can be known of an attempt from here."""
     process, folder, step = orphan.attempt.process, orphan.folder, orphan.step
+    ended = _judge_exit(orphan)
+    if ended is not None:
+        return ended
     if process is not None and process.state() == UNKNOWN:
         return orphan.judged(
-            ASK, f"it was started on {process.host}, which cannot be seen from here", "step.elsewhere"
+            ASK, f"it was started on {process.host}, which cannot be seen from here", ELSEWHERE
         )
     if process is not None and groups.alive(process):
         return orphan.judged(REATTACH, f"its process {process.pid} is still running")
-    exit = files.read_exit(folder)
-    if exit is not None and exit.code == 0:
-        return orphan.judged(ADOPT, "it ended with exit code 0 while nobody was watching")
-    if exit is not None:
-        return orphan.judged(RUN, f"it ended with exit code {exit.code} while nobody was watching")
+    ended = _judge_exit(orphan)  # it may have been written since
+    if ended is not None:
+        return ended
     if not files.began(folder) and process is not None and process.scope == scope():
         return orphan.judged(FORGET, "it was about to start, and never did")
     if step.outputs and step.checks:
         return orphan.judged(CHECK, "nobody knows how it ended; its outputs and checks tell")
-    if not step.idempotent:
-        return orphan.judged(
-            ASK,
-            "it was in flight, nobody knows how it ended, and it must not simply run again",
-            "step.not_idempotent",
-        )
-    return orphan.judged(RUN, "it was in flight, and nobody knows how it ended")
+    return orphan.again("it was in flight, nobody knows how it ended")
+
+
+def _judge_exit(orphan: Orphan) -> Orphan | None:
+    exit = files.read_exit(orphan.folder)
+    if exit is None:
+        return None
+    if exit.code == 0:
+        return orphan.judged(ADOPT, "it ended with exit code 0 while nobody was watching")
+    return orphan.judged(RUN, f"it ended with exit code {exit.code} while nobody was watching")

@@ -6,28 +6,42 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.definition import definition_of
+from leftoff.engine.definition import definition_of, names_of
+from leftoff.engine.pickup import from_step
 from leftoff.engine.runs import open_run
-from leftoff.errors import NeedsPerson
+from leftoff.errors import CannotResume, LeftoffError, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
-from leftoff.workflow import finish
+from leftoff.workflow import finish, leftovers, proof
 from leftoff.workflow.changes import compare
 from leftoff.workflow.ledger import Ledger
 from leftoff.workflow.parse import load, parse
-from leftoff.workflow.processes import groups
+from leftoff.workflow.people import expire, tell_waiting
 from leftoff.workflow.processes.files import read_exit
 from leftoff.workflow.processes.job import Exit
-from leftoff.workflow.recover import ADOPT, ASK, CHECK, FORGET, REATTACH, orphans
+from leftoff.workflow.recover import (
+    ADOPT,
+    ASK,
+    CHECK,
+    FORGET,
+    NOT_IDEMPOTENT,
+    REATTACH,
+    RUN,
+    TAKEN,
+    folder_of,
+    lives,
+    orphans,
+)
+from leftoff.workflow.reopening import DONE, Reopening, is_rejected
 from leftoff.workflow.runner import Runner, context_of, records_of
 from leftoff.workflow.stop import end_processes
 from leftoff.workflow.work import RUNNING, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator
 
     from leftoff.store.rows import Attempt, RunRow
-    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definition import Step, Workflow
     from leftoff.workflow.recover import Orphan
     from leftoff.workflow.runner import Setting
 
@@ -39,10 +53,12 @@ def resume(
     *,
     workflow: Workflow,
     take_over: bool = False,
+    again: str | None = None,
 ) -> Runner:
     """Go on with a run: take its lease, see what was in flight, ask what must be asked.
 
-    ``workflow`` is the definition as it is now; the run remembers the one it was started from.
+    ``workflow`` is the definition as it is now; the run remembers the one it was started from. ``again``: this step
+    and every later one are to be done once more.
     """
     driver = (this_process(), setting.who)
     now = setting.clock.now()
@@ -50,37 +66,58 @@ def resume(
     assert epoch is not None
     runner: Runner | None = None
     try:
-        known = definition_of(setting.store, row)
-        old = parse(known["text"], workflow.path) if known is not None else workflow
         runner = Runner(setting, workflow, head, epoch, dict(variables))
-        Resumption(runner, old).go(variables)
+        Resumption(runner, earlier_definition(setting, row, workflow), again).go(variables)
     except BaseException:
         if runner is not None:
             runner.close()
-        Ledger(setting.store, head, epoch, setting.clock, setting.redactor).release()
+        if row.status != "running":  # else the lease tells that whoever drove it is gone, as before
+            Ledger(setting.store, head, epoch, setting.clock, setting.redactor).release()
         raise
     return runner
 
 
-def current_definition(project: str, known: dict[str, Any], say: Callable[[str], None]) -> Workflow:
-    """The definition that a run remembers, as its file is now; the run's own copy where that is gone."""
+def earlier_definition(setting: Setting, row: RunRow, now: Workflow) -> Workflow | None:
+    """The definition that the run was last driven with; ``None`` where that was another than now, and is not known."""
+    known = definition_of(setting.store, row)
+    if known is None or known["digest"] == now.digest:
+        return now
+    if known["text"] is None:
+        return None
+    return parse(known["text"], now.path, given=names_of(setting.store, row))
+
+
+def current_definition(
+    project: str, known: dict[str, Any], given: Collection[str], say: Callable[[str], None]
+) -> Workflow:
+    """The definition that a run remembers, as its file is now; the run's own copy where that is gone.
+
+    ``given``: the variables that the run has, and those that it is about to get.
+    """
     shown = str(known.get("path") or "")
     path = os.path.join(project, shown)
     if os.path.isfile(path):
-        return load(path)
+        return load(path, given=given)
+    if not known.get("text"):
+        raise CannotResume(
+            f"{shown} is gone, and the run has no copy of it: there was a secret in it.",
+            hint="Put the file back, or start afresh with another one.",
+        )
     say(f"leftoff: {shown} is gone; the run's own copy of it is used.")
-    return parse(str(known.get("text") or ""), path)
+    return parse(str(known["text"]), path, given=given)
 
 
 class Resumption:
     """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
 
-    def __init__(self, runner: Runner, old: Workflow) -> None:
+    def __init__(self, runner: Runner, old: Workflow | None, again: str | None) -> None:
         self.runner = runner
         self.stage = runner.stage
         self.state = runner.state
         self.setting = runner.setting
-        self.old = old
+        self.old = old or runner.workflow
+        self.changed = old is None or old.text != runner.workflow.text
+        self.again = again
         self.orphans: list[Orphan] = []
         self.strays: list[Attempt] = []
 
@@ -89,132 +126,176 @@ class Resumption:
         self._look()
         self._ask()
         self._end_strays()
+        expire(self.stage)
         self._reopen(variables)
         self._tell()
         self._restore()
 
+    # -- what is there, and what a person must say of it, before anything is changed
+
     def _look(self) -> None:
         ledger = self.runner.ledger
         attempts = ledger.store.read(lambda view: view.attempts(ledger.run))
-        self.orphans, self.strays = orphans(self.state, attempts, self.setting.folder)
-        if self.setting.restart:
-            running = [orphan for orphan in self.orphans if orphan.action == REATTACH]
-            self.strays += [orphan.attempt for orphan in running]
-            self.orphans = [orphan for orphan in self.orphans if orphan not in running]
+        self.orphans, self.strays = orphans(self.state, self.old, attempts, self.setting.folder)
 
     def _ask(self) -> None:
-        """What only a person may decide, before anything is changed."""
-        statuses = {path: str(record.get("status")) for path, record in self.state.steps.items()}
-        differs = compare(self.old, self.runner.workflow, statuses)
-        if differs:
-            message = f"{self.runner.workflow.path} changed since the run began: {differs.told()}."
-            if not differs.finished:
-                self.stage.tell("warning", message=message)
-            else:
-                hint = "Steps that are finished do not run again. --accept definition.changed goes on."
-                self._question("definition.changed", message, hint)
-        for orphan in self.orphans:
-            if orphan.action == ASK:
-                self._question_orphan(orphan)
+        self._ask_about_definition()
         needed = [name for name in self.state.redacted() if self._is_used(name)]
         if needed:
-            names = ", ".join(needed)
             hint = "Give them again: " + " ".join(f"--var {name}=…" for name in needed)
-            self._question(
-                "variables.redacted", f"These variables are secrets, and were not stored: {names}.", hint
-            )
+            what = f"These variables are secrets, and were not stored: {', '.join(needed)}."
+            self._question("variables.redacted", what, hint)
+        self._end_instead()
+        for orphan in self.orphans:
+            if orphan.action == CHECK:
+                self._prove(orphan)
+        for orphan in self.orphans:
+            if orphan.action == ASK:
+                self._ask_about(orphan)
+
+    def _ask_about_definition(self) -> None:
+        done = {path for path, record in self.state.steps.items() if record.get("status") in DONE}
+        done |= {path.rpartition("/")[0] for path in done if "item" in self.state.steps[path]}
+        done |= {orphan.step.path for orphan in self.orphans if orphan.action in TAKEN}
+        found, path = compare(self.old, self.runner.workflow, done), self.runner.workflow.path
+        unknown = self.changed and self.old is self.runner.workflow
+        if found.finished or unknown:
+            hint = "Steps that are finished do not run again. --accept definition.changed goes on."
+            told = found.told() or "what it was is not known, as there was a secret in it"
+            self._question("definition.changed", f"{path} changed since the run began: {told}.", hint)
+        elif found:
+            self.stage.tell("warning", message=f"{path} changed since the run began: {found.told()}.")
+
+    def _end_instead(self) -> None:
+        """What still runs of steps that are to be done anew is ended, if a person says so: nobody follows it."""
+        repeated: set[str] = set()
+        if self.again is not None:
+            repeated = set(from_step(self.state.steps, self.again, self.runner.run_id))
+        for orphan in [*self.orphans]:
+            restarted = self.setting.restart and orphan.action == REATTACH
+            if not restarted and orphan.unit not in repeated:
+                continue
+            if orphan.action in (REATTACH, CHECK, ASK):
+                self._ask_about(orphan.again("it was in flight"))
+            self.orphans.remove(orphan)
+            self.strays.append(orphan.attempt)
+
+    def _prove(self, orphan: Orphan) -> None:
+        """Nobody knows how it ended: what it left tells, or does not."""
+        lacking = proof.lacking(self.stage, self._work(orphan))
+        if lacking:
+            orphan.again(f"nobody knows how it ended, and it is not proven that it is done: {lacking}")
+        else:
+            orphan.judged(CHECK, "nobody knows how it ended, but its outputs are there and its checks hold")
+
+    def _ask_about(self, orphan: Orphan) -> None:
+        if orphan.action != ASK:
+            return
+        hint = (
+            f"Look whether it is done. `leftoff step done {orphan.unit} --run {self.runner.run_id}` says so; "
+            f"`leftoff resume {self.runner.run_id} --accept {orphan.code}` runs it again."
+        )
+        self._question(orphan.code or NOT_IDEMPOTENT, f"Step {orphan.unit}: {orphan.why}.", hint)
 
     def _question(self, code: str, what: str, hint: str) -> None:
         if not self.setting.ask(code, what, hint):
             raise NeedsPerson(what, hint=hint)
 
-    def _question_orphan(self, orphan: Orphan) -> None:
-        hint = (
-            f"Look whether it is done. `leftoff step done {orphan.unit} --run {self.runner.run_id}` says so; "
-            f"`leftoff resume {self.runner.run_id} --accept {orphan.code}` runs it again."
-        )
-        self._question(orphan.code or "", f"Step {orphan.unit}: {orphan.why}.", hint)
-
     def _is_used(self, name: str) -> bool:
         """Whether a step that is left mentions a variable."""
         return any(
-            name in str(step.key_facts())
+            name in self._mentioned(step)
             for step in self.runner.workflow.leaves()
-            if self.state.status(step.path) not in ("completed", "skipped")
+            if self.state.status(step.path) not in DONE or self.again is not None
         )
+
+    def _mentioned(self, step: Step) -> set[str]:
+        """The names in a step's templates and expressions."""
+        texts = [*_texts(step.key_facts())]
+        if step.foreach is not None and step.foreach.kind == "variable":
+            texts.append(f"{{{{ {step.foreach.value} }}}}")
+        if step.when:
+            texts.append(f"{{{{ {step.when} }}}}")
+        found: set[str] = set()
+        for text in texts:
+            try:
+                found |= self.stage.templates.names(text)
+            except LeftoffError:
+                pass  # it is no expression: a template, which is among the texts as well
+        return found
+
+    # -- what is put back
 
     def _end_strays(self) -> None:
         """Processes that nobody will ask about any more are ended before their steps may run again."""
-        alive = [a.process for a in self.strays if a.process is not None and groups.alive(a.process)]
+        folder = self.setting.folder
+        alive = [a.process for a in self.strays if a.process is not None and lives(a, folder)]
         end_processes(alive, self.setting.grace)
         for attempt in self.strays:
-            self.stage.add(self.stage.entries.end_attempt(attempt.token, None), durable=False)
+            code = _exit_code(folder_of(attempt, folder))
+            self.stage.add(self.stage.entries.end_attempt(attempt.token, code), durable=False)
         self.stage.close()
 
     def _reopen(self, variables: dict[str, Any]) -> None:
-        """One commit: the run is running, what failed or was cut off is to be done, the definition is today's."""
-        held = {orphan.unit for orphan in self.orphans}
-        declared_now = records_of(self.runner.workflow)
-        reset = [
-            path
-            for path, record in self.state.steps.items()
-            if record.get("status") == "failed" or (record.get("status") == "running" and path not in held)
-        ]
-        outer = {
-            path for path, step in self.stage.scheduler.steps.items() if step.kind == "phase" or step.foreach
-        }
-        reset = [path for path in reset if path not in outer or self.state.status(path) == "failed"]
-        gone = [
-            path
-            for path, record in self.state.steps.items()
-            if record.get("status") == "pending" and self._is_foreign(path, declared_now)
-        ]
-        new = {path: record for path, record in declared_now.items() if path not in self.state.steps}
-        about = (
-            context_of(self.runner.workflow, self.setting.project)
-            if self.runner.workflow.text != self.old.text
-            else {}
+        """In one commit; then what becomes of each attempt that is not taken over."""
+        new, entries = self.runner.workflow, self.stage.entries
+        reopening = Reopening(
+            self.old,
+            new,
+            records_of(new),
+            held={orphan.unit for orphan in self.orphans},
+            again=self.again,
+            about=context_of(new, self.setting.project) if self.changed else {},
+            variables=variables,
         )
-        entries = self.stage.entries
-        self.stage.add(entries.reopen(reset, new, gone, about))
-        if variables:
-            self.stage.amend(_set(variables))
+        if self.again is not None and self._head_is_open():
+            self.stage.add(entries.seal("manual", None, "before a rollback"))
+        self.stage.add(reopening.entry(self.runner.ledger))
         for orphan in self.orphans:
             token = orphan.attempt.token
             if orphan.action == FORGET:
-                self.stage.add(entries.forget(orphan.unit, token))
-            elif orphan.action not in (ADOPT, CHECK, REATTACH):
-                exit = _exit_code(orphan)
-                self.stage.add(entries.again(orphan.unit, token, {}, exit))
+                folder = orphan.folder
+                self.stage.add(entries.forget(orphan.unit, token), lambda gone=folder: leftovers.remove(gone))  # type: ignore[misc]
+            elif orphan.action not in TAKEN:
+                self.stage.add(entries.again(orphan.unit, token, {}, _exit_code(orphan.folder)))
         self.stage.close()
         self.state.load()
 
-    def _is_foreign(self, path: str, declared_now: dict[str, Any]) -> bool:
-        """Whether a pending step is one that the definition used to have."""
-        return self.old.find(path) is not None and path not in declared_now
+    def _head_is_open(self) -> bool:
+        """Whether the newest version is no checkpoint: then nobody could go back to it."""
+        ledger = self.runner.ledger
+        row = ledger.store.read(lambda view: view.run_row(ledger.run))
+        return row is not None and row.checkpoint is None
+
+    # -- what is told
 
     def _tell(self) -> None:
         self.runner._tell(resumed=True)
         by_unit = {orphan.unit: orphan for orphan in self.orphans}
-        words = {FORGET: "run", ASK: "run", CHECK: "adopt"}
         plan = []
         for leaf in self.state.graph.leaves:
             for path in self.state.at_or_below(leaf):
-                status, orphan = self.state.status(path), by_unit.get(path)
-                if orphan is not None:
-                    plan.append(
-                        {"step": path, "action": words.get(orphan.action, orphan.action), "why": orphan.why}
-                    )
-                elif status in ("completed", "skipped"):
-                    plan.append({"step": path, "action": "skip", "why": f"it is {status}"})
-                elif status in ("waiting", "blocked"):
-                    plan.append({"step": path, "action": "ask", "why": f"it is {status}"})
-                else:
-                    plan.append({"step": path, "action": "run", "why": "it is to be done"})
+                action, why = self._intent(path, by_unit.get(path))
+                plan.append({"step": path, "action": action, "why": why})
         self.stage.tell("plan", plan=plan)
+        tell_waiting(self.stage)
+
+    def _intent(self, path: str, orphan: Orphan | None) -> tuple[str, str]:
+        status = self.state.status(path)
+        if orphan is not None:
+            return _WORDS.get(orphan.action, orphan.action), orphan.why
+        if status in DONE:
+            return "skip", f"it is {status}"
+        if status == "failed":
+            return "skip", "it was rejected"
+        if status in ("waiting", "blocked"):
+            return "ask", f"it is {status}"
+        return "run", "it is to be done"
+
+    # -- the scheduler, as it would be had nobody died
 
     def _restore(self) -> None:
-        """The scheduler, as it would be had nobody died; then what is followed and what is adopted."""
+        """What ended, ended; then what is followed, and what is adopted."""
         scheduler, state = self.stage.scheduler, self.state
         scheduler.restore({path: state.status(path) for path in state.graph.leaves})
         self.stage.restore_batches()
@@ -226,19 +307,22 @@ class Resumption:
                 known = [(path, state.status(path)) for path in state.items(leaf)]
                 self.stage.follow(leaf, scheduler.expand(leaf, known))
         for orphan in self.orphans:
-            if orphan.action in (ADOPT, CHECK, REATTACH):
+            if orphan.action in TAKEN:
                 self._take(orphan)
+        for leaf in state.graph.leaves:
+            if is_rejected(state.steps[leaf]):
+                self.stage.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
         self.stage.close()
 
+    def _work(self, orphan: Orphan) -> Work:
+        step = orphan.step
+        item = self.state.item(orphan.unit) if orphan.unit != step.path else NOTHING
+        return Work(orphan.unit, step, item, orphan.attempt.token, orphan.folder)
+
     def _take(self, orphan: Orphan) -> None:
-        attempt, step = orphan.attempt, orphan.step
-        item = self.state.steps[orphan.unit].get("item") if orphan.unit != step.path else NOTHING
-        work = Work(orphan.unit, step, item, attempt.token, orphan.folder)
-        work.phase, work.process, work.why = (
-            RUNNING,
-            attempt.process,
-            f"{_ADOPTED[orphan.action]}: {orphan.why}",
-        )
+        attempt, step, work = orphan.attempt, orphan.step, self._work(orphan)
+        work.phase, work.process = RUNNING, attempt.process
+        work.why = f"{_TAKEN_AS[orphan.action]}: {orphan.why}"
         work.began = time.monotonic() - max(0, self.setting.clock.now() - attempt.started_at) / 1000
         work.expands = step.foreach is not None and orphan.unit == step.path
         self.stage.scheduler.claim(orphan.unit, step.path)
@@ -250,21 +334,28 @@ class Resumption:
             self.runner.driver.reattach(work)
             return
         self.stage.tell("adopted", step=orphan.unit, why=orphan.why)
-        work.doubtful = orphan.action == CHECK
+        work.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
+        if orphan.action == CHECK:
+            work.checks = [(text, name) for text, name in work.checks if name is not None]  # the others hold
         finish.ended(self.stage, work, Exit(0))
 
 
-_ADOPTED = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
+_TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
+_WORDS = {FORGET: RUN, ASK: RUN, CHECK: ADOPT}
 
 
-def _exit_code(orphan: Orphan) -> int | None:
-    exit = read_exit(orphan.folder)
+def _exit_code(folder: str) -> int | None:
+    exit = read_exit(folder)
     return exit.code if exit is not None else None
 
 
-def _set(variables: dict[str, Any]) -> Any:
-    def entry(page: Any) -> None:
-        for key, value in variables.items():
-            page.put("variable", key, value)
-
-    return entry
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value of a definition."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for entry in value.values():
+            yield from _texts(entry)
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _texts(entry)

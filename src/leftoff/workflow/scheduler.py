@@ -55,7 +55,9 @@ class Scheduler:
                 self._after[needed].append(path)
         self._limits = self._scopes(most)
         self._used = dict.fromkeys(self._limits, 0)
-        self._places: dict[str, list[str]] = {}  # where each unit holds a place; an expanded `foreach` is not taken
+        self._places: dict[
+            str, list[str]
+        ] = {}  # where each unit holds a place; an expanded `foreach` is not taken
         self._ready: list[tuple[int, str]] = []  # leaves, in document order
         self._fans: dict[str, Fan] = {}
         self._delayed: list[tuple[float, str, str]] = []  # when, unit, leaf

@@ -1,12 +1,12 @@
 """Values put into a shell script, each quoted for the place where it lands.
 
 ``echo {{ x }}``, ``echo "{{ x }}"``, ``echo '{{ x }}'`` and ``echo "$(cat {{ x }})"`` need a different quoting of x
-each, and authors write all of them. So the script is read as a shell would read it, just far enough to know at each
-value which quotes are open; the value is then written so that the shell reads it as that text and nothing else.
+each, and authors write all of them. So each value is written for the quotes that are open where it stands, and the
+shell reads it as that text and nothing else.
 
 The rule in doubt is to refuse. Where quoting cannot be relied on (backticks, ``${…}``, arithmetic, a comment, a
-here-document inside a substitution, a script whose quotes this reader cannot follow), only values of plain characters
-are let through; anything else is an error, which says to hand the value over in the environment instead.
+here-document inside a substitution, a script that the reader cannot follow), only values of plain characters are let
+through; anything else is an error, which says to hand the value over in the environment instead.
 """
 
 from __future__ import annotations
@@ -14,44 +14,34 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from leftoff.workflow.shell_reader import (
+    ANSI,
+    ARITH,
+    BRACE,
+    COMMANDS,
+    COMMENT,
+    COUNT,
+    DOUBLE,
+    SINGLE,
+    TICK,
+    QuoteError,
+    Reader,
+)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)  # means itself wherever it stands
 _WORD = re.compile(r"[A-Za-z0-9_@%+:,./-]+", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
-_PLAIN_SUBSCRIPT = re.compile(r"\[[A-Za-z0-9_$@*+!^.,:-]*\]", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SUBSCRIPT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)?\[[^\]]*", re.ASCII)
-_EVALUATED = re.compile(
-    r"\[.*[$`]", re.DOTALL
-)  # bash executes $(…) in a subscript, wherever it reads a number
+# Wherever bash reads a number it executes the $(…) in a subscript.
+_EVALUATED = re.compile(r"\[.*[$`]", re.DOTALL)
 _DQ = str.maketrans({"\\": "\\\\", '"': '\\"', "$": "\\$", "`": "\\`"})
 _HERE = str.maketrans({"\\": "\\\\", "$": "\\$", "`": "\\`"})
-_OPENS_COMMAND = frozenset("if then else elif do while until ! { time".split())
-USE_ENV = (
-    'Give it to the step in `env:` and write "$NAME" in the script; or insert it as it is, with `| raw`.'
-)
-
-# Kinds of frames: what is open at a place.
-TOP, GROUP, SUBST, DOUBLE, SINGLE, ANSI, BRACE, ARITH, COUNT, TICK, COMMENT = (
-    "the script", "(…)", "$(…)", '"…"', "'…'", "$'…'", "${…}", "$((…))", "((…))", "`…`", "a comment",
-)  # fmt: skip
-_COMMANDS = (TOP, GROUP, SUBST)
 _NUMERIC = (ARITH, COUNT)
 _UNQUOTABLE = (ANSI, BRACE, ARITH, COUNT, TICK, COMMENT)
-_PARAMETERS = "$!?#@*-0123456789"  # $$, $!, …
-
-
-class QuoteError(Exception):
-    """A value cannot be put where the script has it."""
-
-    def __init__(self, message: str, line: int, hint: str = USE_ENV) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-        self.hint = hint
 
 
 def quote(value: str) -> str:
@@ -59,367 +49,13 @@ def quote(value: str) -> str:
     return value if _WORD.fullmatch(value) else "'" + value.replace("'", "'\\''") + "'"
 
 
-class _Frame:
-    """Something that is open, since which line; where commands are read, also what was read of the current one."""
-
-    __slots__ = ("array", "cases", "command", "depth", "duplicates", "heres", "kind", "line", "test", "word")
-
-    def __init__(self, kind: str, line: int) -> None:
-        self.kind = kind
-        self.line = line
-        self.word = ""
-        self.command = True  # the next word would be a command
-        self.cases = 0
-        self.depth = 0
-        self.test = False  # in [[ … ]]
-        self.array = False  # in name=(…)
-        self.duplicates = False  # after >&
-        self.heres: list[tuple[str, bool, bool]] = []
-
-
-class Script:
+class Script(Reader):
     """A script with a mark at each value. ``values``: texts, or lists of them, in the order of the marks."""
 
     def __init__(self, text: str, mark: str, values: Sequence[str | list[str]]) -> None:
-        self.text = text
-        self.mark = mark
+        super().__init__(text, mark)
         self.values = values
         self.used = 0
-        self.at = 0
-        self.line = 1
-        self.out: list[str] = []
-        self.frames = [_Frame(TOP, 1)]
-        self.lost = 0  # the line from which the quotes cannot be followed
-        self.broken = (
-            0  # the line of what bash would stumble over, only to go on with the next line, quotes or not
-        )
-        self.trusted = False  # whether a value was inserted whose safety hangs on the quotes
-        read_commands = self._commands
-        self.readers: dict[str, Callable[[str], None]] = {
-            TOP: read_commands, GROUP: read_commands, SUBST: read_commands, DOUBLE: self._double,
-            SINGLE: self._single, ANSI: self._ansi, BRACE: self._brace, ARITH: self._arith, COUNT: self._arith,
-            TICK: self._tick, COMMENT: self._comment,
-        }  # fmt: skip
-
-    def filled(self) -> str:
-        """The script with its values in place."""
-        while self.at < len(self.text):
-            char = self.text[self.at]
-            if char == self.mark:
-                self._insert()
-            else:
-                self.readers[self.frames[-1].kind](char)
-        self._end_word()
-        if self.trusted:
-            self._check_end()
-        return "".join(self.out)
-
-    def _check_end(self) -> None:
-        if self.broken:
-            raise QuoteError(
-                "a list, name=(…), with more than words in it", self.broken, "Write it as name=(a b c)."
-            )
-        if len(self.frames) > 1:
-            last = self.frames[-1]
-            what = f"{last.kind} that opens on line {last.line} never closes"
-            raise QuoteError(what, last.line, "So it is not known how to quote the values in it. Close it.")
-
-    # -- reading
-
-    def _take(self, count: int = 1) -> None:
-        """Copy what is next."""
-        taken = self.text[self.at : self.at + count]
-        self.out.append(taken)
-        if "\n" in taken:
-            self.line += taken.count("\n")
-            if any(frame.heres for frame in self.frames[:-1]):
-                self._lose()  # inside quotes, before the body of a here-document: shells differ
-        self.at += count
-
-    def _peek(self, ahead: int = 1) -> str:
-        return self.text[self.at + ahead : self.at + ahead + 1]
-
-    def _push(self, kind: str, count: int) -> None:
-        self.frames.append(_Frame(kind, self.line))
-        self._take(count)
-
-    def _pop(self, count: int = 1) -> None:
-        ended = self.frames.pop()
-        if ended.heres:
-            self._lose()  # its body comes after the parenthesis
-        self._take(count)
-        top = self.frames[-1]
-        if ended.kind in (GROUP, COUNT):  # a command of its own; after f() comes another
-            top.command = True
-        elif top.kind in _COMMANDS and not top.word:
-            top.word = "?"  # something that is not known before it is executed
-
-    def _lose(self) -> None:
-        self.lost = self.lost or self.line
-
-    def _escape(self) -> None:
-        """A backslash and what it takes away."""
-        if self._peek() == self.mark:
-            raise QuoteError(
-                "a backslash right before a value", self.line, "Leave it out: values are quoted as it is."
-            )
-        self._take(2)
-
-    def _dollar(self) -> bool:
-        """What a dollar opens; False where it is just a dollar."""
-        follows = self._peek()
-        if follows == self.mark:
-            hint = "Write {{ … }} for a value of the workflow, $NAME for a variable of the shell."
-            raise QuoteError("a `$` right before a value: `${{ … }}`", self.line, hint)
-        if follows == "(" and self._peek(2) == "(":
-            self._push(ARITH, 3)
-        elif follows == "(":
-            self._push(SUBST, 2)
-        elif follows == "{":
-            if self._peek(2) in (" ", "\t", "\n", "|"):
-                self._lose()  # a command, to some shells
-            self._push(BRACE, 2)
-        elif follows == "[":  # arithmetic as it was once written
-            self._lose()
-            self._take(2)
-        elif follows and follows in _PARAMETERS:
-            if follows == "$" and self._peek(2) in ("'", '"', "(", "{", "[", self.mark):
-                self._lose()  # $$ and '…', or $ and $'…': shells differ
-            self._take(2)
-        else:
-            return False
-        return True
-
-    def _commands(self, char: str) -> None:
-        frame = self.frames[-1]
-        if char == "\n":
-            self._end_command(frame)
-            self._take()
-            self._here_bodies(frame)
-        elif char in " \t":
-            self._end_word()
-            self._take()
-        elif char in ";&|":
-            self._end_command(frame)
-            self.broken = self.broken or (self.line if frame.array else 0)
-            self._take()
-        elif char in "()":
-            self._parenthesis(frame, char)
-        elif char == "#" and not frame.word:
-            if self.text[self.at - 1 : self.at] == ")":
-                self._lose()  # after (…) it is a comment, after <(…) it is not
-            self._push(COMMENT, 1)
-        elif char == "<" and self._peek() == "<":
-            self._end_word()
-            self._here(frame)
-        elif char in "<>":
-            self._end_word()
-            self._redirect(frame)
-        else:
-            if char == "[" and (frame.array or _NAME.fullmatch(frame.word)):
-                self._subscript()
-            self._in_word(frame, char)
-
-    def _subscript(self) -> None:
-        """``name[…`` may be a pattern, or one word up to its bracket with whatever is between."""
-        if not _PLAIN_SUBSCRIPT.match(self.text, self.at):
-            self._lose()
-
-    def _redirect(self, frame: _Frame) -> None:
-        frame.duplicates = self._peek() == "&"
-        if frame.array and self._peek() != "(":
-            self.broken = self.broken or self.line
-        self._take(2 if frame.duplicates else 1)
-
-    def _in_word(self, frame: _Frame, char: str) -> None:
-        if char == "\\":
-            frame.word += "" if self._peek() == "\n" else "?"
-            self._escape()
-            return
-        kinds = {"'": SINGLE, '"': DOUBLE, "`": TICK}
-        if char in kinds:
-            frame.word += "?"
-            self._push(kinds[char], 1)
-        elif char == "$" and self._peek() == "'":
-            frame.word += "?"
-            self._push(ANSI, 2)
-        elif char == "$" and self._dollar():
-            frame.word += "?"
-        else:
-            frame.word += char
-            self._take()
-
-    def _end_word(self) -> None:
-        frame = self.frames[-1]
-        word, frame.word = frame.word, ""
-        if not word:
-            return
-        if frame.command and word in ("case", "esac"):
-            frame.cases = max(0, frame.cases + (1 if word == "case" else -1))
-        elif word == "case" and frame.kind != TOP:
-            self._lose()  # most likely a word like any other
-        frame.duplicates = False
-        if word in ("[[", "]]"):
-            frame.test = word == "[["
-        frame.command = frame.command and word in _OPENS_COMMAND
-
-    def _end_command(self, frame: _Frame) -> None:
-        self._end_word()
-        frame.command = True
-
-    def _parenthesis(self, frame: _Frame, char: str) -> None:
-        word = frame.word
-        self._end_word()
-        if frame.test:
-            self._lose()  # part of a pattern, maybe
-        if char == "(":
-            if self._peek() == "(" and not word:
-                self._push(COUNT, 2)
-            else:
-                self._push(GROUP, 1)
-                self.frames[-1].array = word.endswith("=")
-        elif frame.cases:  # the end of a pattern: case x in a) …
-            frame.command = True
-            self._take()
-        elif frame.kind == TOP:  # one too many; the shell will say so
-            self._lose()
-            self._take()
-        else:
-            self._pop()
-
-    def _double(self, char: str) -> None:
-        if char == '"':
-            self._pop()
-        elif char == "\\":
-            self._escape()
-        elif char == "`":
-            self._push(TICK, 1)
-        elif char != "$" or not self._dollar():
-            self._take()
-
-    def _single(self, char: str) -> None:
-        if char == "'":
-            self._pop()
-        else:
-            self._take()
-
-    def _ansi(self, char: str) -> None:
-        if char == "\\":
-            if self._peek() == "'":
-                self._lose()  # where there are no such quotes, this ends them
-            self._escape()
-        else:
-            self._single(char)
-
-    def _brace(self, char: str) -> None:
-        if char == "}":
-            self._pop()
-        elif char == "\\":
-            self._escape()
-        elif char == "'":
-            if self.text[self.at - 1] == "$" or any(frame.kind == DOUBLE for frame in self.frames):
-                self._lose()  # a quote here, or just a character: shells differ
-                self._take()
-            else:
-                self._push(SINGLE, 1)
-        elif char == '"':
-            self._push(DOUBLE, 1)
-        elif char == "`":
-            self._push(TICK, 1)
-        elif char != "$" or not self._dollar():
-            self._take()
-
-    def _arith(self, char: str) -> None:
-        frame = self.frames[-1]
-        if char == ")":
-            if frame.depth:
-                frame.depth -= 1
-                self._take()
-            elif self._peek() == ")":
-                self._pop(2)
-            else:  # two subshells, after all
-                self._lose()
-                self._pop()
-        elif char == "(":
-            frame.depth += 1
-            self._take()
-        elif char in "'\"":
-            self._lose()
-            self._take()
-        elif char == "\\":
-            self._escape()
-        elif char == "`":
-            self._push(TICK, 1)
-        elif char != "$" or not self._dollar():
-            self._take()
-
-    def _tick(self, char: str) -> None:
-        if char == "`":
-            self._pop()
-        elif char == "\\":
-            self._escape()
-        else:
-            self._take()
-
-    def _comment(self, char: str) -> None:
-        if char == "\n":
-            self.frames.pop()  # the line ends as if the comment were not there
-        else:
-            self._take()
-
-    # -- here-documents
-
-    def _here(self, frame: _Frame) -> None:
-        if self._peek(2) == "<":
-            self._take(3)
-            return
-        start = re.compile(r"<<(-?)[ \t]*").match(self.text, self.at)
-        assert start is not None
-        word = re.compile(r"""(?:\\.|'[^']*'|"[^"]*"|[^\s;&|<>()'"\\])+""").match(self.text, start.end())
-        if word is None or self.mark in word.group() or re.search(r"[$`]", word.group()):
-            raise QuoteError("a here-document whose end is no plain word", self.line, "For example: <<'EOF'")
-        delimiter = re.sub(r"""\\(.)|['"]""", r"\1", word.group())
-        frame.heres.append((delimiter, bool(start[1]), delimiter != word.group()))
-        self._take(word.end() - self.at)
-
-    def _here_bodies(self, frame: _Frame) -> None:
-        heres, frame.heres = frame.heres, []
-        for delimiter, tabs, quoted in heres:
-            self._here_body(delimiter, tabs, quoted)
-
-    def _here_body(self, delimiter: str, tabs: bool, quoted: bool) -> None:
-        start, line = self.at, self.line
-        end = start
-        while end < len(self.text):
-            stop = self.text.find("\n", end)
-            stop = len(self.text) if stop < 0 else stop
-            if _bare(self.text[end:stop], tabs) == delimiter:
-                break
-            end = stop + 1
-        body = self.text[start : min(end, len(self.text))]
-        filled = self._filled_here(body, quoted)
-        if self.mark in body and delimiter in (_bare(part, tabs) for part in filled.split("\n")):
-            raise QuoteError(f"a value that would end the here-document at `{delimiter}`", line)
-        self.out.append(filled)
-        self.line += body.count("\n")
-        self.at = start + len(body)
-        last = self.text.find("\n", self.at)
-        self._take((len(self.text) if last < 0 else last + 1) - self.at)  # the line that ends it
-
-    def _filled_here(self, body: str, quoted: bool) -> str:
-        """The body with its values; where nothing in it is expanded they stand as they are."""
-        simple = len(self.frames) == 1 and (quoted or not re.search(r"`|\$[({\[]", body)) and not self.lost
-        parts = body.split(self.mark)
-        out = [parts[0]]
-        for before, after in pairwise(parts):
-            value = self._next_text()
-            if not PLAIN.fullmatch(value) and (not simple or (not quoted and before.endswith(("\\", "$")))):
-                raise QuoteError("a value in a here-document", self.line)
-            self.trusted = self.trusted or not PLAIN.fullmatch(value)
-            out += [value if quoted else value.translate(_HERE), after]
-        return "".join(out)
-
-    # -- inserting
 
     def _next(self) -> str | list[str]:
         self.used += 1
@@ -433,13 +69,13 @@ class Script:
         """The next value, as the place wants it."""
         kind = self.frames[-1].kind
         value = self._next()
-        if kind in _COMMANDS and isinstance(value, list):
+        if kind in COMMANDS and isinstance(value, list):
             text = self._words(value)
         else:
             one = " ".join(value) if isinstance(value, list) else value
             self._check(one, kind)
             text = self._quoted(one, kind)
-        if kind in _COMMANDS:
+        if kind in COMMANDS:
             self.frames[-1].word += "?"
         self.out.append(text)
         self.at += 1
@@ -452,7 +88,8 @@ class Script:
             raise QuoteError("a list that touches other text", self.line, hint)
         for value in values:
             self._check(value, self.frames[-1].kind)
-        return " ".join(self._quoted(value, self.frames[-1].kind) for value in values)
+        first = [self._quoted(value, self.frames[-1].kind) for value in values[:1]]
+        return " ".join([*first, *map(quote, values[1:])])
 
     def _check(self, value: str, kind: str) -> None:
         if "\0" in value:
@@ -483,7 +120,7 @@ class Script:
             return value.translate(_DQ)
         if kind == SINGLE:
             return value.replace("'", "'\\''")
-        if kind not in _COMMANDS:
+        if kind not in COMMANDS:
             return value
         frame = self.frames[-1]
         bare = (
@@ -493,9 +130,18 @@ class Script:
         )
         return value if bare else "'" + value.replace("'", "'\\''") + "'"
 
-
-def _bare(line: str, tabs: bool) -> str:
-    return line.lstrip("\t") if tabs else line
+    def _filled_here(self, body: str, quoted: bool) -> str:
+        """The body with its values; where nothing in it is expanded they stand as they are."""
+        simple = len(self.frames) == 1 and (quoted or not re.search(r"`|\$[({\[]", body)) and not self.lost
+        parts = body.split(self.mark)
+        out = [parts[0]]
+        for before, after in pairwise(parts):
+            value = self._next_text()
+            if not PLAIN.fullmatch(value) and (not simple or (not quoted and before.endswith(("\\", "$")))):
+                raise QuoteError("a value in a here-document", self.line)
+            self.trusted = self.trusted or not PLAIN.fullmatch(value)
+            out += [value if quoted else value.translate(_HERE), after]
+        return "".join(out)
 
 
 def _short(value: str) -> str:

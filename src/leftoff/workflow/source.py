@@ -329,6 +329,11 @@ def _syntax(error: Any, text: str, line: int) -> tuple[str, str]:
     here = lines[line - 1] if line <= len(lines) else ""
     if re.search(r"(:|-)\s+\{\{", here) or re.search(r":\s+\{\{", lines[line - 2] if line > 1 else ""):
         return "text that starts with {{ needs quotes", 'In YAML a bare { begins a mapping. Write "{{ … }}".'
+    if "did not find expected ','" in problem and "{{" in here:
+        return (
+            "text with {{ in it, inside [ ] or { }, needs quotes",
+            'Write ["… {{ x }} …"], or one entry per line.',
+        )
     if "that cannot start any token" in problem and here[: error.problem_mark.column + 1].endswith("\t"):
         return "a tab", "YAML is indented with spaces."
     for words, message, hint in _SYNTAX:

@@ -6,6 +6,7 @@ anything depend on it: a shim is told to go, an observer is told what is safe.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,7 @@ class Stage:
         self.folder = folder  # of the attempts of this run
         self.store_url = store_url
         self.secrets = secrets
+        self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
         self.grace = grace
         self.entries = Entries(state)
         self.works: dict[str, Work] = {}  # by token
@@ -67,7 +69,8 @@ class Stage:
         self._batches_told: set[int] = set()
         self._turn: list[tuple[Entry, Callable[[], None] | None]] = []
         self._durable = False
-        self._phase = ""  # the one the last step belonged to
+        self._phase = ""  # the one that was entered last
+        self._entered: set[str] = set()
 
     # -- the turn
 
@@ -126,7 +129,8 @@ class Stage:
                 self.add(self.entries.inner(path, status, "phase_transition"))
             else:
                 told = partial(self.tell, "step_done", step=path, status=status)
-                self.add(self.entries.inner(path, status, None), told)
+                seal = "step_complete" if status == "completed" and self.scheduler.steps[path].save else None
+                self.add(self.entries.inner(path, status, seal), told)
         if self.scheduler.status[leaf] in ("completed", "skipped", "failed"):
             self.complete_batch(leaf)
 
@@ -171,10 +175,13 @@ class Stage:
                 self._batches_told.add(graph.level[path])
 
     def entered(self, leaf: str) -> tuple[str, str] | None:
-        """The phases left and entered with this step, where it belongs to another than the one before."""
+        """The phase that begins with this step, and the one that began before it; nothing where none begins."""
         phase = leaf.partition("/")[0] if "/" in leaf else ""
+        if not phase or phase in self._entered or self.state.steps[phase].get("started_at"):
+            return None
+        self._entered.add(phase)
         before, self._phase = self._phase, phase
-        return (before, phase) if phase and before and phase != before else None
+        return before, phase
 
     @staticmethod
     def monotonic() -> float:

@@ -31,6 +31,8 @@ class State:
         self._below: dict[str, list[str]] = {}  # the items of each `foreach`, in their order
         self._items: dict[str, Any] = {}  # what they are: on record, secrets in them are redacted
         self._outputs = Outputs(self)
+        # Secrets are for the processes of steps: a template would put them on a command line.
+        self._env = {key: value for key, value in os.environ.items() if key not in workflow.secrets}
         self._results = Results(self)
 
     def load(self) -> None:
@@ -99,7 +101,7 @@ class State:
             "title": facts.get("title"),
             "issue": facts.get("issue"),
         }
-        out.update(outputs=self._outputs, results=self._results, env=dict(os.environ))
+        out.update(outputs=self._outputs, results=self._results, env=self._env)
         out.update(failed=self._counter("failed"), completed=self._counter("completed"))
         out.update(skipped=self._counter("skipped"), status=self._status_of, choice=self._choice)
         return out

@@ -5,45 +5,51 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.lease import describe, state
-from leftoff.errors import LeaseHeld, StoreUnavailable
+from leftoff.clock import iso
+from leftoff.engine.commit import Seal
+from leftoff.engine.definition import definition_of
+from leftoff.engine.lease import describe, refuse_driven, release, state
+from leftoff.engine.report import report
+from leftoff.engine.runs import status_changes
+from leftoff.engine.state import Reader
+from leftoff.engine.world import remember_git
+from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE
+from leftoff.model.words import FINISHED
 from leftoff.workflow.processes import groups
+from leftoff.workflow.recover import lives
 from leftoff.workflow.stage import GRACE
 
 if TYPE_CHECKING:
     from leftoff.host import Process
-    from leftoff.store.base import Store
+    from leftoff.model.changes import ChangeSet, Scrubber
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease, RunRow
 
 LOOK = 0.02
 PATIENCE = 15.0  # beyond the grace that the driver gives its steps
 
 
-def stop_driver(store: Store, row: RunRow, now: int) -> bool:
+def stop_driver(store: Store, row: RunRow, now: int, grace: float = GRACE) -> bool:
     """Ask a live driver to stop, and wait until it has. False where there is none.
 
     A driver that cannot be seen from here, and an agent's session, are not ours to stop.
     """
     lease = store.read(lambda view: view.lease(row.run))
-    if lease is None or not lease.held:
+    if lease is None or not lease.held or lease.kind != "process" or lease.process is None:
         return False
     found = state(lease, now)
-    if found != ALIVE and lease.kind == "process":
-        if found == "unknown":
-            raise LeaseHeld(
-                f"Run {row.run_id} is driven by {describe(lease)}, which cannot be seen from here.",
-                hint="Stop it there: `leftoff stop` on that machine, or in that container.",
-            )
-        return False
-    if lease.kind != "process" or lease.process is None:
-        return False
-    if lease.process.pid == os.getpid():
+    if found == "unknown":
+        raise LeaseHeld(
+            f"Run {row.run_id} is driven by {describe(lease)}, which cannot be seen from here.",
+            hint="Stop it there: `leftoff stop` on that machine, or in that container.",
+        )
+    if found != ALIVE or lease.process.pid == os.getpid():
         return False
     _ask(lease.process, signal.SIGTERM)
-    _await(store, row, lease)
+    _await(store, row, lease, grace)
     return True
 
 
@@ -67,9 +73,9 @@ def _ask(process: Process, number: int) -> None:
         pass  # it is gone already
 
 
-def _await(store: Store, row: RunRow, before: Lease) -> None:
+def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
     assert before.process is not None
-    deadline = time.monotonic() + GRACE + PATIENCE
+    deadline = time.monotonic() + grace + PATIENCE
     while time.monotonic() < deadline:
         lease = store.read(lambda view: view.lease(row.run))
         if lease is None or not lease.held or lease.epoch != before.epoch:
@@ -83,13 +89,13 @@ def _await(store: Store, row: RunRow, before: Lease) -> None:
     )
 
 
-def end_attempts(store: Store, row: RunRow, now: int, grace: float = GRACE) -> list[str]:
+def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
     """End every process of this run's steps that lives without a driver; the steps."""
     attempts = store.read(lambda view: view.attempts(row.run))
     alive = {
-        a.step: a.process
-        for a in attempts
-        if a.ended_at is None and a.process is not None and groups.alive(a.process)
+        attempt.step: attempt.process
+        for attempt in attempts
+        if attempt.ended_at is None and attempt.process is not None and lives(attempt, folder)
     }
     end_processes(list(alive.values()), grace)
     return list(alive)
@@ -100,9 +106,44 @@ def end_processes(processes: list[Process], grace: float) -> None:
     alive = processes
     for process in alive:
         groups.terminate(process)
-    deadline = time.monotonic() + grace
+    deadline = time.monotonic() + grace + LOOK  # the shims keep the same time, and can say how it ended
     while alive and time.monotonic() < deadline:
         time.sleep(LOOK)
         alive = [process for process in alive if groups.alive(process)]
     for process in alive:
         groups.kill(process)
+
+
+def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubber | None, note: str) -> None:
+    """Nobody drives the run any more: it is paused, what a runner had in flight is to be done, a checkpoint says so.
+
+    The attempts stay open: how they ended is for whoever resumes to find out.
+    """
+    of_runner = definition_of(store, row) is not None
+
+    def find(view: View) -> RunRow:
+        found = view.run_row(row.run)
+        if found is None:
+            raise NotFound(f"Run {row.run_id} is gone.")
+        return found
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        lease = refuse_driven(tx, row.run, row.run_id, at, None)
+        if row.status in FINISHED:
+            return None
+        opened = {attempt.step for attempt in tx.attempts(row.run) if attempt.ended_at is None}
+        steps = Reader(store, tx, row.run, row.run_id).plain("step") if of_runner else {}
+        for path, record in steps.items():
+            if record["status"] == "running":
+                changes.put("step", path, _put_back(record, path in opened, at))
+        if row.status == "running":
+            status_changes(changes, "paused", at)
+        remember_git(project, row, changes)
+        release(tx, row.run, lease)
+        return Seal("session_end", note=note)
+
+    report(store, find, make, at, scrubber=scrubber)
+
+
+def _put_back(record: dict[str, Any], in_flight: bool, at: int) -> dict[str, Any]:
+    return {**record, "status": "pending", **({"interrupted_at": iso(at)} if in_flight else {})}

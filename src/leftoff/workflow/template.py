@@ -18,7 +18,8 @@ import minijinja
 from leftoff.errors import BadTemplate, LeftoffError
 from leftoff.model.codec import text as json_text
 from leftoff.workflow.problems import nearest
-from leftoff.workflow.shell_quote import QuoteError, Script, quote
+from leftoff.workflow.shell_quote import Script, quote
+from leftoff.workflow.shell_reader import QuoteError
 from leftoff.workflow.template_names import FILTERS, GLOBALS, TESTS, is_template, whole
 
 TYPE_CHECKING = False
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 POSIX = frozenset(("sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh", "busybox"))
+# They execute the rest of their command line as it is. (Unlike ssh, say, which has a shell read it a second time.)
+_EXECUTE = frozenset(
+    "env nice ionice sudo doas timeout nohup setsid stdbuf docker podman kubectl nsenter chroot".split()
+)
 _FALSE = frozenset(("", "false", "no", "off", "0", "none", "null", "[]", "{}"))
 _SINK = "\0sink"  # under this name a rendering finds where its values go; no variable can be called so
 _BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
@@ -70,7 +75,7 @@ class Templates:
         """A script with its values in it, each quoted so that the shell reads it as that value and nothing else."""
         if not is_template(text):
             return text
-        sink = _Shell(posix=is_posix(shell), name=_command(shell))
+        sink = _Shell(posix=is_posix(shell), name=" ".join(_words(shell)))
         rendered = self._render(text, values, where, sink)
         try:
             return sink.filled(rendered)
@@ -123,17 +128,19 @@ class Templates:
 
 
 def is_posix(shell: str | Sequence[str] | None) -> bool:
-    """Whether a ``shell:`` reads quotes as sh does. Not given: it is bash or sh."""
-    return shell is None or _command(shell) in POSIX
+    """Whether a ``shell:`` reads quotes as sh does, once. Not given: it is bash or sh."""
+    names = _words(shell)
+    if not names or names[0] in POSIX:
+        return bool(names) or shell is None
+    while len(names) > 1 and names[-1].startswith("-"):
+        names.pop()
+    return names[0] in _EXECUTE and names[-1] in POSIX
 
 
-def _command(shell: str | Sequence[str] | None) -> str:
-    """The name of the program, past an ``env`` before it."""
+def _words(shell: str | Sequence[str] | None) -> list[str]:
+    """A command line, programs without their folder."""
     words = [] if shell is None else shell.split() if isinstance(shell, str) else list(shell)
-    names = [os.path.basename(word) for word in words]
-    if len(names) > 1 and names[0] == "env" and not names[1].startswith("-"):
-        names = names[1:]
-    return names[0] if names else ""
+    return [os.path.basename(word) for word in words]
 
 
 class _Sink:

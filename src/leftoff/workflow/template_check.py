@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from leftoff.workflow.template_sites import Site
 
 _SETS = ("run", "python", "agent", "manual")
-_AFTER = ("checks", "criteria")  # rendered when the step itself has ended
 # What other tools call it.
 _HABITS = {
     "vars": "A variable goes by its own name: {{ topic }}.",
@@ -72,6 +71,7 @@ class _Checker:
         self.problems = problems
         self.templates = Templates()
         self.known = {*workflow.vars, *given}
+        self.parts: set[str] = set()  # of a name with dashes that was told already
         self.ids: dict[str, list[str]] = {}
         for step in workflow.walk():
             self.ids.setdefault(step.id, []).append(step.path)
@@ -86,6 +86,7 @@ class _Checker:
             self._unreadable(site, error)
             return
         step = self.workflow.find(site.step)
+        self.parts.clear()
         for expression in expressions(site.text):
             self._words(site, expression)
             self._steps(site, expression, step)
@@ -144,9 +145,7 @@ class _Checker:
                 start, word = found.expression.start, _opening(site.text, found.expression)
                 tell = self.problems.place if found.sure else self.problems.doubt
                 hint = (
-                    found.hint
-                    if found.sure
-                    else f"A value with blanks or quotes in it will be an error. {found.hint}"
+                    found.hint if found.sure else f"One with blanks or quotes will be an error. {found.hint}"
                 )
                 tell(*self._place(site, start, word), found.message, hint)
             return
@@ -178,6 +177,7 @@ class _Checker:
         base = expression.words[expression.words.index(word) - 2].text
         dashed = [known for known in self.ids if known.startswith(f"{name}-")]
         if attribute and dashed:
+            self.parts.update(dashed[0].split("-"))
             hint = f"A name with a dash in it goes in brackets: {base}['{dashed[0]}']."
         elif name in self.known:
             hint = f"The name of a step goes in quotes; {{{{ {name} }}}} alone is the variable."
@@ -189,9 +189,9 @@ class _Checker:
     def _order(self, site: Site, word: Word, path: str, step: Step, graph: Graph) -> None:
         """A step that is asked about should be over by then."""
         if site.step in graph.before and path != site.step:
-            asked = [leaf.path for leaf in self.workflow.by_path[path].walk() if leaf.kind != "phase"]
-            earlier = graph.earlier(site.step)
-            if not all(leaf in earlier or leaf == site.step for leaf in asked):
+            asked = {leaf.path for leaf in self.workflow.by_path[path].walk() if leaf.kind != "phase"}
+            open_ = asked - graph.before[site.step] - {site.step}
+            if open_ and not open_ <= graph.earlier(site.step):
                 hint = f"`needs: [{path}]` makes sure of it."
                 self._doubt(
                     site, word, f"nothing says that `{path}` is over before `{step.path}` starts", hint
@@ -200,7 +200,7 @@ class _Checker:
     # -- variables
 
     def _variables(self, site: Site, step: Step, graph: Graph) -> None:
-        known = {*self.known, *RESERVED, *GLOBALS}
+        known = {*self.known, *RESERVED, *GLOBALS, *self.parts}
         if site.item and step.foreach is not None:
             known.add(step.item_name)
         outside = self.templates.names(site.text)
@@ -220,7 +220,7 @@ class _Checker:
         if name in self.workflow.secrets or name == "secrets":
             self._add(site, word.start, name, *_no_secrets("" if name == "secrets" else name))
             return
-        anything, named = self._settable(site, step, graph)
+        anything, named = self._settable(step, graph)
         near = nearest(name, {*known, *named} - {"self"} - GLOBALS)
         if name in named:
             return
@@ -236,22 +236,25 @@ class _Checker:
             hint = "The items are not known yet where `foreach` says what they are."
         self._add(site, word.start, name, f"`{name}` is not defined", hint)
 
-    def _settable(self, site: Site, step: Step, graph: Graph) -> tuple[bool, set[str]]:
+    def _settable(self, step: Step, graph: Graph) -> tuple[bool, set[str]]:
         """Whether a step that may be over by then can set any variable; and which ones others name."""
-        later = set() if step.kind == "phase" else graph.after(step.path)
-        inside = {inner.path for inner in step.walk()}
+        own = {inner.path for inner in step.walk()}
+        level = graph.level.get(step.path)
+        maybe_later: list[Step] = []
         named: set[str] = set()
         for other in self.workflow.leaves():
-            if (
-                other.path in later
-                or (other.path in inside and site.key not in _AFTER)
-                or other.kind not in _SETS
-            ):
+            if other.kind not in _SETS or other.path in own:
                 continue
-            if other.persist is None:
+            if level is not None and graph.level[other.path] > level:
+                maybe_later.append(other)
+            elif other.persist is None:
                 return True, named
-            named.update(other.persist)
-        return False, named
+            else:
+                named.update(other.persist)
+        later = graph.after(step.path) if maybe_later else ()
+        beside = [other for other in maybe_later if other.path not in later]
+        named.update(name for other in beside for name in other.persist or ())
+        return any(other.persist is None for other in beside), named
 
     def _secret(self, site: Site) -> None:
         """``env.TOKEN``, where TOKEN is a secret: its value would end up in a command, and in the records."""

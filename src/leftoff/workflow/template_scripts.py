@@ -6,7 +6,8 @@ it refuses is always wrong; then one that is not, so that what it refuses now ma
 
 from __future__ import annotations
 
-from leftoff.workflow.shell_quote import ARITH, COUNT, QuoteError, Script
+from leftoff.workflow.shell_quote import Script
+from leftoff.workflow.shell_reader import ARITH, COUNT, QuoteError
 from leftoff.workflow.template_names import expressions
 
 TYPE_CHECKING = False

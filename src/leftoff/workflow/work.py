@@ -10,6 +10,7 @@ from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
 
 if TYPE_CHECKING:
+    from leftoff.errors import LeftoffError
     from leftoff.host import Process
     from leftoff.workflow.definition import Step
     from leftoff.workflow.processes.follow import Follower
@@ -100,6 +101,12 @@ def error_of(exit: Exit, timeout: float | None, tail: str) -> dict[str, Any]:
     if tail:
         about["tail"] = tail
     return about
+
+
+def about(error: LeftoffError) -> dict[str, Any]:
+    """What kept us from doing a step, or from taking in what it left; with what to do where that is known."""
+    hint = error.hint if error.hint != type(error).default_hint else ""
+    return {"type": error.code, "message": f"{error.message.rstrip('.')}. {hint}" if hint else error.message}
 
 
 def _signal(number: int) -> str:

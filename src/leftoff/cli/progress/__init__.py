@@ -1,6 +1,6 @@
 """What `run` and `resume` show while they work: the driver tells an observer what happens, event by event.
 
-An observer is a callable that takes one event, a dict (its ``event`` says what kind; docs/workflows.md lists them).
+An observer is a callable that takes one event, a dict (its ``event`` says what kind; docs/events.md lists them).
 
 - ``wants_output``: whether it is to be given ``output`` events, what steps print.
 - ``every``: after how many seconds at most ``tick()`` wants to be called, events or no events; ``None``: never.

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+
+from leftoff.cli.dispatch import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Event = dict[str, Any]
@@ -53,15 +57,28 @@ class Observer:
     def finish(self) -> None:
         """Nothing comes any more."""
 
-    def _try(self, call: Any) -> None:
-        """A reader that left, or a terminal that is gone, ends the talk and not the work."""
+    def _try(self, call: Callable[[], None]) -> None:
+        """A reader that left, a terminal that is gone, an error of our own: it ends the talk and not the work."""
         try:
             call()
         except OSError as error:
-            if error.errno == errno.ENOSPC:  # there may be room again for the next line
-                return
+            if error.errno != errno.ENOSPC:  # there may be room again for the next line
+                self._silent = True
+                _drain()
+        except Exception as error:
+            if os.environ.get("LEFTOFF_DEBUG") == "1":
+                raise
             self._silent = True
-            _drain()
+            _say(
+                f"leftoff: what happens cannot be shown any more ({type(error).__name__}: {error}); the run goes on."
+            )
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(printable(text) + "\n")
+    except OSError:
+        pass
 
 
 def _drain() -> None:

@@ -85,11 +85,11 @@ def sentence(event: Event, tally: Tally, now: float) -> str:
 
 
 def _start(event: Event, tally: Tally) -> str:
-    steps = event.get("steps") or {}
-    word = "resumed" if event.get("resumed") else "started"
-    done = steps.get("completed", 0) + steps.get("skipped", 0)
-    said = f"{clean(event.get('run_id') or '')} {word}: {steps.get('total', 0)} steps"
-    return said + (f", {done} done before" if done else "")
+    name = clean(event.get("run_id") or "")
+    if event.get("resumed"):  # the plan tells the rest
+        return f"{name} resumed"
+    number = (event.get("steps") or {}).get("total", 0)
+    return f"{name} started: {number} step{'' if number == 1 else 's'}"
 
 
 def _plan(event: Event, tally: Tally) -> str:
@@ -147,7 +147,7 @@ def failure(event: Event) -> str:
     number = f", attempt {event['attempt']}" if event.get("attempt") else ""
     again = event.get("will_retry_in")
     said = clean(str(error.get("message") or error.get("type") or "no reason is known"))
-    return f"{number}: {said}" + (f"; again in {took(again)}" if again is not None else "")
+    return f"{number}: " + (f"{said.rstrip('.')}; again in {took(again)}" if again is not None else said)
 
 
 def _waiting(event: Event, tally: Tally) -> str:

@@ -13,7 +13,7 @@ from contextvars import copy_context
 
 from leftoff.errors import Invalid, StepTimeout
 from leftoff.workflow.functions.call import MISSING
-from leftoff.workflow.functions.scope import IN_STEP, Scope, current
+from leftoff.workflow.functions.scope import IN_STEP, Scope, current, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def run_group(call: Call) -> Any:
         call.cut_off(error)
         raise
     finally:
-        current.reset(token)
+        leave(token)
     return _succeed(call, value)
 
 
@@ -143,7 +143,7 @@ async def _inside(call: Call) -> Any:
         call.cut_off(error)
         raise
     finally:
-        current.reset(token)
+        leave(token)
     return _succeed(call, value)
 
 
@@ -159,7 +159,7 @@ def _invoke(call: Call) -> Any:
             return call.function.plain(*call.args, **call.named)
         return _timed(call, timeout)
     finally:
-        current.reset(token)
+        leave(token)
         flow.busy = busy
 
 
@@ -171,7 +171,7 @@ async def _invoke_async(call: Call) -> Any:
             return await call.function.plain(*call.args, **call.named)
         return await _timed_async(call, timeout)
     finally:
-        current.reset(token)
+        leave(token)
 
 
 def _out_of_time(call: Call, timeout: float, more: str = "") -> StepTimeout:
@@ -184,7 +184,8 @@ def _timed(call: Call, timeout: float) -> Any:
     """In a thread of its own, which is left alone once the time is up."""
     from threading import Thread
 
-    done, outcome = allocate_lock(), list[tuple[Any, BaseException | None]]()
+    outcome: list[tuple[Any, BaseException | None]] = []
+    done = allocate_lock()
     done.acquire()
 
     def work() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.workflow.functions.callables import Durable
+    from leftoff.workflow.functions.maps import Map
     from leftoff.workflow.functions.scope import Scope
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
@@ -49,12 +50,14 @@ class Call:
         "digest",
         "function",
         "looked",
+        "map",
         "named",
         "number",
         "old",
         "order",
         "path",
         "reaches",
+        "replaces",
         "scope",
     )
 
@@ -78,7 +81,9 @@ class Call:
         self.path = path
         self.order = order
         self.reaches = NOW
+        self.map: Map | None = None  # of which this is an item
         self.looked = False  # whether what was recorded is known
+        self.replaces = False  # a record that no longer fits, on purpose
         self._claimed = False
         self.old: dict[str, Any] = {}
         self._record: dict[str, Any] = {}
@@ -112,6 +117,7 @@ class Call:
             return MISSING
         record, holes = found
         if not flow.fits(self, record):
+            self.replaces = True
             self.old = {key: record[key] for key in ("order", "attempt") if key in record}
             return MISSING
         if record["status"] in ("completed", "skipped"):
@@ -119,7 +125,7 @@ class Call:
         self.old = record
         if "raised" in record:
             self._raise_again(record, record["raised"])
-        elif "in_doubt" in record:
+        if "in_doubt" in record:
             self._ask()
         return MISSING
 
@@ -221,8 +227,8 @@ class Call:
         record.pop("retried", None)
         self._must_be_wanted()
         took = monotonic() - self._began
-        stored = self.careful(lambda: flow.records.end(self.path, record, took))
         self._release()
+        stored = self.careful(lambda: flow.records.end(self.path, record, took))
         if isinstance(stored, _PLAIN):
             return stored
         return decode(stored, f"The result of step {self.path} of run {flow.run.id}")
@@ -265,6 +271,8 @@ class Call:
 
     def _failed_for_good(self, record: dict[str, Any], error: Exception) -> None:
         flow = self.scope.flow
+        if self.map is not None:
+            self.map.stopped = True
         record.update(status="failed", completed_at=flow.records.now())
         if self.reaches == NOW:
             record["raised"] = {"next": self.scope.count + 1}
@@ -287,17 +295,18 @@ class Call:
     def reached(self) -> None:
         """A failure reaches the workflow only now."""
         if "raised" in self.old:
-            self._change_raised(next=self.scope.count + 1)
+            record = self._raised(next=self.scope.count + 1)
+            # At once: the start of the next step is told alone, and must not come before this.
+            self.careful(lambda: self.scope.flow.records.fail(self.path, record, None))
 
     def mark_escaped(self) -> None:
         """The failure ended the run."""
         if "raised" in self.old:
-            self._change_raised(escaped=True)
+            self.scope.flow.records.put(self.path, self._raised(escaped=True))
 
-    def _change_raised(self, **facts: Any) -> None:
-        record = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
-        self.old = record
-        self.scope.flow.records.put(self.path, record)
+    def _raised(self, **facts: Any) -> dict[str, Any]:
+        self.old = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
+        return self.old
 
     def cut_off(self, error: BaseException) -> None:
         """Ctrl-C, an exit or a cancelled task ended it: it is to be done again."""
@@ -306,14 +315,10 @@ class Call:
         if flow.closed:
             return
         record = self._interrupted()
-        trigger = {"KeyboardInterrupt": "user_interrupt", "SystemExit": "session_end"}.get(
-            type(error).__name__
-        )
-        if trigger is not None and not flow.records.told(error):
+        seal = None
+        if isinstance(error, KeyboardInterrupt) and not flow.records.told(error):
             flow.records.remember(error)
-            seal = Seal(trigger, self.path)
-        else:
-            seal = None
+            seal = Seal("user_interrupt", self.path)
         try:
             flow.records.fail(self.path, record, seal)
         except LeftoffError as problem:  # what ended the step is the one to tell
@@ -321,7 +326,8 @@ class Call:
 
     def put_back(self) -> None:
         """The workflow is left while another thread still makes the call."""
-        self.scope.flow.records.put(self.path, self._interrupted())
+        if self.begun:
+            self.scope.flow.records.put(self.path, self._interrupted())
 
     def _interrupted(self) -> dict[str, Any]:
         return {**self._record, "status": "pending", "interrupted_at": self.scope.flow.records.now()}

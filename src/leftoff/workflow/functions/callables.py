@@ -28,6 +28,9 @@ AT_A_TIME = 4
 class Durable:
     """What steps and workflows have in common."""
 
+    __name__: str
+    __qualname__: str
+
     def __init__(self, function: Callable[..., Any], settings: Options) -> None:
         self.plain = function  # the function itself: calling this records nothing
         self.settings = settings
@@ -115,7 +118,7 @@ class Durable:
         return self.make(place(self, scope, args, named))
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # type: ignore[no-any-return, attr-defined]
+        return self.__qualname__
 
     def __repr__(self) -> str:
         return f"<leftoff {'workflow' if isinstance(self, Runs) else 'step'} {self.name}>"

@@ -31,10 +31,13 @@ def check_size(size: object) -> int:
     return size
 
 
-def in_parallel(work: Callable[[int], None], todo: list[int], size: int, name: str) -> None:
+def in_parallel(
+    work: Callable[[int], None], todo: list[int], size: int, name: str, stop: Callable[[], bool] | None = None
+) -> None:
     """Do the work for each number, ``size`` at a time, in order of their start.
 
-    After an error nothing new is begun; what runs goes on to its end, then the error of the lowest number is raised.
+    After an error (or once ``stop`` says so) nothing new is begun; what runs goes on to its end, then the error of the
+    lowest number is raised.
     """
     lock, wanted = allocate_lock(), iter(todo)
     errors: dict[int, BaseException] = {}
@@ -47,7 +50,8 @@ def in_parallel(work: Callable[[int], None], todo: list[int], size: int, name: s
         try:
             while True:
                 with lock:
-                    number = None if errors or stopped else next(wanted, None)
+                    over = errors or stopped or (stop is not None and stop())
+                    number = None if over else next(wanted, None)
                 if number is None:
                     return
                 try:

@@ -43,9 +43,9 @@ class WorkflowMaker(Protocol):
 
 
 @overload
-def step(function: Callable[P, Coroutine[Any, Any, R]]) -> AsyncStepFunction[P, R]: ...  # type: ignore[overload-overlap]
+def step(function: Callable[P, Coroutine[Any, Any, R]], **options: Any) -> AsyncStepFunction[P, R]: ...
 @overload
-def step(function: Callable[P, R]) -> StepFunction[P, R]: ...
+def step(function: Callable[P, R], **options: Any) -> StepFunction[P, R]: ...
 @overload
 def step(
     function: None = None,
@@ -80,9 +80,11 @@ def step(function: Any = None, *, name: str | None = None, **options: Any) -> An
 
 
 @overload
-def workflow(function: Callable[P, Coroutine[Any, Any, R]]) -> AsyncWorkflowFunction[P, R]: ...  # type: ignore[overload-overlap]
+def workflow(
+    function: Callable[P, Coroutine[Any, Any, R]], **options: Any
+) -> AsyncWorkflowFunction[P, R]: ...
 @overload
-def workflow(function: Callable[P, R]) -> WorkflowFunction[P, R]: ...
+def workflow(function: Callable[P, R], **options: Any) -> WorkflowFunction[P, R]: ...
 @overload
 def workflow(
     function: None = None,

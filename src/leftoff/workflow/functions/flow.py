@@ -41,7 +41,6 @@ class Flow:
         self._about = about
         self._broken: LeftoffError | None = None
         self._failures: list[tuple[BaseException, Call]] = []
-        self._loose: dict[str, int] = {}
         self._index = self._numbered() if run.resumed else {}
         self._live: dict[str, Call] = {}  # calls that are being made
         self.root = Scope(self, "")
@@ -88,7 +87,7 @@ class Flow:
         if there is None or there == call.path:
             return
         found = self.records.get(there)
-        if found is not None and not self.allows(call, found[0]):
+        if found is not None and not self.allows(found[0]):
             raise self.breaks(
                 Diverged(
                     f"Run {self.run.id} has {there} as call {call.number}"
@@ -106,7 +105,7 @@ class Flow:
         if record.get("version") != call.version:
             self.revise(int(record.get("revision", 0)))
             return False
-        if self.allows(call, record):
+        if self.allows(record):
             return False
         raise self.breaks(
             Diverged(
@@ -114,21 +113,21 @@ class Flow:
             )
         )
 
-    def allows(self, call: Call, record: dict[str, Any]) -> bool:
-        """Whether a record may be replaced where the call is another."""
-        loose = self._loose.get(call.scope.prefix)
-        return int(record.get("revision", 0)) < self.revision or (loose is not None and call.number >= loose)
+    def allows(self, record: dict[str, Any]) -> bool:
+        """Whether a record may be replaced where the call is another: one of before the last change on purpose."""
+        return int(record.get("revision", 0)) < self.revision
 
     def revise(self, seen: int) -> None:
-        """A version changed: what was recorded before this moment need not fit any more. Once per change."""
+        """Something changed: what was recorded before this moment need not fit any more. Once per change."""
         if seen >= self.revision:
             self.revision += 1
             self.note(revision=self.revision)
 
     def note(self, **facts: Any) -> None:
-        """Change what the run knows of its function; durable with the next commit."""
+        """Change what the run knows of its function. At once: the start of a step is told alone, and comes after."""
         self._about = {**self._about, **facts}
         self.run.put("context", FUNCTION, self._about)
+        self.run._commit(None)
 
     def ended(self, scope: Scope) -> None:
         """A sequence of calls is over: an earlier one that was longer was another one."""
@@ -137,8 +136,7 @@ class Flow:
             found = self.records.get(path) if path is not None else None
             if found is None:
                 continue
-            loose = self._loose.get(scope.prefix, scope.last + 1)
-            if int(found[0].get("revision", 0)) >= self.revision and number < loose:
+            if not self.allows(found[0]):
                 raise self.breaks(
                     Diverged(
                         f"Run {self.run.id} has {path} as its next call; now the workflow ends without it."
@@ -149,10 +147,16 @@ class Flow:
     def drop(self, prefix: str, numbers: list[int]) -> None:
         """Calls that are not made any more, with all that is below them."""
         index = self._index.get(prefix, {})
-        gone = [path for number in numbers if (path := index.pop(number, None)) is not None]
+        self.drop_below([path for number in numbers if (path := index.pop(number, None)) is not None])
+
+    def drop_below(self, gone: list[str]) -> None:
+        """Steps, with all that is below them; at once, so that what takes their place comes after."""
         with self.run._lock:
             known = list(self.run._known())
-        self.records.drop([p for p in known if any(p == path or p.startswith(path + "/") for path in gone)])
+        paths = [p for p in known if any(p == path or p.startswith(path + "/") for path in gone)]
+        if paths:
+            self.records.drop(paths)
+            self.run._commit(None)
 
     # -- failures
 
@@ -168,7 +172,7 @@ class Flow:
         if number is None:
             return
         if raised.get("apart"):
-            self._loose[prefix] = min(number, self._loose.get(prefix, number))
+            self.revise(self.revision)
             return
         index = self._index.get(prefix, {})
         self.drop(prefix, [n for n in index if n >= number])

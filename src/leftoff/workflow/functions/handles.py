@@ -6,7 +6,7 @@ does not end before what it deferred, and an error that nobody has looked at is 
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from leftoff.errors import StepFailed, Usage
@@ -30,8 +30,7 @@ class Handle(Generic[R]):
 
     def __init__(self, call: Call | None) -> None:
         self._call = call
-        self._done = allocate_lock()
-        self._done.acquire()
+        self._done = Event()
         self._value: Any = None
         self._error: BaseException | None = None
         self._seen = False
@@ -47,12 +46,12 @@ class Handle(Generic[R]):
 
     def settle(self, value: Any, error: BaseException | None) -> None:
         self._value, self._error = value, error
-        self._done.release()
+        self._done.set()
 
     def drop(self) -> None:
         """It is not begun any more."""
         self._error, self._seen = Usage(f"{self!r} was not begun: the workflow failed before."), True
-        self._done.release()
+        self._done.set()
 
     def check(self) -> None:
         """Raise an error that nobody has looked at."""
@@ -61,17 +60,14 @@ class Handle(Generic[R]):
 
     def done(self) -> bool:
         """Whether it has ended, either way."""
-        return not self._done.locked()
+        return self._done.is_set()
 
     def cancel(self) -> None:
         """A thread cannot be stopped."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end; whether it came in time."""
-        if not self._done.acquire(timeout=-1 if timeout is None else timeout):
-            return False
-        self._done.release()
-        return True
+        return self._done.wait(timeout)
 
     def result(self, timeout: float | None = None) -> R:
         """What the call returned; raises what it raised. ``TimeoutError`` where that takes longer than ``timeout``."""

@@ -36,6 +36,7 @@ class Kind:
 
 _known: dict[type, Kind | None] = {}
 _registered: dict[str, Kind] = {}
+_found: set[type] = set()  # under the names that they have in records
 
 
 def register(
@@ -87,24 +88,39 @@ def _find(cls: type) -> Kind | None:
 
 
 def name_of(cls: type) -> str:
-    """What a record calls a class. One that cannot be found under a name is refused when a value of it comes."""
+    """What a record calls a class."""
     module = cls.__module__
     return f"{_main_name() or module if module == '__main__' else module}:{cls.__qualname__}"
 
 
 def _main_name() -> str | None:
-    """The name that others know the program by, where it was started with ``python -m``."""
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec.name if spec is not None and not spec.name.endswith("__main__") else None
+    """The name that others know the program by: what ``python -m`` was given, or that of its file."""
+    main = sys.modules.get("__main__")
+    spec, path = getattr(main, "__spec__", None), getattr(main, "__file__", None) or ""
+    return (
+        spec.name
+        if spec is not None
+        else path.replace("\\", "/").rpartition("/")[2].removesuffix(".py") or None
+    )
 
 
-def check_name(kind: Kind) -> None:
-    """A class inside a function cannot be found again."""
-    if "<locals>" in kind.name:
-        raise Invalid(
-            f"{kind.name} is a class inside a function: nobody can find it again.",
-            hint="Define it at the top of its module, or leftoff.register it under a name of its own.",
-        )
+def findable(cls: type) -> Kind | None:
+    """Like ``of``, given that whoever reads a record finds the class under the name it has there."""
+    kind = of(cls)
+    if kind is None or cls in _found:
+        return kind
+    if _registered.get(kind.name) is not kind:
+        try:
+            there = _class(kind.name, "It")
+        except Unsupported:
+            there = None
+        if there is not cls:
+            raise Invalid(
+                f"{kind.name} cannot be found again under that name.",
+                hint="Define the class at the top of its module, or leftoff.register it under a name of its own.",
+            )
+    _found.add(cls)
+    return kind
 
 
 def named(name: str, where: str) -> Kind:
@@ -112,18 +128,23 @@ def named(name: str, where: str) -> Kind:
     found = _registered.get(name)
     if found is not None:
         return found
-    module_name, _, qualname = name.partition(":")
-    cls: Any = _module(module_name, name, where)
-    for part in qualname.split("."):
-        cls = getattr(cls, part, None)
-        if cls is None:
-            raise Unsupported(
-                f"{where} is a {name}, and module {module_name} has no {qualname} any more.", hint=HINT
-            )
+    cls = _class(name, where)
     kind = of(cls) if isinstance(cls, type) else None
     if kind is None:
         raise Unsupported(f"{where} is a {name}, which is no class whose values are kept.", hint=HINT)
     return kind
+
+
+def _class(name: str, where: str) -> Any:
+    module, _, qualname = name.partition(":")
+    found: Any = _module(module, name, where)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise Unsupported(
+                f"{where} is a {name}, and module {module} has no {qualname} any more.", hint=HINT
+            )
+    return found
 
 
 def _module(module: str, name: str, where: str) -> Any:
@@ -131,7 +152,7 @@ def _module(module: str, name: str, where: str) -> Any:
     main, found = sys.modules.get("__main__"), sys.modules.get(module)
     if found is not None:
         return found
-    if module and module in (_main_name(), _stem(getattr(main, "__file__", None))):
+    if module and module == _main_name():
         return main
     try:
         from importlib import import_module
@@ -141,10 +162,6 @@ def _module(module: str, name: str, where: str) -> Any:
         raise Unsupported(
             f"{where} is a {name}, and there is no module {module}: {error}.", hint=HINT
         ) from None
-
-
-def _stem(path: str | None) -> str:
-    return (path or "").replace("\\", "/").rpartition("/")[2].removesuffix(".py")
 
 
 # -- the kinds: how such a class is recognised, and how its values are taken apart and made again

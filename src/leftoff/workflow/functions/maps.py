@@ -43,6 +43,7 @@ class Map:
         self.group = Group(function, scope, (), {}, about, number, path, number)
         self._paths = self._keyed(function.keying(key))
         self.results: list[Any] = [None] * len(items)
+        self.stopped = False  # an item has failed: nothing new is begun
 
     def _keyed(self, key: Any) -> list[str] | None:
         """The paths of items that are known by a key; the second of a name gets a number."""
@@ -67,19 +68,29 @@ class Map:
         arguments = encoded(function.counted(bound), function.name)
         make: type[Call] = function.call_type
         call = make(function, self._scope, args, {}, arguments, 0, self._path(index), index)
-        call.reaches = NEVER  # what reaches the workflow is the failure of the map
+        call.reaches, call.map = NEVER, self  # what reaches the workflow is the failure of the map
         return call
 
     def left(self) -> list[int]:
         """The items that are to be called; of all others the results are there."""
         found = self.group.recorded()
         todo: Iterable[int] = range(len(self._items))
+        if self.group.replaces:
+            self._drop_others()
         if self._scope.flow.run.resumed:
             todo = [index for index in todo if not self._take(index)]
         if found is MISSING or todo:
             self.group.begin()
             self._declare(todo)
         return list(todo)
+
+    def _drop_others(self) -> None:
+        """Items that there are no more, of a map that differs on purpose."""
+        flow, start = self._scope.flow, f"{self.group.path}/"
+        now = {self._path(index) for index in range(len(self._items))}
+        with flow.run._lock:
+            known = [path for path in flow.run._known() if path.startswith(start)]
+        flow.drop_below([path for path in known if path not in now and "/" not in path[len(start) :]])
 
     def _take(self, index: int) -> bool:
         found = self.call(index).recorded()
@@ -141,7 +152,7 @@ def map_in_threads(
         work.results[index] = function.make(work.call(index))
 
     with work:
-        in_parallel(one, work.left(), size, f"leftoff {work.group.path}")
+        in_parallel(one, work.left(), size, f"leftoff {work.group.path}", lambda: work.stopped)
     return work.results
 
 

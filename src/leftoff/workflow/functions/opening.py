@@ -18,12 +18,13 @@ from leftoff.engine.runs import open_run as open_existing
 from leftoff.engine.runs import opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
+from leftoff.model.codec import decode as parse
 from leftoff.model.frozen import marks
 from leftoff.model.words import UNFINISHED
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.flow import FUNCTION, RETURNED, Flow
 from leftoff.workflow.functions.scope import flows
-from leftoff.workflow.functions.values import decode
+from leftoff.workflow.functions.values import canonical, decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class Request:
             )
         self.options = options
         self.again = frozenset(options.get("again", ()))
-        # Without any argument, an existing run is gone on with by its own.
-        self.given = bool(args or named or not function.signature.required)
+        self.given = bool(args or named)  # without any argument, an existing run is gone on with by its own
         self.inputs = encoded(function.signature.bind(args, named), function.name) if self.given else {}
 
     def resuming(self, ref: str | None) -> Request:
@@ -78,9 +78,11 @@ class Request:
     def run_id(self) -> str | None:
         return self.options.get("run_id")
 
-    def missing(self) -> TypeError:
-        names = ", ".join(self.function.signature.required)
-        return TypeError(f"{self.function.name}.run() is missing {names}")
+    def check_complete(self) -> None:
+        """Whether a new run may be started."""
+        if not self.given and self.function.signature.required:
+            names = ", ".join(self.function.signature.required)
+            raise TypeError(f"{self.function.name}.run() is missing {names}")
 
 
 class Finished:
@@ -101,7 +103,8 @@ class Opened:
         if run.resumed and about.get("version") != function.settings.version:
             self.flow.revise(self.flow.revision)
             self.flow.note(version=function.settings.version)
-        inputs = request.inputs if request.given else about["inputs"]
+        # As they are read back, the first time too: the order of a dict is not kept, for one.
+        inputs = parse(canonical(request.inputs, "inputs")) if request.given else about["inputs"]
         self.args, self.named = function.signature.spread(decode(inputs, f"An argument of run {run.id}"))
 
     def __enter__(self) -> Opened:
@@ -127,8 +130,8 @@ def open_run(request: Request) -> Opened | Finished:
 
 
 def _run(request: Request, store: Store) -> Opened | Finished:
-    if not request.given and (request.run_id is None or not store._store.exists()):
-        raise request.missing()
+    if request.run_id is None or not store._store.exists():
+        request.check_complete()
     now, driver, options = store._clock.now(), store._driver(), request.options
     digest = Digest(request.inputs, store._redactor).text
     opening = store._opening(
@@ -149,8 +152,7 @@ def _run(request: Request, store: Store) -> Opened | Finished:
     def work(tx: Tx) -> tuple[Head | None, int, RunRow | None]:
         row = _there(tx, request, opening, digest)
         if row is None:
-            if not request.given:
-                raise request.missing()
+            request.check_complete()
             head, epoch, _ = start_in(tx, opening, changes, blobs, now, driver)
             return head, epoch or 0, None
         if row.status not in UNFINISHED:

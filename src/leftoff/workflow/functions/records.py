@@ -143,7 +143,7 @@ class Records:
         self._starts.over(path, took)
         change = _put(self.run, path, record)
         result = record.get("result")
-        if isinstance(result, (dict, list)):  # not the caller's own, who may change it
+        if isinstance(result, (dict, list, str)):  # not the caller's own; and a text may have been masked
             record["result"] = result = stored_part(change, "result")
         self._save(path, change, Seal("step_complete", path))
         return result

@@ -17,16 +17,26 @@ def step_failed(path: str, about: dict[str, Any]) -> StepFailed:
     """The failure of a step, from what its record says of it."""
     kind, message = str(about.get("type") or "Exception"), str(about.get("message") or "")
     plain = StepFailed(message, step=path, kind=kind)
+    plain.hint = ""  # its text is the message alone, as it was the first time
     original = _original(kind)
     if original is None:
         return plain
     try:
-        made = BaseException.__new__(_both(original))  # its own __init__ may want anything
+        both = _both(original)
+        made = _bare(both, original)
     except TypeError:  # a class that cannot be made or derived from so
         return plain
     made.args = plain.args
     made.__dict__.update(plain.__dict__)
     return made
+
+
+def _bare(both: type[StepFailed], original: type[Exception]) -> StepFailed:
+    """An instance without its ``__init__``, which may want anything."""
+    try:
+        return BaseException.__new__(both)
+    except TypeError:  # OSError and its like are made by nobody else
+        return original.__new__(both)
 
 
 def _original(name: str) -> type[Exception] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.workflow.functions.opening import Finished, open_run
-from leftoff.workflow.functions.scope import current
+from leftoff.workflow.functions.scope import current, leave
 from leftoff.workflow.functions.values import decode, encode
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def execute(request: Request) -> Any:
             flow.leave(error)
             raise
         finally:
-            current.reset(token)
+            leave(token)
 
 
 async def execute_async(request: Request) -> Any:
@@ -54,7 +54,7 @@ async def execute_async(request: Request) -> Any:
             flow.leave(error)
             raise
         finally:
-            current.reset(token)
+            leave(token)
 
 
 def _returned(flow: Flow, result: Any) -> Any:

@@ -47,10 +47,10 @@ os.register_at_fork(after_in_child=_forked)
 
 def running_task() -> Any:
     """The asyncio task that runs now, if any; a program that has not loaded asyncio has none."""
-    asyncio: Any = sys.modules.get("asyncio")
-    if asyncio is None or asyncio._get_running_loop() is None:
+    events: Any = sys.modules.get("asyncio.events")
+    if events is None or events._get_running_loop() is None:
         return None
-    return asyncio.current_task()
+    return sys.modules["asyncio.tasks"].current_task()
 
 
 class Scope:
@@ -146,6 +146,14 @@ class Scope:
         """Somebody wants out."""
         for handle in self._handles:
             handle.cancel()
+
+
+def leave(token: Any) -> None:
+    """Back to where a step or workflow was called from; a coroutine that is thrown away may be elsewhere by then."""
+    try:
+        current.reset(token)
+    except ValueError:
+        pass
 
 
 def needs_key(name: str, where: str) -> Usage:

@@ -67,9 +67,8 @@ def _encode(value: Any, path: str, depth: int) -> Any:
     own = _OWN.get(kind)
     if own is not None:
         return {TYPE: own[0], "value": own[1](value, path, depth - 1)}
-    found = kinds.of(kind)
+    found = kinds.findable(kind)
     if found is not None:
-        kinds.check_name(found)
         return {TYPE: found.name, "value": _encode(found.take(value), f"{path} ({kind.__name__})", depth - 1)}
     return _encode_other(value, kind, path, depth)
 

@@ -45,7 +45,9 @@ class Bell:
             pass
 
     def _stop(self, *_: object) -> None:
-        if self._fd >= 0 and self.idle:
+        if self._fd < 0:
+            return
+        if self.idle:
             os._exit(0)
         self.stop = True
 

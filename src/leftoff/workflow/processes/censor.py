@@ -13,10 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Protocol
-
-    class Masks(Protocol):
-        def suspicious(self, key: str, text: str) -> bool: ...
-        def mask(self, text: str) -> str: ...
+else:
+    Protocol = object  # typing costs more than all the rest of the launcher
 
 
 LONGEST = 1 << 16  # a line that is longer is shown in pieces
@@ -26,6 +24,14 @@ KEY_LINES = 400
 _MASK = MASK.encode()
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _HEADERS = (b"Proc-Type:", b"DEK-Info:", b"Comment:", b"Version:")
+
+
+class Masks(Protocol):
+    """What is needed of a redactor."""
+
+    def suspicious(self, key: str, text: str) -> bool: ...
+
+    def mask(self, text: str) -> str: ...
 
 
 class Censor:
@@ -38,6 +44,7 @@ class Censor:
         self._shown = b""  # what was given of it, masked
         self._fresh = False  # something in it was not looked at
         self._key = 0  # lines of a private key that are still to be dropped, at most
+        self._indent = 0  # what each of them may have in front
 
     @property
     def pending(self) -> bool:
@@ -120,18 +127,20 @@ class Censor:
     def _without_keys(self, block: bytes, whole: bool) -> bytes:
         """The lines without private keys; a key that goes on in the next lines is remembered."""
         out = []
-        left = self._key
+        left, indent = self._key, self._indent
         for line in block.splitlines(keepends=True):
-            if left and not _ends(line) and _of_key(line):
+            if left and not _ends(line) and (_of_key(line) or _of_key(line[indent:])):
                 left -= 1
                 continue
             if left and _ends(line):
                 line = line.partition(b"-----END ")[2].partition(b"-----")[2].lstrip()
             before, mark, after = line.partition(b"-----BEGIN ")
             left = KEY_LINES if mark and _begins(after) else 0
-            out.append(before + _MASK + b"\n" if left else line)
+            if left:
+                indent, line = len(before), before + _MASK + line[len(line.rstrip(b"\r\n")) :]
+            out.append(line)
         if whole:
-            self._key = left
+            self._key, self._indent = left, indent
         return b"".join(out)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from leftoff.engine.settings import Redaction
     from leftoff.workflow.processes.job import Job
 
+ROOM = 1 << 18  # so much of a job is sent without waiting for its shim; some systems have little by default
 LOOK_S = 0.2  # how often attempts are looked after that lost their shim
 # Isolated, and without site-packages: no module of the user's can take the place of one that the launcher needs.
 _CODE = (
@@ -89,12 +90,12 @@ class _Shim:
         self.channel = channel
         self.heard = b""
         self.process: Process | None = None
-        self.jobs = 0
         self.take(None)
 
     def take(self, job: Job | None) -> None:
         self.job = job
-        self.ready = self.ended = False
+        self.again = True  # if it dies before it is ready, another one may take the job
+        self.ready = self.failed = self.ended = False
         self.told: float | None = None  # when it was told to go
         self.why = "its shim was never started, or was killed"
 
@@ -106,7 +107,6 @@ class _Shim:
     def give(self, job: Job) -> bool:
         """Whether the shim took the job, as far as that can be told: if it is dead, its channel ends."""
         self.take(job)
-        self.jobs += 1
         try:
             self.channel.sendall(framed(job.pack()))
         except OSError:
@@ -254,7 +254,7 @@ class Launcher:
         except OSError:  # it is gone already: whoever needs it will see
             pass
 
-    def _start_anew(self, job: Job) -> None:
+    def _start_anew(self, job: Job, again: bool = True) -> None:
         """Have a shim made for a job."""
         ours, theirs = socket.socketpair()
         try:
@@ -268,9 +268,11 @@ class Launcher:
             raise
         finally:
             theirs.close()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         shim = self._shims[job.token] = _Shim(ours)
         self._selector.register(ours, selectors.EVENT_READ, shim)
         shim.give(job)  # if it cannot, the channel's end will be heard
+        shim.again = again
 
     def _hand_over(self, channel: socket.socket) -> bool:
         """Whether the launcher took it, as far as that can be told: if it dies now, the channel ends."""
@@ -332,7 +334,7 @@ class Launcher:
             shim.ready = True
             return [Ready(shim.token, shim.process)]
         if kind == FAILED:
-            shim.why = rest.decode("utf-8", "replace")
+            shim.failed, shim.why = True, rest.decode("utf-8", "replace")
         elif kind == WRITTEN:
             self._release(shim, fate)
         elif kind == ENDED:
@@ -369,8 +371,10 @@ class Launcher:
             assert shim.process is not None
             self._orphans[job.token] = _Orphan(job, shim.process, shim.told, shim.why)
             return []
-        if not shim.ready and shim.jobs > 1:  # it was free when it died: nothing to do with this job
-            self._start_anew(job)
+        if (
+            not shim.ready and not shim.failed and shim.again
+        ):  # it, or the launcher, died before it took the job up
+            self._start_anew(job, again=False)
             return []
         return [Lost(job.token, shim.why, False)]
 

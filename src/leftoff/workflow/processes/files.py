@@ -1,10 +1,11 @@
 """What an attempt leaves on disk: ``<store>/attempts/<run>/<token>/``.
 
-``log`` stdout and stderr, redacted: made right before the command is executed, so without it, on a machine that has
-not been restarted since, the command never ran · ``exit`` how it ended, one line of JSON (no whole line: not known) ·
-``vars`` run variables that the step sets, made by whoever sets one · ``result`` JSON, of a Python step.
+``exit`` made empty right before the command is executed, so without it, on a machine that has not been restarted since,
+the command never ran; then how it ended, one line of JSON (no whole line: not known) · ``log`` stdout and stderr,
+redacted · ``vars`` run variables that the step sets · ``result`` JSON, of a Python step.
 
-Nothing is made that need not be: on a journaling file system, a new file costs as much as a process.
+The last three are there only where there is something in them: on a journaling file system, a new file costs as much
+as a process.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 LOG, EXIT, VARS, RESULT = "log", "exit", "vars", "result"
-BEGAN = LOG  # the file that says so
 MOST_VARS = 64 * 2**20
 
 
@@ -71,7 +71,7 @@ def result_path(folder: str) -> str:
 
 
 def began(folder: str) -> bool:
-    return os.path.exists(os.path.join(folder, BEGAN))
+    return os.path.exists(os.path.join(folder, EXIT))
 
 
 def read_exit(folder: str) -> Exit | None:
@@ -121,7 +121,7 @@ def _variables(line: bytes, where: str) -> dict[str, Any]:
     try:
         word = line.decode().rstrip("\r")
         if word.lstrip().startswith("{"):
-            values = typed.kept(decode(word), "The line")
+            values = typed.json_value(word, "The line")
         else:
             key, kind, value = typed.split(word)
             json = kind == typed.JSON

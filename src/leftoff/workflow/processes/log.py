@@ -17,14 +17,15 @@ SILENCE_S = 1.0  # so long an unfinished line waits for its end
 
 
 class Log:
-    """Appends to a file; what cannot be written is counted, and said at the end where that is possible."""
+    """Appends to a file, which is made when there is something to write; what cannot be written is counted, and said at the end where that is possible."""
 
     def __init__(self, path: str, redactor: Masks | None, secrets: Iterable[bytes]) -> None:
         self._censor = Censor(redactor, secrets)
         self._lost = 0
         self._why = ""
         self.due: float | None = None  # when what is held back is to be written
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._path = path
+        self._fd = -1
 
     def add(self, data: bytes) -> None:
         out = self._censored(self._censor.feed, data)
@@ -49,7 +50,8 @@ class Log:
         self._write(self._censored(self._censor.end))
         if self._lost:
             self.note(f"{self._lost} bytes of output are missing here: {self._why}")
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
     def _censored(self, step: Callable[..., bytes], *data: bytes) -> bytes:
         """Nothing is shown that could not be looked at; and what goes wrong with that is not the command's fault."""
@@ -62,6 +64,8 @@ class Log:
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         try:
+            if view and self._fd < 0:
+                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:

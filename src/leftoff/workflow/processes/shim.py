@@ -75,12 +75,12 @@ def attempt(order: Order, channel: int, bell: Bell, redactor: Masks | None) -> b
     """Run one job and report it. Whether this process is as good as new after it."""
     folder = os.fsdecode(order.folder)
     try:
-        log = Log(f"{folder}/log", redactor, order.secrets)
+        begin(folder)
     except OSError as error:
-        # Whoever finds no log concludes that the command never ran, so it must not.
         exit = Exit(NOT_EXECUTABLE, at=now(), error=f"{folder} cannot be written to: {error.strerror}")
         record(exit, folder, channel, free=False)
         return False
+    log = Log(f"{folder}/log", redactor, order.secrets)
     course = Course(order, log, bell)
     try:
         exit = course.run()
@@ -91,6 +91,11 @@ def attempt(order: Order, channel: int, bell: Bell, redactor: Masks | None) -> b
     if course.left:
         os.killpg(0, signal.SIGKILL)
     return free
+
+
+def begin(folder: str) -> None:
+    """Make the file for the exit: whoever finds none concludes that the command never ran, so it must not."""
+    os.close(os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def record(exit: Exit, folder: str, channel: int, free: bool) -> None:

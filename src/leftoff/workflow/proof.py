@@ -1,0 +1,69 @@
+"""Whether what a step left behind proves that it is done, where nobody knows how its command ended.
+
+Looked at before anybody is asked and before anything is changed, so that a question is only put where it must be.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from leftoff.errors import LeftoffError
+from leftoff.workflow import jobs, leftovers
+from leftoff.workflow.actions import script
+from leftoff.workflow.finish import expect
+from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes.client import Ended, Ready
+from leftoff.workflow.work import existing
+
+if TYPE_CHECKING:
+    from leftoff.host import Process
+    from leftoff.workflow.stage import Stage
+    from leftoff.workflow.work import Work
+
+
+def lacking(stage: Stage, work: Work) -> str:
+    """What is missing for a proof, in words; empty where the outputs are there and every check holds."""
+    try:
+        expect(stage, work)
+        existing(stage.project, work.cwd, work.outputs)
+        for number, text in enumerate(work.step.checks):
+            if not _holds(stage, work, number, text):
+                return f"this check does not hold: {text}"
+    except LeftoffError as error:
+        return error.message
+    return ""
+
+
+def _holds(stage: Stage, work: Work, number: int, text: str) -> bool:
+    """Run one check, and wait for it."""
+    step, token = work.step, f"{work.token}.proof-{number}"
+    folder = os.path.join(work.folder, f"proof-{number}")
+    leftovers.remove(folder)
+    files.prepare(folder)
+    values = stage.state.values(step, work.item)
+    argv = script(step, text, stage.templates, values, folder, f"{step.path}: checks")
+    stage.launcher.start(jobs.check(stage, work, token, folder, argv, values))
+    try:
+        return _ended_well(stage, token)
+    finally:
+        leftovers.remove(folder)
+
+
+def _ended_well(stage: Stage, token: str) -> bool:
+    process: Process | None = None
+    try:
+        while True:
+            for event in stage.launcher.events(1.0):
+                if isinstance(event, Ready):
+                    process = event.process
+                    stage.launcher.go(token)
+                elif isinstance(event, Ended):
+                    return event.exit.ok and not event.exit.timed_out
+                else:
+                    return False
+    except BaseException:  # somebody does not want to wait for it
+        stage.launcher.drop(token)
+        if process is not None:
+            groups.kill(process)
+        raise

@@ -1,0 +1,664 @@
+"""What `run` and `resume` show while they work: live on a terminal, a line per event in a pipe, JSON for programs."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.cli.progress import Info, Leaf, Observer
+from leftoff.cli.progress.ending import advice, table, verdict
+from leftoff.cli.progress.live import GAP_S, MOST_LINES, MOST_RUNNING, Live, page
+from leftoff.cli.progress.plain import Plain, sentence
+from leftoff.cli.progress.tally import Tally
+from leftoff.cli.progress.times import roughly, took, whole
+from leftoff.cli.text import plain, width
+from leftoff.clock import Clock
+from tests.cli.command import environment
+from tests.cli.events import (
+    CROWD,
+    PLAYS,
+    RUN,
+    STEPS,
+    STORY,
+    Event,
+    crowd,
+    flood,
+    play,
+    run_document,
+    stop,
+    story,
+)
+from tests.cli.runs import harmless
+from tests.cli.terminal import ESCAPES
+
+ROOT = Path(__file__).parents[2]
+
+
+class Stopped(Clock):
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.second = 0.0
+
+    def now(self) -> int:
+        return 1_770_000_000_000 + int(self.second * 1000)
+
+    def monotonic(self) -> float:
+        return self.second
+
+
+class Tty(io.StringIO):
+    """A terminal that remembers what was written to it, and how often."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.writes.append(text)
+        return super().write(text)
+
+    @property
+    def text(self) -> str:
+        return ESCAPES.sub("", self.getvalue()).replace("\r", "")
+
+
+@pytest.fixture(autouse=True)
+def errors_of_our_own_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a person watches, they only end the display."""
+    monkeypatch.setenv("LEFTOFF_DEBUG", "1")
+
+
+@pytest.fixture
+def clock() -> Stopped:
+    """A clock of one's own."""
+    return Stopped()
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Tty:
+    """A terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    return Tty()
+
+
+def feed(watcher: Observer, events: list[Event], clock: Stopped) -> None:
+    """Tell it what happens, each event at its second."""
+    for event in events:
+        clock.second = event.pop("_second", clock.second)
+        if event["event"] != "output" or watcher.wants_output:
+            watcher(event)
+
+
+def tally_of(info: Info, events: list[Event]) -> tuple[Tally, float]:
+    tally, now = Tally(info), 0.0
+    for event in events:
+        now = event.get("_second", now)
+        tally.feed(event, now)
+    return tally, now
+
+
+def lines_at_bottom(tally: Tally, now: float, columns: int = 79, rows: int = 40) -> list[str]:
+    return plain(page(tally, now, columns, rows)).splitlines()
+
+
+# -- counting
+
+
+def test_what_is_done_is_counted_once() -> None:
+    """Leaves only: neither phases nor the `foreach` itself; items once they are known; a retry is no failure."""
+    tally, _ = tally_of(STORY, story()[:-1])
+    assert (12, 9, 1) == (tally.total, tally.done, tally.failed)
+    assert {} == tally.running and ["sign-off"] == list(tally.waiting)
+    tally, _ = tally_of(STORY, story())
+    assert (12, 9, 1) == (tally.total, tally.done, tally.failed)
+
+
+def test_a_plan_says_what_was_done_before() -> None:
+    """Items too, and what still waits; neither is counted twice."""
+    plan = [{"step": "research", "action": "skip"}, {"step": "index", "action": "run"}]
+    plan += [{"step": f"implementation/convert/{n}", "action": "skip" if n < 5 else "run"} for n in range(8)]
+    plan += [{"step": "sign-off", "action": "ask"}]
+    start = {"event": "start", "run_id": RUN, "resumed": True, "steps": {"total": 6, "completed": 6}}
+    events: list[Event] = [start, {"event": "plan", "plan": plan}]
+    tally, _ = tally_of(STORY, events)
+    assert (13, 6, ["sign-off"]) == (tally.total, tally.done, list(tally.waiting))
+    again: Event = {"event": "step_start", "step": "research", "attempt": 2}
+    tally, _ = tally_of(STORY, [*events, again])
+    assert (13, 5) == (tally.total, tally.done)
+    assert [(f"leftoff approve {RUN} sign-off", "the run waits for this decision")] == advice(
+        {"run": run_document("paused")}, tally
+    )[:1]
+
+
+def test_without_a_workflow_the_events_must_do() -> None:
+    """Totals as they are told, and every step that ends counts."""
+    tally, _ = tally_of(Info(), stop()[:-1])
+    assert 40 == tally.total and 11 == tally.done and tally.interrupted
+
+
+# -- guessing
+
+
+def leaf(path: str, estimate: float | None = None, **more: Any) -> Leaf:
+    return Leaf(path, "", estimate, **more)
+
+
+def done(path: str, seconds: float) -> Event:
+    return {"event": "step_done", "step": path, "seconds": seconds}
+
+
+def left(info: Info, *events: Event, now: float = 0.0) -> tuple[float, bool] | None:
+    tally = Tally(info)
+    for event in events:
+        tally.feed(event, event.pop("_second", 0.0))
+    return tally.left(now)
+
+
+def test_estimates_add_up_by_batch() -> None:
+    """Within a batch steps share the places, batches follow one another, people are not waited for."""
+    info = Info(
+        "w",
+        [
+            leaf("a", 10.0),
+            leaf("b", 10.0),
+            leaf("c", 4.0),
+            leaf("d", 7.0, batch=1),
+            leaf("p", person="manual"),
+        ],
+        parallel=2,
+    )
+    assert (12.0 + 7.0, True) == left(info)
+    assert (10.0 + 7.0, True) == left(info, done("a", 10.0))
+
+
+def test_estimates_are_stretched_as_they_turn_out() -> None:
+    """Twice as slow so far is twice as slow from here; within bounds."""
+    info = Info("w", [leaf("a", 10.0), leaf("b", 10.0)])
+    assert (20.0, True) == left(info, done("a", 20.0))
+    assert (200.0, True) == left(info, done("a", 100_000.0))
+
+
+def test_what_runs_is_on_its_way() -> None:
+    """What has passed is not left any more; what takes longer than thought takes no less than nothing."""
+    info = Info("w", [leaf("a", 10.0)])
+    start: Event = {"event": "step_start", "step": "a"}
+    assert (6.0, True) == left(info, dict(start), now=4.0)
+    assert (0.0, True) == left(info, dict(start), now=40.0)
+
+
+def test_items_take_what_their_siblings_took() -> None:
+    """So many at a time, whatever the estimate said."""
+    info = Info("w", [leaf("all", 100.0, foreach=True, limit=4)], parallel=2)
+    items: Event = {"event": "foreach", "step": "all", "items": 10}
+    assert (8 * 3.0 / 4, True) == left(info, items, done("all/1", 2.0), done("all/2", 4.0))
+    assert (100.0, True) == left(info)
+
+
+def test_what_nobody_knows() -> None:
+    """Without an estimate a step takes what finished ones took; where nothing is known, that is said."""
+    info = Info("w", [leaf("a"), leaf("b"), leaf("c", 8.0, batch=1)])
+    assert (8.0, False) == left(info)
+    assert (3.0 + 8.0, True) == left(info, done("a", 3.0))
+    assert None is left(Info("w", [leaf("a")]))
+    assert None is left(Info())
+
+
+# -- words
+
+
+def test_times() -> None:
+    """Short, and with no more digits than they deserve."""
+    assert ["0.0s", "12.3s", "59.9s", "1m 00s", "1h 01m", "2d 03h"] == [
+        took(n) for n in (-1, 12.34, 59.94, 59.96, 3660, 2 * 86_400 + 3 * 3600)
+    ]
+    assert ["0s", "60s", "1m 01s"] == [whole(0.4), "60s", whole(60.6)]
+    assert ["10s", "1m", "1m 20s", "12m", "1h 40m"] == [roughly(n) for n in (11, 62, 84, 700, 6100)]
+
+
+def test_the_table() -> None:
+    """Estimated against actual per step, items together; nothing where it would say nothing."""
+    tally, _ = tally_of(STORY, story())
+    rows = [line.split() for line in plain(table(tally, 79)).splitlines()]
+    assert ["STEP", "ITEMS", "ESTIMATED", "ACTUAL", "OFF", "BY"] == rows[0]
+    assert ["research", "4s", "3.2s", "-20%"] == rows[1]
+    assert ["implementation/convert", "6", "×", "1.2s", "6s", "7.3s", "+22%"] == rows[3]
+    assert ["all", "together", "13s", "13.0s", "+0%"] == rows[4]
+    one, two = Info("w", [leaf("a")]), Info("w", [leaf("a"), leaf("b")])
+    assert [] == table(tally_of(one, [done("a", 1.0)])[0], 79)
+    assert [] != table(tally_of(Info("w", [leaf("a", 2.0)]), [done("a", 1.0)])[0], 79)
+    bare = plain(table(tally_of(two, [done("a", 1.0), done("b", 1.0)])[0], 79))
+    assert "–" in bare and "OFF BY" not in bare
+    many = Info("w", [leaf(f"s{n}") for n in range(100)])
+    shown = table(tally_of(many, [done(f"s{n}", float(n)) for n in range(100)])[0], 79)
+    assert "… and 70 more that took less" in plain(shown) and len(shown) < 35
+    for columns in (20, 40, 60):
+        assert all(width(line) <= columns for line in plain(table(tally, columns)).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("status", "steps", "said"),
+    [
+        (
+            "completed",
+            {"total": 3, "completed": 2, "skipped": 1},
+            "is completed: all 3 steps are done, in 7.0s",
+        ),
+        ("completed", {"total": 1, "completed": 1}, "is completed: its step is done, in 7.0s"),
+        (
+            "failed",
+            {"total": 3, "completed": 1, "failed": 2},
+            "is failed: 1 of 3 steps done, 2 failed, in 7.0s",
+        ),
+        ("paused", {"total": 3, "waiting": 1}, "is paused: 0 of 3 steps done, 1 waiting, in 7.0s"),
+        ("completed", {}, "is completed: nothing to do, in 7.0s"),
+    ],
+)
+def test_the_verdict(status: str, steps: dict[str, int], said: str) -> None:
+    """What became of the run, in one line; and what to do next, unless it is completed."""
+    tally = Tally(Info())
+    tally.feed({"event": "start", "run_id": RUN}, 0.0)
+    end: Event = {"event": "end", "run": run_document(status, **steps)}
+    assert f"{RUN} {said}" == verdict(end, tally, 7.0)
+    commands = [do for do, _ in advice(end, tally)]
+    assert (status == "completed") == (commands == [])
+    assert ("failed" in steps) == (f"leftoff logs {RUN} --failed" in commands)
+
+
+KINDS = (
+    "start plan batch_start batch_complete phase step_start output step_done step_skipped step_failed step_stopped "
+    "adopted reattached waiting foreach checkpoint warning interrupt end"
+).split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_event_has_a_sentence(kind: str, clock: Stopped, screen: Tty) -> None:
+    """On one line, also where little is known or all of it is hostile; an event of tomorrow is named."""
+    evil = "x\x1b[31m\ny"
+    full: Event = {
+        "event": kind, "at": "2026-02-02T02:40:00.123Z", "run_id": evil, "step": evil, "title": evil, "text": evil,
+        "message": evil, "ask": evil, "options": [evil], "how": evil, "why": evil, "signal": evil,
+        "error": {"message": evil}, "tail": evil, "outputs": [evil], "from": evil, "to": evil, "trigger": evil,
+        "checkpoint_id": evil, "plan": [{"step": evil, "action": "adopt", "why": evil}],
+        "steps": [evil] if "batch" in kind else {}, "run": {"run_id": evil, "status": evil},
+    }  # fmt: skip
+    for event in (full, {"event": kind, "step": "s"}, {"event": "of_tomorrow"}):
+        said = sentence(event, Tally(Info()), 0.0)
+        assert said and said.isprintable()
+        live, line = Live(Info(), screen, clock), Plain(Info(), io.StringIO(), clock)
+        live(event)
+        line(event)
+        live.close()
+    assert harmless(screen.text)
+
+
+# -- a line per event
+
+
+def test_a_line_per_event(clock: Stopped, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its time; what steps print is not asked for, but how a failed one ended is on stderr."""
+    stream = io.StringIO()
+    watcher = Plain(STORY, stream, clock)
+    assert not watcher.wants_output and None is watcher.every
+    events = [event for event in story() if event["event"] != "output"]
+    number = len(events)
+    feed(watcher, events, clock)
+    watcher.close()
+    lines = stream.getvalue().splitlines()
+    assert number == len(lines)
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  \S", line) for line in lines)
+    said = [line[22:] for line in lines]
+    for sentence_ in (
+        f"{RUN} started: 6 steps",
+        "research: started (1 of 6), estimated 4s",
+        "index: done in 2.5s → index.json",
+        "implementation/convert: 7 items",
+        "implementation/convert/page-2.pdf: failed, attempt 1: exit 1; again in 0.5s",
+        "implementation/convert/page-2.pdf: failed, attempt 2: exit 1",
+        "implementation/check: skipped: its condition does not hold",
+        "checkpoint 3f9a41c0de12 (batch_complete)",
+        f"{RUN} is failed: 9 of 12 steps done, 1 failed, 1 waiting, in 9.6s",
+    ):
+        assert sentence_ in said
+    err = capsys.readouterr().err
+    assert "implementation/convert/page-2.pdf │ cannot read the xref table\n" in err
+    assert 1 == err.count("xref") and f"leftoff approve {RUN} sign-off" in err
+
+
+def test_a_terminal_without_colours_shows_what_is_printed(clock: Stopped) -> None:
+    """With the step's name, and nothing that a terminal would obey."""
+    tty = Tty()
+    watcher = Plain(Info(), tty, clock)
+    assert watcher.wants_output
+    feed(watcher, stop(), clock)
+    assert "step-1 │ half    tabbed\n" in tty.getvalue() and harmless(tty.getvalue())
+
+
+# -- live
+
+
+def test_a_line_for_each_running_step() -> None:
+    """Its name, how long it runs, what it printed last; then the whole."""
+    events = story()
+    tally, _ = tally_of(STORY, events[:10])
+    assert [
+        "● research      1s  reading page 3 of 6",
+        "● index         1s  375 words",
+    ] == lines_at_bottom(tally, 1.2)[:2]
+    last = lines_at_bottom(tally, 1.2)[2]
+    assert re.fullmatch(r"━{40} 0/6  0%  1s, about 10s left", last)
+
+
+def test_many_running_steps_are_cut_short() -> None:
+    """At most twelve lines, fewer on a low terminal; the others are counted."""
+    events = [event for event in stop() if event["event"] in ("start", "step_start")]
+    tally, now = tally_of(Info(), events)
+    lines = lines_at_bottom(tally, now)
+    assert MOST_RUNNING + 1 == len(lines) and "  … and 9 more" == lines[-2]
+    assert 5 == len(lines_at_bottom(tally, now, rows=11))
+    assert 2 == len(lines_at_bottom(tally, now, rows=2))
+
+
+@pytest.mark.parametrize("columns", [15, 30, 50, 79, 160])
+def test_it_fits(columns: int) -> None:
+    """At any width, wide characters, long names, retries, failures and questions included."""
+    for name in ("story", "stop", "crowd"):
+        info, make = PLAYS[name]
+        tally = Tally(info)
+        for event in make()[:400]:
+            tally.feed(event, event["_second"])
+            drawn = plain(page(tally, event["_second"], columns, 24))
+            assert harmless(drawn)
+            assert all(width(line) <= columns for line in drawn.splitlines())
+
+
+def test_nothing_is_drawn_before_something_begins(clock: Stopped, screen: Tty) -> None:
+    """Until then the terminal belongs to whoever asks a question."""
+    watcher = Live(STORY, screen, clock)
+    watcher({"event": "start", "run_id": RUN, "steps": {**STEPS, "total": 6}})
+    clock.second += 1
+    watcher.tick()
+    assert f"▸ {RUN} started: 6 steps\n" == screen.text
+
+
+def test_what_scrolls_above(clock: Stopped, screen: Tty) -> None:
+    """What steps print with their names, what ended and how, and at the end the table and what to do next."""
+    watcher = Live(STORY, screen, clock)
+    feed(watcher, story(), clock)
+    text = screen.text
+    for line in (
+        "research │ reading page 6 of 6",
+        "index │ 825 words",
+        "✓ index  2.5s",
+        "↻ implementation/convert/page-2.pdf failed, attempt 1: exit 1; again in 0.5s",
+        "✗ implementation/convert/page-2.pdf failed, attempt 2: exit 1\n  │ opening page-2.pdf\n  │ cannot read",
+        "– implementation/check: skipped: its condition does not hold",
+        "◔ sign-off  Approve docs/architecture.md?  [approve, roundtable, reject]",
+        f"  leftoff resume {RUN}  goes on from here",
+    ):
+        assert line in text
+    assert text.index("ESTIMATED") < text.index(f"✗ {RUN} is failed")
+    assert text.index("reading page 6") < text.index("✓ research")
+
+
+def test_it_is_drawn_at_most_ten_times_a_second(clock: Stopped, screen: Tty) -> None:
+    """However many events there are, and each drawing is one write."""
+    watcher = Live(CROWD, screen, clock)
+    feed(watcher, crowd(2000, seconds=0.01), clock)
+    assert len(screen.writes) <= clock.second / GAP_S + 3
+    assert all(text.startswith("\x1b[?2026h") and text.endswith("\x1b[?2026l") for text in screen.writes)
+    assert "\x1b[?25l" not in screen.getvalue()  # the cursor stays: whoever is killed cannot bring it back
+    assert "✓ work" not in screen.text  # so many items are not worth a line each
+
+
+def test_time_passes_without_events(clock: Stopped, screen: Tty) -> None:
+    """A tick moves the seconds; where nothing changed, nothing is written."""
+    watcher = Live(STORY, screen, clock)
+    assert 0 < watcher.every <= 0.5
+    feed(watcher, story()[:4], clock)
+    clock.second = 5.0
+    watcher.tick()
+    assert "● research      5s  Look around" in screen.text
+    before = len(screen.writes)
+    clock.second = 5.2
+    watcher.tick()
+    assert before == len(screen.writes)
+
+
+def test_a_flood_is_counted_not_shown(clock: Stopped, screen: Tty) -> None:
+    """As many lines as one can see in a drawing, the newest ones; how many were left out is said."""
+    watcher = Live(Info("flood", [Leaf("work")]), screen, clock)
+    feed(watcher, flood(200_000), clock)
+    text = screen.text
+    hidden = sum(int(n.replace(",", "")) for n in re.findall(r"… ([\d,]+) lines not shown", text))
+    assert 200_000 == hidden + text.count("work │ line")
+    assert max(write.count("work │") for write in screen.writes) <= MOST_LINES + 1
+    assert "line 199999 of 200000" in text
+
+
+def test_many_failures_are_cut_short(clock: Stopped, screen: Tty) -> None:
+    """Each is named as long as one can follow; the last lines only of the first few."""
+    watcher = Live(CROWD, screen, clock)
+    watcher({"event": "foreach", "step": "work", "items": 10_000})
+    for number in range(10_000):
+        clock.second += 0.0001
+        failed = {
+            "event": "step_failed",
+            "step": f"work/{number}",
+            "attempt": 1,
+            "error": {"message": "exit 1"},
+        }
+        watcher({**failed, "tail": "sad\n", "will_retry_in": None})
+    watcher.close()
+    assert 3 == screen.text.count("│ sad") and len(screen.text.splitlines()) < 6000
+    assert "more lines like these" in screen.text
+
+
+def test_it_keeps_its_memory(clock: Stopped, screen: Tty) -> None:
+    """10,000 items leave their names behind and nothing else."""
+    watcher = Live(CROWD, screen, clock)
+    feed(watcher, crowd(10_000), clock)
+    assert 0 == len(watcher._tally.running) and 0 == len(watcher._printed) and [] == watcher._news
+
+
+def test_closing_early(clock: Stopped, screen: Tty) -> None:
+    """What happened stays, the lines at the bottom go; closing twice, or ticking afterwards, does nothing."""
+    with Live(STORY, screen, clock) as watcher:
+        feed(watcher, story()[:6], clock)
+    assert screen.getvalue().endswith("\x1b[?2026l")
+    shown = final_screen(screen.getvalue())
+    assert "research │ reading page 1 of 6" in shown
+    assert not any(line.startswith(("●", "━")) for line in shown)
+    before = len(screen.writes)
+    watcher.close()
+    watcher.tick()
+    assert before == len(screen.writes)
+
+
+def final_screen(raw: str) -> list[str]:
+    """The lines that stand on a terminal of any height at the end: cursor up, erase below, and text."""
+    lines: list[str] = [""]
+    at = 0
+    for part in re.split(r"(\x1b\[\d+A|\x1b\[J|\n)", raw):
+        up = re.fullmatch(r"\x1b\[(\d+)A", part)
+        if up:
+            at -= int(up[1])
+        elif part == "\x1b[J":
+            del lines[at + 1 :]
+            lines[at] = ""
+        elif part == "\n":
+            at += 1
+            lines += [""] * (at + 1 - len(lines))
+        else:
+            lines[at] += ESCAPES.sub("", part).replace("\r", "")
+    return lines
+
+
+def test_what_stands_on_the_screen_at_the_end(clock: Stopped, screen: Tty) -> None:
+    """Each line once: nothing of the lines at the bottom is left behind by any drawing."""
+    watcher = Live(STORY, screen, clock)
+    feed(watcher, story(), clock)
+    shown = final_screen(screen.getvalue())
+    assert not any(line.startswith(("●", "━")) for line in shown)
+    assert 1 == sum("reading page 1 of 6" in line for line in shown)
+    assert f"  leftoff resume {RUN}  goes on from here" == shown[-2]
+
+
+def test_a_terminal_that_becomes_narrower(clock: Stopped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that it broke in two are erased, too."""
+    monkeypatch.setenv("COLUMNS", "80")
+    screen = Tty()
+    watcher = Live(STORY, screen, clock)
+    feed(watcher, story()[:5], clock)
+    clock.second += 1
+    watcher.tick()
+    monkeypatch.setenv("COLUMNS", "40")
+    clock.second += 1
+    watcher.tick()
+    assert "\x1b[4A" in screen.writes[-1]  # two short lines, and a bar of over forty columns
+
+
+# -- when nobody listens any more
+
+
+def test_a_reader_that_left_ends_the_talk(clock: Stopped) -> None:
+    """Nothing is raised, and nothing more is written."""
+
+    class Gone(io.StringIO):
+        tries = 0
+
+        def write(self, text: str) -> int:
+            Gone.tries += 1
+            raise BrokenPipeError(32, "gone")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leftoff.cli.progress.base._drain", lambda: None)
+        watcher = Plain(STORY, Gone(), clock)
+        feed(watcher, story(), clock)
+        watcher.close()
+    assert 1 == Gone.tries
+
+
+def test_a_full_disk_does_not(clock: Stopped) -> None:
+    """There may be room again for the next line."""
+
+    class Full(io.StringIO):
+        full = True
+
+        def write(self, text: str) -> int:
+            if Full.full:
+                raise OSError(28, "No space left on device")
+            return super().write(text)
+
+    stream = Full()
+    watcher = Plain(Info(), stream, clock)
+    watcher({"event": "warning", "message": "one"})
+    Full.full = False
+    watcher({"event": "warning", "message": "two"})
+    assert "two" in stream.getvalue()
+
+
+def test_an_error_of_our_own_ends_the_talk_only(
+    clock: Stopped, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The work matters more; it is said once."""
+    watcher = Plain(Info(), io.StringIO(), clock)
+    with pytest.raises(KeyError):
+        watcher({"event": "output"})
+    monkeypatch.delenv("LEFTOFF_DEBUG")
+    for _ in range(3):
+        watcher({"event": "output"})
+    watcher.close()
+    assert 1 == capsys.readouterr().err.count("the run goes on")
+
+
+# -- as a process
+
+
+def player(*words: str, **more: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.events", *words], cwd=ROOT, env=environment(TERM="xterm"), **more
+    )
+
+
+def test_events_as_json() -> None:
+    """One per line, whole, the last one the end; what steps print is not among them."""
+    with player("story", "--json", "--fast", stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        found = [json.loads(line) for line in process.stdout]
+    assert [event for _, event in play("story") if event["event"] != "output"] == found
+    assert "end" == found[-1]["event"] and RUN == found[-1]["run"]["run_id"]
+
+
+def test_a_pipe_needs_no_rich() -> None:
+    """Neither for lines nor for JSON: it would cost more than all the rest."""
+    code = (
+        "import sys, tests.cli.events as events\n"
+        "events.main('story')\n"
+        "assert 'rich' not in sys.modules, 'rich was imported'"
+    )
+    for words in (["--fast"], ["--fast", "--json"]):
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60
+        )
+        assert 0 == done.returncode, done.stderr
+
+
+def test_a_reader_that_left_is_no_error() -> None:
+    """`| head -1`: the rest goes nowhere, without a word."""
+    done = subprocess.run(
+        f"{sys.executable} -m tests.cli.events story --fast | head -1",
+        shell=True, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert f"{RUN} started: 6 steps" in done.stdout and "rror" not in done.stderr
+
+
+@pytest.fixture(params=[80, 160])
+def terminal(request: pytest.FixtureRequest) -> Iterator[tuple[int, int, int]]:
+    """Both ends of a pseudo-terminal, and its width."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, request.param, 0, 0))
+    yield master, slave, request.param
+    os.close(master)
+
+
+def test_on_a_real_terminal(terminal: tuple[int, int, int]) -> None:
+    """It chooses to be live by itself, in colours, and leaves each line once."""
+    master, slave, columns = terminal
+    with player("story", stdin=slave, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        raw, until = b"", time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                block = os.read(master, 65536)
+            except OSError:
+                break
+            raw += block
+        assert 0 == process.wait()
+    text = raw.decode().replace("\r\n", "\n")
+    assert "\x1b[32m" in text
+    shown = final_screen(text)
+    assert 1 == sum("✓ research  3.2s" in line for line in shown)
+    assert not any(line.startswith(("●", "━")) for line in shown)
+    drawn = [
+        line for line in ESCAPES.sub("", text).replace("\r", "\n").splitlines() if line.startswith(("●", "━"))
+    ]
+    assert drawn and max(map(width, drawn)) < columns

@@ -1,0 +1,261 @@
+"""`foreach`: where the items come from, what they are called, and what they amount to."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import succeed
+from tests.workflow.flows import lines, run
+
+ODD = [
+    "with blank",
+    "a/b/c",
+    "ünïcode-日本",
+    'it\'s "quoted" $(touch pwned) `touch pwned`; touch pwned',
+    "-n",
+    "100%",
+    "x" * 3000,
+    "",
+    "two\nlines",
+    "..",
+    "#",
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("[a, b, c]", ["a", "b", "c"]),
+        ("['{{ first }}', b]", ["one", "b"]),
+        ("names", ["one", "two"]),
+        ('"{{ names }}"', ["one", "two"]),
+        ('"{{ names | reverse | list }}"', ["two", "one"]),
+        ("{variable: names}", ["one", "two"]),
+        ('{glob: "in/*.txt"}', ["in/a b.txt", "in/b.txt"]),
+        ('{glob: "in/**/*.md"}', ["in/deep/er/c.md"]),
+        ('{lines: "list-{{ first }}"}', ["eins", "  zwei ", "drei"]),
+        ("{command: \"printf '%s\\\\n' {{ first }} 'x y' ''\"}", ["one", "x y"]),
+        ("[]", []),
+        ('{glob: "nothing/*"}', []),
+        ('{command: "true"}', []),
+    ],
+)
+def test_items_come_from(project: Path, source: str, expected: list[str]) -> None:
+    """A list, a variable, an expression, files, lines or a command: in that order, and no item is no error."""
+    (project / "in/deep/er").mkdir(parents=True)
+    for name in ("in/b.txt", "in/a b.txt", "in/deep/er/c.md"):
+        (project / name).touch()
+    (project / "list-one").write_text("eins\n\n  zwei \r\ndrei")
+    ran = run(
+        project,
+        f"""
+        name: fan
+        vars: {{first: one, names: [one, two]}}
+        max_parallel: 1
+        steps:
+          - id: each
+            foreach: {source}
+            as: it
+            run: printf '%s\\n' {{{{ it }}}} >> trace
+          - {{id: after, run: "echo {{{{ completed('each') }}}} > after"}}
+        """,
+    )
+    assert expected == lines(project, "trace")
+    assert [str(len(expected))] == lines(project, "after")
+    assert [{"step": "each", "items": len(expected)}] == [
+        {key: event[key] for key in ("step", "items")} for event in ran.of("foreach")
+    ]
+    assert "completed" == ran.statuses()["each"]
+
+
+def test_a_mapping_gives_its_keys_and_values(project: Path) -> None:
+    """The items of a mapping have a `key` and a `value`, and are called by their key."""
+    ran = run(
+        project,
+        """
+        name: fan
+        vars: {ages: {ada: 36, bob: 7}}
+        max_parallel: 1
+        steps:
+          - {id: each, foreach: ages, run: "echo {{ item.key }}={{ item.value }} >> trace"}
+        """,
+    )
+    assert ["ada=36", "bob=7"] == lines(project, "trace")
+    assert ["each", "each/ada", "each/bob"] == list(ran.statuses())
+
+
+def test_items_of_every_type_keep_it(project: Path) -> None:
+    """Numbers, flags, nothing, lists and mappings reach the step as what they are; a mapping is called by its name."""
+    items = [3, 2.5, True, None, ["a", "b c"], {"name": "n1", "size": 4}, {"size": 5}]
+    ran = run(
+        project,
+        f"""
+        name: fan
+        vars: {{things: {json.dumps(items)}}}
+        max_parallel: 1
+        steps:
+          - {{id: each, foreach: things, run: "printf '%s\\\\n' {{{{ item | tojson }}}} >> trace"}}
+        """,
+    )
+    assert items == [json.loads(line) for line in lines(project, "trace")]
+    steps = ran.steps()
+    assert ["each", "each/3", "each/2.5", "each/3#2", "each/4", "each/5", "each/n1", "each/7"] == list(steps)
+    assert items == [record["item"] for path, record in steps.items() if path != "each"]
+
+
+def test_items_of_odd_names(project: Path) -> None:
+    """Whatever an item is, it has a step of its own, reaches the command as it is, and can be asked for."""
+    ran = run(
+        project,
+        f"""
+        name: fan
+        vars: {{odd: {json.dumps(ODD)}}}
+        steps:
+          - id: each
+            foreach: odd
+            run: printf '%s\\0' {{{{ item }}}} > "out.$LEFTOFF_ATTEMPT"; echo "$LEFTOFF_STEP" > "step.$LEFTOFF_ATTEMPT"
+            outputs: []
+        """,
+    )
+    got = sorted(path.read_text().removesuffix("\0") for path in project.glob("out.*"))
+    assert sorted(ODD) == got
+    assert not (project / "pwned").exists()
+    paths = [path for path in ran.statuses() if path != "each"]
+    assert len(ODD) == len(paths) == ran.run["steps"]["completed"]
+    assert sorted(paths) == sorted(p.read_text().removesuffix("\n") for p in project.glob("step.*"))
+    assert "each/a%2Fb%2Fc" in paths and "each/with blank" in paths
+
+
+def test_equal_items_are_steps_of_their_own(project: Path) -> None:
+    """An item that is there twice is done twice."""
+    ran = run(
+        project,
+        """
+        name: fan
+        steps:
+          - {id: each, foreach: [a, a, "a#2", b, a], run: echo "$LEFTOFF_STEP" >> trace}
+        """,
+    )
+    expected = ["each/a", "each/a#2", "each/a#2#2", "each/a#3", "each/b"]
+    assert expected == sorted(lines(project, "trace"))
+    assert ["each", "each/a", "each/a#2", "each/a#2#2", "each/b", "each/a#3"] == list(ran.statuses())
+
+
+def test_a_file_whose_name_is_no_text(project: Path) -> None:
+    """A name that is not UTF-8 cannot be recorded: said by name, and nothing runs under a wrong one."""
+    with open(os.fsencode(project / "in-") + b"\xff.txt", "w"):
+        pass
+    ran = run(
+        project,
+        """
+        name: fan
+        steps:
+          - {id: each, foreach: {glob: "in-*"}, run: touch ran}
+        """,
+        code=1,
+    )
+    (failed,) = ran.of("step_failed")
+    assert "each" == failed["step"] and "UTF-8" in failed["error"]["message"]
+    assert not (project / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("number", "a list is needed"),
+        ("{lines: no-such-file}", "no-such-file"),
+        ("{command: exit 4}", "exit code 4"),
+        ("{command: \"printf '\\\\377'\"}", "UTF-8"),
+    ],
+)
+def test_items_that_cannot_be_found_fail_the_step(project: Path, source: str, said: str) -> None:
+    """No list, no file, a command that fails: the step fails, says so, and nothing after it runs."""
+    ran = run(
+        project,
+        f"""
+        name: fan
+        vars: {{number: 5}}
+        steps:
+          - {{id: each, foreach: {source}, run: touch ran}}
+          - {{id: after, run: touch after}}
+        """,
+        code=1,
+    )
+    assert {"each": "failed", "after": "pending"} == ran.statuses()
+    assert said in ran.steps()["each"]["error"]["message"]
+    assert not (project / "ran").exists() and not (project / "after").exists()
+
+
+def test_the_command_of_a_foreach_is_tried_again(project: Path) -> None:
+    """A command that finds the items is retried like any other; what it printed before counts for nothing."""
+    ran = run(
+        project,
+        """
+        name: fan
+        steps:
+          - id: each
+            foreach: {command: "test -e once && echo right || { touch once; echo wrong; exit 1; }"}
+            retries: {max: 1, backoff: 0s}
+            run: echo {{ item }} >> trace
+        """,
+    )
+    assert ["right"] == lines(project, "trace")
+    assert ["each", "each/right"] == list(ran.statuses())
+
+
+def test_what_items_leave_is_there_for_later_steps(project: Path) -> None:
+    """`outputs`, `results`, `completed` of a `foreach` are those of all its items, in their order."""
+    (project / "tools.py").write_text("def size(name):\n    return {'name': name, 'length': len(name)}\n")
+    run(
+        project,
+        """
+        name: fan
+        steps:
+          - {id: write, foreach: [b, a, c d], run: "echo > {{ item }}.out", outputs: ["{{ item }}.out"]}
+          - {id: measure, foreach: "{{ outputs.write }}", as: path, python: "tools:size", with: {name: "{{ path }}"}}
+          - id: after
+            run: |
+              printf '%s\\n' {{ outputs.write }} > names
+              echo {{ results.measure[2].length }} {{ completed('measure') }} > numbers
+        """,
+    )
+    assert ["b.out", "a.out", "c d.out"] == lines(project, "names")
+    assert ["7 3"] == lines(project, "numbers")
+
+
+def test_many_items(project: Path) -> None:
+    """More items than one commit declares: all are done, once each."""
+    ran = run(
+        project,
+        """
+        name: fan
+        steps:
+          - {id: each, foreach: "{{ range(620) | list }}", max_parallel: 8, run: "echo {{ item }} >> trace"}
+        """,
+    )
+    assert list(range(620)) == sorted(int(line) for line in lines(project, "trace"))
+    assert {"completed": 620, "total": 620}.items() <= ran.run["steps"].items()
+    assert 0 == succeed("fsck", cwd=project).code
+
+
+def test_an_item_with_a_secret_in_it_is_the_same_in_a_second_try(project: Path) -> None:
+    """On record a password in an item is redacted; the retry gets it as the first try did."""
+    ran = run(
+        project,
+        """
+        name: fan
+        vars: {accounts: [{name: ada, password: hunter2hunter2}]}
+        steps:
+          - id: each
+            foreach: accounts
+            as: account
+            retries: {max: 1, backoff: 0s}
+            run: echo {{ account.password }} >> trace; test $(wc -l < trace) -eq 2
+        """,
+    )
+    assert ["hunter2hunter2"] * 2 == lines(project, "trace")
+    assert {"redacted": True} == ran.steps()["each/ada"]["item"]["password"]

@@ -1,0 +1,120 @@
+"""`python:` steps: a function of the project, called in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.flows import lines, run
+
+TOOLS = """
+import os, sys
+
+def build(name="nobody", count=0, **more):
+    print("building", name)
+    return {"name": name, "count": count + 1, "more": more}
+
+def nothing():
+    pass
+
+def fails():
+    print("before")
+    raise ValueError("the data is wrong")
+
+def bad():
+    return {1, 2}
+
+def sets():
+    with open(os.environ["LEFTOFF_VARS"], "a") as file:
+        print("from_python=5", file=file)
+    return os.getcwd()
+
+def leaves():
+    sys.exit(3)
+
+class Holder:
+    @staticmethod
+    def method(n):
+        return n * 2
+
+not_callable = 5
+"""
+
+
+@pytest.fixture
+def tools(project: Path) -> Path:
+    (project / "tools").mkdir()
+    (project / "tools/__init__.py").touch()
+    (project / "tools/index.py").write_text(TOOLS)
+    (project / "broken.py").write_text("import no_such_module_at_all\n")
+    return project
+
+
+def test_what_it_returns_is_its_result(tools: Path) -> None:
+    """The function gets its arguments as they are; what it returns is the step's result, for later steps too."""
+    ran = run(
+        tools,
+        """
+        name: python
+        vars: {n: 4, who: "ad'a"}
+        steps:
+          - id: build
+            python: tools.index:build
+            with: {name: "{{ who }}!", count: "{{ n }}", list: [1, "{{ n }}", {deep: "{{ [n, n] }}"}], flag: true}
+          - {id: nothing, python: "tools.index:nothing"}
+          - {id: method, python: "tools.index:Holder.method", with: {n: "{{ results.build.count }}"}}
+          - {id: sets, python: "tools.index:sets"}
+          - {id: use, run: "echo {{ results.build.name }} {{ results.method }} {{ from_python }} > seen"}
+        """,
+    )
+    steps = ran.steps()
+    expected = {
+        "name": "ad'a!",
+        "count": 5,
+        "more": {"list": [1, 4, {"deep": [4, 4]}], "flag": True},
+    }
+    assert (expected, None, 10) == tuple(steps[path]["result"] for path in ("build", "nothing", "method"))
+    assert str(tools) == steps["sets"]["result"]
+    assert ["ad'a! 10 5"] == lines(tools, "seen")
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("tools.index:fails", "ValueError: the data is wrong"),
+        ("tools.index:bad", "JSON"),
+        ("tools.index:no_such", "no_such"),
+        ("tools.no_such:build", "no_such"),
+        ("tools.index:not_callable", "not_callable"),
+        ("tools.index:leaves", "exit code 3"),
+        ("broken:build", "no_such_module_at_all"),
+    ],
+)
+def test_how_it_fails_is_said(tools: Path, function: str, said: str) -> None:
+    """What is raised, not there, or returned and not JSON: the step fails, and its last lines say why."""
+    ran = run(tools, f'name: python\nsteps: [{{id: a, python: "{function}"}}]\n', code=1)
+    record = ran.steps()["a"]
+    error = record["error"]
+    assert said in error["message"] + error.get("tail", ""), error
+    assert record["result"] is None
+
+
+def test_large_arguments(tools: Path) -> None:
+    """Arguments larger than an environment may be reach the function, and its result is kept."""
+    text = "x" * 300_000
+    ran = run(
+        tools,
+        f'name: python\nvars: {{text: {json.dumps(text)}}}\nsteps:\n  - id: a\n    python: "tools.index:build"\n'
+        '    with: {name: "{{ text }}"}\n',
+    )
+    assert text == ran.steps()["a"]["result"]["name"]
+
+
+def test_its_output_is_in_the_log(tools: Path) -> None:
+    """What the function prints is in the step's log, like that of a command."""
+    from tests.cli.command import succeed
+
+    ran = run(tools, 'name: python\nsteps: [{id: a, python: "tools.index:build"}]\n')
+    assert "building nobody\n" == succeed("logs", ran.id, "a", cwd=tools).out
