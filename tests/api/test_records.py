@@ -129,6 +129,8 @@ def test_artifact(store: leftoff.Store, run: leftoff.Run, project: Path) -> None
         "captured": True,
         "step": "convert",
         "captured_at": about["captured_at"],
+        "mode": f"{page.stat().st_mode & 0o777:04o}",
+        "seen": about["seen"],
     }
     assert expected == about == store.get(run.id).artifacts["out/a.md"]
     assert ["out/a.md"] == run.steps["convert"]["outputs"]

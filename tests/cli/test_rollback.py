@@ -71,8 +71,9 @@ def test_not_while_somebody_drives_it(tmp_path: Path) -> None:
         (("@~1", "x"), 2),
         (("nothing",), 3),
         (("@~9",), 3),
-        (("@~1", "--files"), 2),
-        (("@~1", "--good"), 2),
+        (("@~1", "--dry-run"), 2),
+        (("@~9", "--files"), 3),
+        (("nothing", "--good"), 3),
     ],
 )
 def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int) -> None:

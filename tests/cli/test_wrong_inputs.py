@@ -166,6 +166,14 @@ VALUES: dict[str, Wrong] = {
     "logs of a step as if it were a run": wrong("logs", "build", code=3, told="leftoff logs @ build"),
     "artifact that is not there": wrong("artifact", "no/such", code=3, told="no/such"),
     "artifact that is a folder": wrong("artifact", ".", code=3, told=""),
+    "restore without a path": wrong("restore", "latest", code=2, told="needs"),
+    "restore of what nobody tracked": wrong("restore", "latest", "page.txt", code=3, told="knows no file"),
+    "restore outside the project": wrong("restore", "latest", "/etc/passwd", code=4, told="outside the project"),
+    "cat without a path": wrong("cat", "latest", code=2, told="REF:PATH"),
+    "cat of what nobody tracked": wrong("cat", "latest:no/such", code=3, told="knows no file"),
+    "track outside the project": wrong("track", "/etc/passwd", code=4, told="outside the project"),
+    "track of git's own": wrong("track", ".git/config", code=4, told="belongs to git"),
+    "track of nothing": wrong("track", code=2, told="--git"),
     "file that is not there": wrong("track", "page.txt", "no/such", code=3, told="no/such"),
     "attempt of nobody": wrong(
         "step", "done", "build", code=5, told="LEFTOFF_ATTEMPT", LEFTOFF_ATTEMPT="bogus"

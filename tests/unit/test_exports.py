@@ -61,7 +61,7 @@ def test_a_run() -> None:
     }  # fmt: skip
     driving = {
         "append", "artifact", "beat", "checkpoint", "commit", "compare_and_set", "do", "done", "each", "finish",
-        "fork", "note", "pause", "put", "refresh", "result", "rollback", "step",
+        "fork", "note", "pause", "put", "refresh", "restore", "result", "rollback", "step", "track",
     }  # fmt: skip
     assert reading == members(leftoff.RunView)
     assert reading | driving == members(leftoff.Run)

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from leftoff.api import cells
 from leftoff.api.beat import Heart
 from leftoff.api.doubt import Doubt
+from leftoff.api.files import FilesMixin
 from leftoff.api.read import RunView
 from leftoff.api.secrets import Secrets
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
 from leftoff.engine import lease
-from leftoff.engine.artifacts import capture
 from leftoff.engine.commit import Guard, Seal, commit_apart, new_token
-from leftoff.engine.rollback import rollback
 from leftoff.engine.runs import status_changes
 from leftoff.engine.state import Reader
 from leftoff.errors import Invalid, Pruned, StoreUnavailable
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import BlobRow
 
 
-class Run(StepsMixin, RunView):
+class Run(StepsMixin, FilesMixin, RunView):
     """One run, driven by this process until it is finished, paused, or the process ends."""
 
     def __init__(self, owner: Store, head: Head, epoch: int, *, resumed: bool) -> None:
@@ -210,6 +209,7 @@ class Run(StepsMixin, RunView):
     ) -> Version:
         """Commit and seal: a version with an id, to come back to."""
         self._close_left_open(None)
+        self._track_git()
         version = self._commit(Seal(trigger, step or self._current_step(), self._masked(note)))
         assert version is not None
         return version
@@ -366,28 +366,6 @@ class Run(StepsMixin, RunView):
             key = f"{now:015d}-{self._notes:04d}-{new_token()[:3].hex()}"
             self._pending.put("note", key, {k: v for k, v in about.items() if v is not None})
 
-    def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
-        """Record a file that the current step produced, with a copy of it as it is now."""
-        step = step or self._current_step()
-        got = capture(
-            self._store,
-            self._owner.project,
-            os.fsdecode(path),
-            self._redactor,
-            self._clock.now(),
-            step=step,
-            name=name,
-        )
-        with self._lock:
-            stored = got.stored()
-            if stored is None or got.blob is None:
-                self._pending.put("artifact", got.key, got.about)
-            else:
-                self._pending.put_stored("artifact", got.key, stored)
-                self._blobs.append(got.blob)
-            self._outputs(step, got.about["path"])
-        return got.about
-
     def _names(self) -> list[str]:
         return sorted({*super()._names(), *(collection for collection, _ in self._pending.changes)})
 
@@ -403,20 +381,6 @@ class Run(StepsMixin, RunView):
         return Values(collection, cells.overlay(found, self._pending, collection))
 
     # -- history
-
-    def rollback(self, ref: str | int | Version) -> Version:
-        """Go back to a version: a new checkpoint equal to it, after the present was saved."""
-        target = self._version(ref)
-        with self._committing:
-            self._must_drive()
-            self.commit()
-            version = rollback(self._store, self._head, target.seq, self._clock.now(), guard=self._guard)
-            self.refresh()
-            if self.status != "running":  # it is driven, whatever that version says
-                with self._lock:
-                    status_changes(self._pending, "running", self._clock.now())
-                self._commit(None)
-        return version
 
     def fork(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from leftoff.engine.report import Make, Reported
     from leftoff.engine.settings import Settings
     from leftoff.engine.settle import Settled
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
@@ -167,6 +168,15 @@ class Context:
         from leftoff.cli.screen import stdout
 
         return stdout(self.now)
+
+    def dirty(self) -> Found | None:
+        """What git calls dirty, for a checkpoint; ``None`` unless [capture] git says so."""
+        if not self.settings.capture.git:
+            return None
+        from leftoff.engine.workspace.tracking import look_at_git
+
+        row = self.current()
+        return look_at_git(self.store, self.project, self.redactor, self.settings.capture, row, self.now)
 
     # -- commits
 

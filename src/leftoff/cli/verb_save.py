@@ -33,11 +33,15 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     note = ctx.redactor.mask(args.note) if args.note else None
 
+    found = ctx.dirty()
+
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        if found is not None:
+            found.put(changes)
         remember_git(ctx.project, row, changes)
         return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)
 
-    version = ctx.report(make).version
+    version = ctx.report(make, blobs=found.blobs if found is not None else None).version
     assert version is not None
     if args.json:
         ctx.emit(version.to_json())

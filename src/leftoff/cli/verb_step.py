@@ -52,15 +52,18 @@ def run(args: Args, ctx: Context) -> int:
     if args.output:
         ctx.current()  # nothing is kept for a run that is not there
         blobs = capture_outputs(ctx.store, ctx.project, report, args.output, ctx.redactor, at)
+    found = ctx.dirty() if report.action != "start" else None
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
         if seal is not None:
             remember_git(ctx.project, row, changes)
+            if found is not None:
+                found.put(changes)
         return seal
 
     report.masked(ctx.redactor)
-    return ctx.told(ctx.report(make, at=at, blobs=blobs))
+    return ctx.told(ctx.report(make, at=at, blobs=blobs + (found.blobs if found is not None else [])))
 
 
 def read_report(args: Args) -> StepReport:

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "track",
-    "Remember files as they are now, so that whoever goes on is told what changed since. Their content is kept too,\n"
-    "up to [capture] max_file of leftoff.toml, unless they hold secrets. All of them in one commit, or none.",
-    usage="PATH…",
-    least=1,
+    "Remember files as they are now, so that whoever goes on is told what changed since, and `leftoff rollback\n"
+    "--files` can bring them back. Their content is kept too, up to [capture] max_file of leftoff.toml, unless they\n"
+    "hold secrets. A file that was tracked and is gone is remembered as deleted. All of them in one commit, or none.",
+    usage="[PATH…]",
     most=None,
-    options=CURRENT,
+    options=(Opt("--git", None, "every file that git calls dirty, untracked ones too"), *CURRENT),
     examples="""  leftoff track config.toml
-  leftoff track src/*.py""",
+  leftoff track src/*.py
+  leftoff track --git""",
 )
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.artifacts import capture
-
-    at, most = ctx.now, ctx.settings.capture.max_file
-    ctx.current()  # nothing is kept for a run that is not there
-    files = [capture(ctx.store, ctx.project, path, ctx.redactor, at, most=most) for path in args.rest]
+    if bool(args.rest) == args.git:
+        raise Usage("`leftoff track` needs PATH… or --git.", hint=f"usage: {SPEC.line()}")
+    row = ctx.current()  # nothing is kept for a run that is not there
+    found = _found(args, ctx, row)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        for got in files:
-            got.put(changes, "file")
+        found.put(changes)
 
-    done = ctx.report(make, at=at, blobs=[got.blob for got in files if got.blob is not None])
-    return ctx.told(done, files=[got.about for got in files])
+    done = ctx.report(make, blobs=found.blobs)
+    return ctx.told(done, files=[got.about for got in found.captured])
+
+
+def _found(args: Args, ctx: Context, row: RunRow) -> Found:
+    from leftoff.engine.workspace.tracking import look_at_git, track_given
+
+    capture = ctx.settings.capture
+    if args.git:
+        return look_at_git(ctx.store, ctx.project, ctx.redactor, capture, row, ctx.now, always=True)
+    return track_given(ctx.store, ctx.project, ctx.redactor, capture, row, ctx.now, args.rest)

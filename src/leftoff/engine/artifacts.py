@@ -1,17 +1,20 @@
-"""Capturing files: hashed always, copied into the store unless they look like secrets."""
+"""Capturing what a step produced: hashed always, copied into the store unless it looks like a secret.
+
+An artifact may be anywhere, and a symbolic link to it is followed; what of it can be restored is for
+``leftoff.engine.workspace`` to say.
+"""
 
 from __future__ import annotations
 
 import os
 
 from leftoff.clock import iso
-from leftoff.errors import NotFound, StoreUnavailable
-from leftoff.model.hashing import long_sha256 as sha256
+from leftoff.engine.workspace.stat import hash_file, hashed, take
+from leftoff.errors import NotFound
 from leftoff.model.values import blob_stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from leftoff.engine.redact import Redactor
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow
 
-CHUNK = 1 << 18
+__all__ = ["Captured", "capture", "hash_file", "relative"]
 
 
 class Captured:
@@ -70,34 +73,18 @@ def capture(
         raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
     shown = relative(project, full)
     about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(at)}
+    if os.path.islink(full):
+        about["followed"] = True
     if redactor.secret_file(shown) or (most is not None and os.path.getsize(full) > most):
-        digest, size = hash_file(full)
-        about.update(hash="sha256:" + digest.hex(), size=size, captured=False)
-        return Captured(name or shown, _known(about), None)
-    row = store.save_blob(_chunks(full))
-    about.update(hash="sha256:" + row.hash.hex(), size=row.size, captured=True)
+        (digest, size), st, seen = take(full, hashed)
+        row = None
+    else:
+        row, st, seen = take(full, store.save_blob)
+        digest, size = row.hash, row.size
+    about.update(hash="sha256:" + digest.hex(), size=size, captured=row is not None, seen=seen)
+    about["mode"] = f"{st.st_mode & 0o777:04o}"
     return Captured(name or shown, _known(about), row)
 
 
 def _known(about: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in about.items() if value is not None}
-
-
-def _chunks(path: str) -> Iterator[bytes]:
-    try:
-        with open(path, "rb") as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
-    except OSError as error:
-        raise StoreUnavailable(
-            f"{path} cannot be read: {error.strerror}.", hint="Nothing was recorded. Check its permissions."
-        ) from None
-
-
-def hash_file(path: str) -> tuple[bytes, int]:
-    """Its sha256, and how long it is."""
-    digest, size = sha256(), 0
-    for chunk in _chunks(path):
-        digest.update(chunk)
-        size += len(chunk)
-    return digest.digest(), size

@@ -57,9 +57,11 @@ class Heartbeat(_Values):
 
 
 class Capture(_Values):
-    """Bytes: the largest file whose content is kept, and the most that one checkpoint keeps."""
+    """Whether each checkpoint captures what git calls dirty. Bytes: the largest file whose content is kept, and the
+    most that one checkpoint keeps."""
 
-    __slots__ = ("max_file", "max_total")
+    __slots__ = ("git", "max_file", "max_total")
+    git: bool
     max_file: int
     max_total: int
 
@@ -130,7 +132,7 @@ class Settings(_Values):
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "heartbeat": {"interval": 30, "quiet": 600, "stalled": 1800},
-    "capture": {"max_file": 2**20, "max_total": 256 * 2**20},
+    "capture": {"git": False, "max_file": 2**20, "max_total": 256 * 2**20},
     "redaction": {"enabled": True, "allow": (), "names": (), "patterns": ()},
     "run": {"grace": 10},
 }
@@ -324,7 +326,7 @@ def _amount(source: _Source, keys: tuple[str, ...], value: object, units: dict[s
 
 
 _CHECKS: dict[str, dict[str, Callable[[_Source, tuple[str, ...], object], object]]] = {
-    "capture": {"max_file": _size, "max_total": _size},
+    "capture": {"git": _flag, "max_file": _size, "max_total": _size},
     "heartbeat": {"interval": _duration, "quiet": _duration, "stalled": _duration},
     "redaction": {"enabled": _flag, "allow": _texts, "names": _texts, "patterns": _patterns},
     "run": {"grace": _duration},

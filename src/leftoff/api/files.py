@@ -1,0 +1,177 @@
+"""The files of a run that this process drives: kept, tracked, restored, and brought back with a rollback."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.engine.artifacts import capture
+from leftoff.engine.commit import Seal, commit
+from leftoff.engine.find import Target
+from leftoff.engine.rollback import rollback
+from leftoff.engine.runs import status_changes
+from leftoff.errors import NeedsPerson
+from leftoff.model.changes import ChangeSet
+
+if TYPE_CHECKING:
+    import threading
+
+    from leftoff.api.store import Store as Owner
+    from leftoff.clock import Clock
+    from leftoff.engine.commit import Guard
+    from leftoff.engine.head import Head
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.workspace.plan import Plan
+    from leftoff.engine.workspace.restoring import Outcome
+    from leftoff.engine.workspace.tracking import Found
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+
+class FilesMixin:
+    """The part of ``Run`` that knows files."""
+
+    if TYPE_CHECKING:
+        _owner: Owner
+        _store: Store
+        _clock: Clock
+        _redactor: Redactor
+        _guard: Guard
+        _head: Head
+        _lock: threading.RLock
+        _committing: threading.RLock
+        _pending: ChangeSet
+        _blobs: list[BlobRow]
+        status: Any
+
+        def commit(self) -> Version | None: ...
+        def refresh(self) -> None: ...
+        def _commit(self, seal: Seal | None) -> Version | None: ...
+        def _current_step(self) -> str | None: ...
+        def _must_drive(self) -> None: ...
+        def _outputs(self, step: str | None, path: str) -> None: ...
+        def _row(self, view: View) -> RunRow: ...
+        def _version(self, ref: Any) -> Version: ...
+
+    def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
+        """Record a file that the current step produced, with a copy of it as it is now."""
+        step = step or self._current_step()
+        project, now = self._owner.project, self._clock.now()
+        got = capture(self._store, project, os.fsdecode(path), self._redactor, now, step=step, name=name)
+        with self._lock:
+            got.put(self._pending)
+            if got.blob is not None:
+                self._blobs.append(got.blob)
+            self._outputs(step, got.about["path"])
+        return got.about
+
+    def track(self, *paths: Any) -> list[dict[str, Any]]:
+        """Remember files as they are now, with a copy; durable with the next commit. What is recorded of each."""
+        from leftoff.engine.workspace.tracking import track_given
+
+        row, now = self._store.read(self._row), self._clock.now()
+        given = [os.fsdecode(path) for path in paths]
+        settings = self._owner._settings.capture
+        found = track_given(self._store, self._owner.project, self._redactor, settings, row, now, given)
+        self._keep(found)
+        return [got.about for got in found.captured]
+
+    def _track_git(self) -> None:
+        """Before a checkpoint: what git calls dirty, where the settings say so."""
+        settings = self._owner._settings.capture
+        if settings.git:
+            from leftoff.engine.workspace.tracking import look_at_git
+
+            row, now = self._store.read(self._row), self._clock.now()
+            self._keep(look_at_git(self._store, self._owner.project, self._redactor, settings, row, now))
+
+    def _keep(self, found: Found) -> None:
+        with self._lock:
+            found.put(self._pending)
+            self._blobs += found.blobs
+
+    def rollback(self, ref: str | int | Version, *, files: bool = False, yes: bool = False) -> Version:
+        """Go back to a version: a new checkpoint equal to it, after the present was saved.
+
+        ``files``: tracked files are what they were, too. Where some were changed since they were last recorded, that
+        is ``NeedsPerson``, unless ``yes``; what is there is saved first in any case.
+        """
+        target = self._version(ref)
+        with self._committing:
+            self._must_drive()
+            self.commit()
+            hand = _Hand(self)
+            if files:
+                self._bring_back(hand, target, ref, None, yes)
+            else:
+                hand.back(target.seq)
+            self.refresh()
+            if self.status != "running":  # it is driven, whatever that version says
+                with self._lock:
+                    status_changes(self._pending, "running", self._clock.now())
+                self._commit(None)
+        return hand.version or target
+
+    def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
+        """Single files as they were at a version; those that had to be restored or deleted."""
+        from leftoff.engine.workspace.paths import given_path
+
+        target = self._version(ref)
+        names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]
+        with self._committing:
+            self._must_drive()
+            self.commit()
+            done = self._bring_back(_Hand(self), target, ref, names, yes)
+            self.refresh()
+        return [entry.path for entry in done.plan.touched] if done.plan is not None else names
+
+    def _bring_back(
+        self, hand: _Hand, version: Version, ref: Any, paths: list[str] | None, yes: bool
+    ) -> Outcome:
+        from leftoff.engine.workspace.restoring import Restorer
+
+        def agree(plan: Plan) -> bool:
+            if plan.changed and not yes:
+                names = ", ".join(entry.path for entry in plan.changed)
+                raise NeedsPerson(
+                    f"Changed since they were last recorded: {names}.",
+                    hint="Nothing was touched. yes=True restores them; what is there now is saved first.",
+                )
+            return True
+
+        restorer = Restorer(self._store, self._owner.project, self._redactor, self._clock.now, hand)
+        target = Target(self._store.read(self._row), version)
+        if paths is None:
+            return restorer.rollback(target, str(ref), agree)
+        return restorer.restore(target, str(ref), paths, agree)
+
+
+class _Hand:
+    """Commits under the lease of this process."""
+
+    def __init__(self, run: FilesMixin) -> None:
+        self._run = run
+        self.version: Version | None = None
+
+    def check(self) -> None:
+        self._run._must_drive()
+
+    def seal(self, found: Found, trigger: str, note: str) -> int:
+        run, changes = self._run, ChangeSet()
+        found.put(changes)
+        made = commit(
+            run._store,
+            run._head,
+            changes,
+            run._clock.now(),
+            guard=run._guard,
+            seal=Seal(trigger, note=note),
+            blobs=found.blobs,
+        )
+        assert made is not None
+        return made.seq
+
+    def back(self, seq: int) -> None:
+        run = self._run
+        self.version = rollback(run._store, run._head, seq, run._clock.now(), guard=run._guard)

@@ -1,0 +1,44 @@
+"""``leftoff cat``: a file as it was at a version."""
+
+from __future__ import annotations
+
+import sys
+
+from leftoff.cli.options import CURRENT, Spec
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "cat",
+    "Print a file as it was at a version of a run, byte for byte. PATH is relative to the project, or ./ to here; an\n"
+    "artifact goes by its name, too. Of a symbolic link, where it points to.",
+    usage="REF:PATH",
+    least=1,
+    most=1,
+    options=CURRENT,
+    examples="""  leftoff cat @~1:config.toml
+  leftoff cat RUN@7:src/a.py""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.workspace.paths import check_path, given_path
+    from leftoff.engine.workspace.read import FileThen
+
+    ref, mark, path = args.rest[0].partition(":")
+    if not mark or not ref or not path:
+        raise Usage("`leftoff cat` needs REF:PATH.", hint=f"usage: {SPEC.line()}")
+    here = path.startswith(("./", "../", "/"))
+    path = given_path(ctx.project, path) if here else check_path(path, "REF:PATH")
+    found = FileThen(ctx.store, ctx.project, ctx.target(ref), path)
+    if args.json:
+        ctx.emit(found.to_json())
+        return 0
+    for chunk in found.chunks():
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+    return 0

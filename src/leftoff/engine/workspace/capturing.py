@@ -1,0 +1,167 @@
+"""Capturing files: what a `file` record says of one, and a copy of its content in the store."""
+
+from __future__ import annotations
+
+import os
+import stat as bits
+
+from leftoff.clock import iso
+from leftoff.engine.artifacts import Captured
+from leftoff.engine.workspace.content import link_to, shown_mode
+from leftoff.engine.workspace.paths import given_path, place
+from leftoff.engine.workspace.stat import hashed, open_file, take, unchanged
+from leftoff.errors import Invalid, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.settings import Capture
+    from leftoff.engine.workspace.paths import Place
+    from leftoff.store.base import Store
+    from leftoff.store.rows import BlobRow
+
+DELETED = "deleted"
+_STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured", "seen")
+
+
+class Limits:
+    """How much content is kept: of one file, and of all files of a run together. ``None``: as much as there is."""
+
+    __slots__ = ("left", "one")
+
+    def __init__(self, one: int | None, all: int | None, kept: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.one = one
+        used = sum(about.get("size") or 0 for about in kept if about.get("captured"))
+        self.left = None if all is None else max(0, all - used)
+
+    @classmethod
+    def of(cls, capture: Capture, kept: Iterable[Mapping[str, Any]] = ()) -> Limits:
+        return cls(capture.max_file, capture.max_total, kept)
+
+    def allow(self, size: int) -> bool:
+        """Whether a file of this size is kept; if so, it counts."""
+        if (self.one is not None and size > self.one) or (self.left is not None and size > self.left):
+            return False
+        if self.left is not None:
+            self.left -= size
+        return True
+
+
+NO_LIMITS = Limits(None, None)
+
+
+class Tracked:
+    """The project that files are captured in, what is already known of them, and how much may be kept."""
+
+    def __init__(
+        self,
+        store: Store,
+        project: str,
+        redactor: Redactor,
+        at: int,
+        *,
+        known: Mapping[str, Mapping[str, Any]] | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        self.store = store
+        self.project = project
+        self.redactor = redactor
+        self.at = at
+        self.known = known or {}
+        self.limits = limits
+
+    def named(self, given: str) -> str:
+        """The record's key of a file that somebody named."""
+        return given_path(self.project, given)
+
+    def capture(self, path: str, **facts: Any) -> Captured:
+        """What is at a path, which must be a file or a link. ``facts``: status, staged, by, as far as known."""
+        try:
+            at = place(self.project, path)
+        except NotADirectoryError:
+            at = None
+        if at is None:
+            raise _no_file(path)
+        with at:
+            return self._capture(at, facts)
+
+    def deleted(self, path: str, **facts: Any) -> Captured:
+        """That a file is not there any more."""
+        return self._made(path, {"status": DELETED, **facts}, None)
+
+    def _capture(self, at: Place, facts: dict[str, Any]) -> Captured:
+        st = at.lstat()
+        if st is None:
+            raise _no_file(at.path)
+        if bits.S_ISDIR(st.st_mode):
+            raise NotFound(
+                f"{at.path} is a folder, not a file.", hint="Nothing was recorded. Name the files in it."
+            )
+        if bits.S_ISLNK(st.st_mode):
+            link = link_to(_text(os.readlink(at.name, dir_fd=at.folder), at.path))
+            about = {"target": link.target, "hash": link.hash, "size": link.size, "captured": True}
+            return self._made(at.path, {**facts, **about}, None)
+        known = self.known.get(at.path)
+        if known is not None and known.get("captured") and unchanged(known, st):
+            row = self._blob(known["hash"])
+            if row is not None:  # not changed since: what is there is kept already
+                same = {name: known[name] for name in ("hash", "size", "captured", "seen")}
+                return self._made(at.path, {**facts, **same, "mode": shown_mode(st.st_mode)}, row)
+        return self._read(at, st, facts)
+
+    def _read(self, at: Place, st: os.stat_result, facts: dict[str, Any]) -> Captured:
+        keep = not self.redactor.secret_file(at.path) and self.limits.allow(st.st_size)
+        fd = open_file(at.name, folder=at.folder, follow=False)
+        row: BlobRow | None = None
+        if keep:
+            saved, st, seen = take(at.path, self.store.save_blob, fd=fd)
+            row, digest, size = saved, saved.hash, saved.size
+        else:
+            (digest, size), st, seen = take(at.path, hashed, fd=fd)
+        about = {
+            "hash": f"sha256:{digest.hex()}",
+            "size": size,
+            "mode": shown_mode(st.st_mode),
+            "captured": keep,
+        }
+        if seen is not None:
+            about["seen"] = seen
+        return self._made(at.path, {**facts, **about}, row)
+
+    def _made(self, path: str, about: dict[str, Any], row: BlobRow | None) -> Captured:
+        about = {name: value for name, value in about.items() if value is not None}
+        known = self.known.get(path)
+        if known is not None and all(known.get(name) == about.get(name) for name in _STEADY):
+            about["captured_at"] = known.get("captured_at")
+        return Captured(path, {"path": path, "captured_at": iso(self.at), **about}, row)
+
+    def _blob(self, tagged: str) -> BlobRow | None:
+        hash = bytes.fromhex(tagged.partition(":")[2])
+        return self.store.read(lambda view: view.blob(hash))
+
+
+def _no_file(path: str) -> NotFound:
+    return NotFound(
+        f"There is no file {path}.", hint="Nothing was recorded. Write the file before you record it."
+    )
+
+
+def _text(text: str, path: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{path} points to a name that is not UTF-8.", hint="Nothing was recorded.") from None
+    return text
+
+
+def next_status(about: Mapping[str, Any] | None, changed: bool, fresh: bool) -> str | None:
+    """What became of a tracked file where git cannot tell: made since the run began, or changed since."""
+    if about is None:
+        return "created" if fresh else None
+    before = about.get("status")
+    if before == DELETED:
+        return "created"
+    return before if before is not None else "modified" if changed else None

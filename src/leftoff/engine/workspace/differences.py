@@ -1,0 +1,79 @@
+"""What somebody changed in a file, as a unified diff: from what was last recorded to what is there."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.workspace.content import FILE, LINK, recorded
+from leftoff.engine.workspace.paths import place
+from leftoff.engine.workspace.plan import digest_of
+from leftoff.errors import LeftoffError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.workspace.content import Content
+    from leftoff.engine.workspace.plan import Entry, Plan
+    from leftoff.store.base import Store
+
+MOST_BYTES = 1 << 20
+MOST_LINES = 400
+
+
+def difference(store: Store, project: str, plan: Plan, entry: Entry, redactor: Redactor) -> str:
+    """A unified diff, or a sentence where there can be none. Secrets in it are masked."""
+    about = plan.sides.newest.get(entry.path)
+    before = recorded(about) if about is not None else entry.want
+    label = "as recorded" if about is not None else "as it would be restored"
+    old, new = _recorded(store, before), _present(project, entry.path, entry.now)
+    if old is None or new is None:
+        return f"{entry.path} has changed; it cannot be compared: it is no text, too long, or was not kept."
+    return redactor.mask(unified(old, new, f"{entry.path} ({label})", f"{entry.path} (now)"))
+
+
+def unified(old: str, new: str, before: str, after: str) -> str:
+    """At most so many lines; equal texts differ in their mode."""
+    from difflib import unified_diff
+
+    lines = list(unified_diff(old.splitlines(), new.splitlines(), before, after, lineterm=""))
+    if not lines:
+        return f"--- {before}\n+++ {after}\n(the same text: its permissions or the ends of its lines differ)"
+    more = len(lines) - MOST_LINES
+    return "\n".join([*lines[:MOST_LINES], *([f"… {more} more lines"] if more > 0 else [])])
+
+
+def _recorded(store: Store, content: Content) -> str | None:
+    if content.kind == LINK:
+        return f"-> {content.target}"
+    if content.kind != FILE:
+        return ""
+    digest = digest_of(content.hash or "")
+    if content.size > MOST_BYTES or store.read(lambda view: view.blob(digest)) is None:
+        return None
+    try:
+        return _text(b"".join(store.load_blob(digest)))
+    except LeftoffError:
+        return None
+
+
+def _present(project: str, path: str, content: Content) -> str | None:
+    if content.kind == LINK:
+        return f"-> {content.target}"
+    if content.kind != FILE:
+        return ""
+    if content.size > MOST_BYTES:
+        return None
+    at = place(project, path)
+    if at is None:
+        return ""
+    with at, open(os.open(at.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=at.folder), "rb") as file:
+        return _text(file.read(MOST_BYTES))
+
+
+def _text(data: bytes) -> str | None:
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,184 @@
+"""What git says of a project's files, asked without leaving a trace.
+
+git reads and refreshes a temporary copy of the index, so that nobody's index is touched; no object, commit or stash is
+written. The content of what is dirty is copied from the work tree into leftoff's own blobs, where `git gc` cannot lose
+it; what is clean is in the commit that was checked out, which git keeps.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+
+from leftoff.engine.project import git_head
+from leftoff.engine.workspace.paths import is_own
+from leftoff.errors import StoreUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_PLACES = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+)
+_NO_FILE = "000000"
+_LINK, _MODULE = "120000", "160000"
+_AT_ONCE = 200  # paths in one call
+
+
+class Dirty:
+    """One file that is not as in the commit that is checked out."""
+
+    __slots__ = ("path", "staged", "status")
+
+    def __init__(self, path: str, status: str, staged: bool) -> None:
+        self.path = path
+        self.status = status
+        self.staged = staged
+
+
+class Base:
+    """A file as a commit has it."""
+
+    __slots__ = ("link", "mode", "oid", "path")
+
+    def __init__(self, path: str, mode: str, oid: str) -> None:
+        self.path = path
+        self.link = mode == _LINK
+        self.mode = 0o755 if mode == "100755" else 0o644
+        self.oid = oid
+
+
+class Repo:
+    """The git work tree that a project is in, or is."""
+
+    def __init__(self, project: str, prefix: str) -> None:
+        self.project = project
+        self.prefix = prefix  # from the top of the work tree to the project; empty, or ends in a slash
+
+    @property
+    def head(self) -> str | None:
+        """The commit that is checked out; ``None`` before the first one."""
+        return git_head(self.project)
+
+    def dirty(self, paths: Iterable[str] = ()) -> list[Dirty]:
+        """Every file of the project (or of ``paths``) that differs from the commit, ignored ones excepted, by path."""
+        among = list(paths) or ["."]
+        with tempfile.TemporaryDirectory(prefix="leftoff-") as folder:
+            index = os.path.join(folder, "index")
+            there = _git(self.project, "rev-parse", "--git-path", "index").decode().rstrip("\n")
+            try:
+                shutil.copy2(os.path.join(self.project, there), index)
+            except FileNotFoundError:
+                pass
+            out = _git(
+                self.project, "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--", *among,
+                index=index,
+            )  # fmt: skip
+        found: dict[str, Dirty] = {}
+        for line in out.split(b"\0"):
+            one = self._parsed(line)
+            if one is None:
+                continue
+            before = found.get(one.path)
+            if before is not None and before.status == "deleted":  # taken out of the index, and still there
+                one = Dirty(one.path, "modified", before.staged)
+            found[one.path] = one
+        return [found[path] for path in sorted(found)]
+
+    def _parsed(self, line: bytes) -> Dirty | None:
+        kind = line[:1]
+        try:
+            if kind == b"?":
+                path, status, staged = line[2:].decode(), "created", False
+            elif kind in (b"1", b"u"):
+                words = line.decode().split(" ", 8 if kind == b"1" else 10)
+                path, in_commit = words[-1], words[3] if kind == b"1" else words[4]
+                in_tree = words[5] if kind == b"1" else words[6]
+                if words[2][0] == "S" or _MODULE in (in_commit, in_tree):
+                    return None
+                status = (
+                    "deleted" if in_tree == _NO_FILE else "created" if in_commit == _NO_FILE else "modified"
+                )
+                staged = words[1][0] != "."
+            else:
+                return None
+        except UnicodeDecodeError:  # a name that no record can have
+            return None
+        inside = path[len(self.prefix) :] if path.startswith(self.prefix) else ""
+        if not inside or inside.endswith("/") or is_own(inside):
+            return None
+        return Dirty(inside, status, staged)
+
+    def bases(self, commit: str, paths: Iterable[str]) -> dict[str, Base]:
+        """Those of the paths that a commit has."""
+        out: dict[str, Base] = {}
+        for some in _some(sorted(paths)):
+            found = _git(
+                self.project, "ls-tree", "-z", "--full-tree", commit, "--", *(self.prefix + p for p in some)
+            )
+            for line in found.decode("utf-8", "surrogateescape").split("\0"):
+                facts, _, name = line.partition("\t")
+                mode, kind, oid = facts.split(" ") if facts else ("", "", "")
+                if kind == "blob":
+                    path = name[len(self.prefix) :]
+                    out[path] = Base(path, mode, oid)
+        return out
+
+    def has(self, commit: str) -> bool:
+        """Whether git still knows a commit."""
+        try:
+            return _git(self.project, "cat-file", "-t", commit).strip() == b"commit"
+        except StoreUnavailable:
+            return False
+
+    def content(self, commit: str, base: Base) -> bytes:
+        """What a checkout of the commit would write."""
+        if base.link:
+            return _git(self.project, "cat-file", "blob", base.oid)
+        return _git(self.project, "cat-file", "--filters", f"{commit}:{self.prefix}{base.path}")
+
+
+def _some(paths: list[str]) -> Iterator[list[str]]:
+    for at in range(0, len(paths), _AT_ONCE):
+        yield paths[at : at + _AT_ONCE]
+
+
+def repository(project: str) -> Repo | None:
+    """The work tree that a project is in; ``None`` where there is none, or no git."""
+    folder = os.path.abspath(project)
+    while not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    try:
+        out = _git(project, "rev-parse", "--is-inside-work-tree", "--show-prefix").decode()
+    except (FileNotFoundError, StoreUnavailable, UnicodeDecodeError):
+        return None
+    inside, _, prefix = out.partition("\n")
+    return Repo(project, prefix.rstrip("\n")) if inside == "true" else None
+
+
+def _git(project: str, *words: str, index: str | None = None) -> bytes:
+    env = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    env.update(GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_LITERAL_PATHSPECS="1")
+    if index is not None:
+        env["GIT_INDEX_FILE"] = index
+    done = subprocess.run(
+        ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-C", project, *words],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+    if done.returncode != 0:
+        why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise StoreUnavailable(f"`git {words[0]}` failed: {why}", hint="Nothing was changed. Try it by hand.")
+    return done.stdout

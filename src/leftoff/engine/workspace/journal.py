@@ -1,0 +1,177 @@
+"""The journal of a rollback: durable before the first file is touched, gone after the last.
+
+It lies in the store's folder, not in the records: what is being done to the files of this folder on this machine is
+nobody else's business, and no bundle can bring one along. Whoever finds one completes it. One at a time: an flock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from leftoff.engine.workspace.content import Content
+from leftoff.errors import Conflict, Corrupt
+from leftoff.model.codec import decode, encode
+from leftoff.store.location import sync, sync_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from leftoff.engine.workspace.plan import Entry
+    from leftoff.store.base import Store
+
+FOLDER = "restore"
+ROLLBACK, SINGLE = "rollback", "restore"
+
+
+class Todo:
+    """One path of a journal: what it was, what it shall be, and where the content is."""
+
+    __slots__ = ("commit", "folders", "path", "want", "was")
+
+    def __init__(self, path: str, was: Content, want: Content, commit: str, folders: list[int]) -> None:
+        self.path = path
+        self.was = was
+        self.want = want
+        self.commit = commit
+        self.folders = folders
+
+    @classmethod
+    def of(cls, entry: Entry, folders: list[int]) -> Todo:
+        return cls(entry.path, entry.now, entry.want, entry.commit, folders)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "was": self.was.to_json(),
+            "want": self.want.to_json(),
+            "commit": self.commit,
+            "folders": self.folders,
+        }
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Todo:
+        was, want = Content.from_json(given["was"]), Content.from_json(given["want"])
+        return cls(given["path"], was, want, given["commit"], given["folders"])
+
+
+class Journal:
+    """What is to be done: a rollback of a run to a version, or single files as a version has them."""
+
+    def __init__(
+        self,
+        kind: str,
+        run_id: str,
+        ref: str,
+        seq: int,
+        token: str,
+        todo: list[Todo] | None = None,
+        saved: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.run_id = run_id
+        self.ref = ref  # as it was given: after the present was saved, `@~1` names something else
+        self.seq = seq
+        self.token = token
+        self.todo = todo  # None: no file was touched yet
+        self.saved = saved  # the version that has the present
+
+    def to_json(self, project: str) -> dict[str, Any]:
+        todo = None if self.todo is None else [one.to_json() for one in self.todo]
+        return {
+            "kind": self.kind,
+            "run_id": self.run_id,
+            "project": project,
+            "ref": self.ref,
+            "seq": self.seq,
+            "token": self.token,
+            "todo": todo,
+            "saved": self.saved,
+        }
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Journal:
+        todo = None if found["todo"] is None else [Todo.from_json(one) for one in found["todo"]]
+        return cls(
+            found["kind"], found["run_id"], found["ref"], found["seq"], found["token"], todo, found["saved"]
+        )
+
+
+class Journals:
+    """The journals of one project in one store, while nobody else works on them. Use it in a `with`."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
+        self.project = os.path.realpath(project)
+        self._folder = os.path.join(folder, FOLDER)
+        self._lock = -1
+
+    def __enter__(self) -> Journals:
+        if not os.path.isdir(self._folder):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            sync_folder(os.path.dirname(self._folder))
+        self._lock = os.open(os.path.join(self._folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise Conflict(
+                "Somebody else is restoring files here.", hint="Wait for it, then try again."
+            ) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
+
+    def path(self, run_id: str) -> str:
+        return os.path.join(self._folder, f"{run_id}.json")
+
+    def load(self, run_id: str) -> Journal | None:
+        """The journal of a run that was cut short here; ``None``: there is none."""
+        path = self.path(run_id)
+        try:
+            with open(path, "rb") as file:
+                found = decode(file.read())
+            if found["project"] != self.project:
+                raise Conflict(
+                    f"A rollback of run {run_id} was cut short in {found['project']}.",
+                    hint=f"Complete it there: leftoff --project {found['project']} rollback {found['ref']} --files",
+                )
+            return Journal.from_json(found)
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise Corrupt(
+                f"The journal {path} cannot be read.",
+                where=path,
+                hint="What was there before is in the checkpoint `before a rollback`. Move the journal away.",
+            ) from None
+
+    def write(self, journal: Journal) -> None:
+        """Durable when it returns."""
+        path = self.path(journal.run_id)
+        temp = f"{path}.new"
+        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(encode(journal.to_json(self.project), "journal"))
+            file.flush()
+            sync(file.fileno())
+        os.rename(temp, path)
+        sync_folder(self._folder)
+
+    def remove(self, run_id: str) -> None:
+        try:
+            os.unlink(self.path(run_id))
+        except FileNotFoundError:
+            return
+        sync_folder(self._folder)
+
+
+def pending(store: Store, project: str, run_id: str) -> bool:
+    """Whether a rollback of a run was cut short before all files were in their place; for whoever wants to go on."""
+    folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
+    return os.path.exists(os.path.join(folder, FOLDER, f"{run_id}.json"))

@@ -1,0 +1,345 @@
+"""What going back to a version means for the files: which are restored, which deleted, which kept, and why.
+
+A plan is made from three things: what the version says of each path, what the newest version says, and what is there.
+Making it touches nothing. Whatever a record says is checked here, before anything is written.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.state import Reader
+from leftoff.engine.workspace.birth import born
+from leftoff.engine.workspace.content import (
+    ABSENT,
+    FILE,
+    FOLDER,
+    LINK,
+    NOTHING_THERE,
+    OTHER,
+    Content,
+    link_to,
+    present,
+    recorded,
+)
+from leftoff.engine.workspace.git import repository
+from leftoff.engine.workspace.paths import check_path
+from leftoff.engine.workspace.stat import hashed
+from leftoff.engine.workspace.tracking import MARK
+from leftoff.errors import NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.find import Target
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.workspace.git import Repo
+    from leftoff.store.base import Store, View
+
+RESTORE, DELETE, KEEP = "restore", "delete", "keep"
+_SLACK_MS = 20  # the clock that stamps files is late by up to a tick
+
+
+class Entry:
+    """One path: what is done with it and why; what is there, what shall be, and where that comes from."""
+
+    __slots__ = ("action", "changed", "commit", "now", "path", "want", "why")
+
+    def __init__(
+        self, path: str, action: str, why: str, now: Content, want: Content, *, commit: str = ""
+    ) -> None:
+        self.path = path
+        self.action = action
+        self.why = why
+        self.now = now
+        self.want = want
+        self.commit = commit  # of git, that has the content; empty: a blob has it
+        self.changed = False  # what is there was never recorded
+
+    def kept(self, why: str) -> Entry:
+        self.action, self.why = KEEP, why
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """As faces show it."""
+        return {"path": self.path, "why": self.why, "changed": self.changed}
+
+    def __repr__(self) -> str:
+        return f"<{self.action} {self.path}: {self.why}>"
+
+
+class Plan:
+    """The entries of one rollback or restore, by path; those that need nothing are not among them."""
+
+    def __init__(self, entries: list[Entry], sides: Sides) -> None:
+        self.entries = entries
+        self.sides = sides
+
+    def of(self, action: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.action == action]
+
+    @property
+    def touched(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.action != KEEP]
+
+    @property
+    def changed(self) -> list[Entry]:
+        """What would be overwritten or deleted, and was changed by somebody since it was last recorded."""
+        return [entry for entry in self.touched if entry.changed]
+
+    def to_json(self) -> dict[str, Any]:
+        return {action: [entry.to_json() for entry in self.of(action)] for action in (RESTORE, DELETE, KEEP)}
+
+
+class Sides:
+    """What the records of two versions say of files: of the one to go back to, and of the newest."""
+
+    def __init__(self, store: Store, view: View, target: Target) -> None:
+        run, run_id = target.row.run, target.row.run_id
+        old, new = Reader(store, view, run, run_id, target.seq), Reader(store, view, run, run_id)
+        version = view.version(run, target.seq)
+        assert version is not None
+        self.run_id, self.seq, self.at = run_id, target.seq, version.at
+        self.then, self.outside = records(old)
+        self.newest, outside = records(new)
+        self.outside = sorted({*self.outside, *outside})
+        self.outputs = {
+            about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
+        }
+        self.commit = complete_at(old)
+        self.complete_now = complete_at(new)
+        self.blobs = {
+            about["hash"]
+            for about in self.then.values()
+            if isinstance(about.get("hash"), str) and view.blob(digest_of(about["hash"])) is not None
+        }
+
+
+def complete_at(reader: Reader) -> str | None:
+    """The commit of a version whose dirty files were all captured; empty before the first commit, else ``None``."""
+    mark = reader.plain("context").get(MARK)
+    if not isinstance(mark, dict) or mark.get("complete") is not True:
+        return None
+    head = mark.get("head")
+    return head if isinstance(head, str) and head.isalnum() else ""
+
+
+def digest_of(tagged: str) -> bytes:
+    """The bytes of a hash as records write it."""
+    algorithm, _, digits = tagged.partition(":")
+    try:
+        return bytes.fromhex(digits) if algorithm == "sha256" else b""
+    except ValueError:
+        return b""
+
+
+def records(reader: Reader) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The newest record of each path, and the paths of artifacts that are outside the project.
+
+    A path that cannot be one of this project's files makes the whole version unfit: ``Invalid``.
+    """
+    out: dict[str, dict[str, Any]] = {}
+    outside: list[str] = []
+    for collection in ("artifact", "file"):
+        for key, about in reader.plain(collection).items():
+            if not isinstance(about, dict):
+                continue
+            path = about.get("path", key)
+            if collection == "artifact" and isinstance(path, str) and os.path.isabs(path):
+                outside.append(path)
+                continue
+            check_path(path, f"{collection}/{key}")
+            before = out.get(path)
+            if before is None or str(before.get("captured_at")) <= str(about.get("captured_at")):
+                out[path] = about
+    _drop_nested(out)
+    return out, outside
+
+
+def _drop_nested(found: dict[str, dict[str, Any]]) -> None:
+    """No file is below another: where both were recorded, the newer one counts, and a link never leads anywhere."""
+    there = [path for path, about in found.items() if recorded(about).kind != ABSENT]
+    for path in sorted(there):
+        above = path
+        while path in found and (above := above.rpartition("/")[0]):
+            if above in found and recorded(found[above]).kind != ABSENT:
+                older = str(found[path].get("captured_at")) < str(found[above].get("captured_at"))
+                del found[path if older else above]
+
+
+class Planner:
+    """Makes the plan, path by path."""
+
+    def __init__(self, store: Store, project: str, redactor: Redactor, sides: Sides) -> None:
+        self.store = store
+        self.project = project
+        self.redactor = redactor
+        self.sides = sides
+        self.repo: Repo | None = repository(project)
+        self.head = (self.repo.head or "") if self.repo is not None else ""
+
+    def plan(self, only: list[str] | None = None) -> Plan:
+        sides = self.sides
+        if only is None:
+            paths = {*sides.then, *sides.newest}
+            if sides.commit is not None and self.repo is not None:
+                paths.update(one.path for one in self.repo.dirty())
+        else:
+            paths = set(only)
+        wants = self._wants(paths, explicit=only is not None)
+        entries = [entry for path in sorted(paths) if (entry := self._entry(path, wants[path])) is not None]
+        if only is None:
+            entries += [_outside(path) for path in sides.outside]
+        _settle_folders(self.project, entries)
+        self._mark_changed(entries)
+        return Plan(entries, sides)
+
+    # -- what shall be there
+
+    def _wants(self, paths: set[str], *, explicit: bool) -> dict[str, Entry | None]:
+        """For each path what the version wants there; ``None``: it does not say."""
+        sides = self.sides
+        out: dict[str, Entry | None] = {}
+        unsaid = {path for path in paths if path not in sides.then}
+        bases = self._based(sides.commit, unsaid) if sides.commit is not None else None
+        for path in paths:
+            if path in sides.then:
+                want = recorded(sides.then[path])
+                out[path] = Entry(path, RESTORE, "it was so then", NOTHING_THERE, want)
+            elif bases is not None:
+                out[path] = bases.get(path) or _gone(path, "it was not there then")
+            elif explicit:
+                raise NotFound(
+                    f"{sides.run_id}@{sides.seq} knows no file {path}.",
+                    hint=f"`leftoff show {sides.run_id}@{sides.seq} --files` lists those it knows.",
+                )
+            else:
+                out[path] = self._unknown_then(path)
+        return out
+
+    def _based(self, commit: str | None, paths: set[str]) -> dict[str, Entry] | None:
+        """Files that were not dirty then: as the commit has them. ``None`` where git does not know it any more."""
+        if self.repo is None or commit is None or (commit and not self.repo.has(commit)):
+            return None
+        out = {}
+        for path, base in (self.repo.bases(commit, paths) if commit and paths else {}).items():
+            content = self.repo.content(commit, base)
+            if base.link:
+                want = link_to(os.fsdecode(content))
+            else:
+                digest, size = hashed([content])
+                want = Content(FILE, f"sha256:{digest.hex()}", size, 0o755 if base.mode == 0o755 else None)
+            why = f"it was as in commit {commit[:12]}"
+            out[path] = Entry(path, RESTORE, why, NOTHING_THERE, want, commit=commit)
+        return out
+
+    def _unknown_then(self, path: str) -> Entry | None:
+        """A path that only the newest version knows: deleted if it was made since, and kept if that is not sure."""
+        about = self.sides.newest[path]
+        status = about.get("status")
+        made_since = status == "created" or (
+            status is None and path in self.sides.outputs and not self._in_git(path)
+        )
+        if made_since and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS:
+            return _gone(path, "it was made since")
+        return None
+
+    def _in_git(self, path: str) -> bool:
+        return self.repo is not None and bool(self.head) and bool(self.repo.bases(self.head, [path]))
+
+    # -- against what is there
+
+    def _entry(self, path: str, entry: Entry | None) -> Entry | None:
+        now = present(self.project, path, self.sides.newest.get(path) or self.sides.then.get(path))
+        if entry is None:
+            if now.kind == ABSENT:
+                return None
+            return Entry(path, KEEP, "it was not tracked then", now, now)
+        entry.now = now
+        _git_mode(entry)
+        if now.same(entry.want):
+            return None
+        if self.redactor.secret_file(path):
+            return entry.kept("it may hold secrets, which are never copied")
+        if now.kind == OTHER or (now.kind == FOLDER and entry.want.kind == ABSENT):
+            return entry.kept("there is no file in its place, but something else")
+        if entry.want.kind == ABSENT:
+            entry.action = DELETE
+        elif not self._has_content(entry):
+            return entry.kept("its content was not kept")
+        return entry
+
+    def _has_content(self, entry: Entry) -> bool:
+        want, now = entry.want, entry.now
+        only_its_mode = now.kind == FILE and now.hash == want.hash
+        return want.kind != FILE or bool(entry.commit) or want.hash in self.sides.blobs or only_its_mode
+
+    def _mark_changed(self, entries: list[Entry]) -> None:
+        """What is there, is not what was last recorded, and would be lost: somebody must say yes to that."""
+        doubtful = [e for e in entries if e.action != KEEP and e.now.kind in (FILE, LINK)]
+        unsaid = {entry.path for entry in doubtful if entry.path not in self.sides.newest}
+        clean = self.sides.complete_now is not None or self.sides.commit is not None
+        bases = (self._based(self.head, unsaid) if clean and self.head else None) or {}
+        for entry in doubtful:
+            about, base = self.sides.newest.get(entry.path), bases.get(entry.path)
+            if about is not None:
+                entry.changed = not entry.now.same(recorded(about))
+            else:
+                entry.changed = base is None or base.want.hash != entry.now.hash
+
+
+def _gone(path: str, why: str) -> Entry:
+    return Entry(path, DELETE, why, NOTHING_THERE, NOTHING_THERE)
+
+
+def _outside(path: str) -> Entry:
+    return Entry(path, KEEP, "it is outside the project", Content(OTHER), Content(OTHER))
+
+
+def _git_mode(entry: Entry) -> None:
+    """git knows only whether a file is executable: the other permissions stay as they are."""
+    want, now = entry.want, entry.now
+    if not entry.commit or want.kind != FILE or now.kind != FILE or now.mode is None:
+        return
+    if want.mode is not None and now.mode & 0o100:
+        want.mode = None
+    elif want.mode is None and now.mode & 0o100:
+        want.mode = now.mode & ~0o111
+
+
+def _settle_folders(project: str, entries: list[Entry]) -> None:
+    """A folder where a file shall be, or a file where a folder shall be: only if what is there is deleted anyway."""
+    gone = {entry.path for entry in entries if entry.action == DELETE}
+    for entry in entries:
+        if entry.action != RESTORE:
+            continue
+        if entry.now.kind == FOLDER:
+            left = [path for path in _below(project, entry.path) if path not in gone]
+            if left:
+                entry.kept(f"there is a folder in its place, with {left[0]}")
+        above = entry.path
+        while above := above.rpartition("/")[0]:
+            full = os.path.join(project, above)
+            if os.path.lexists(full) and not os.path.isdir(full) and above not in gone:
+                entry.kept(f"{above} is in the way, which is no folder")
+
+
+def _below(project: str, path: str) -> list[str]:
+    """Every file below a folder; an empty folder counts as one."""
+    out = []
+    for at, folders, names in os.walk(os.path.join(project, path)):
+        inside = os.path.relpath(at, project)
+        out += [os.path.join(inside, name) for name in names]
+        out += [os.path.join(inside, name) for name in folders if os.path.islink(os.path.join(at, name))]
+        if not folders and not names:
+            out.append(inside)
+    return out
+
+
+def make_plan(
+    store: Store, project: str, target: Target, redactor: Redactor, *, only: list[str] | None = None
+) -> Plan:
+    """What bringing the files back to a version would do. ``only``: these paths, whatever else differs."""
+    sides = store.read(lambda view: Sides(store, view, target))
+    return Planner(store, project, redactor, sides).plan(only)

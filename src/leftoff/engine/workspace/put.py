@@ -1,0 +1,156 @@
+"""Putting one file in its place, or taking it away: each atomic and durable, and harmless to do again.
+
+A file is written beside its place under a name of its own, synced, and renamed over what is there: whoever looks sees
+the old one or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from leftoff.engine.workspace.content import ABSENT, FILE, LINK, present_at
+from leftoff.engine.workspace.paths import place
+from leftoff.engine.workspace.plan import digest_of
+from leftoff.errors import Corrupt
+from leftoff.model.hashing import long_sha256 as sha256
+from leftoff.store.location import sync
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leftoff.engine.workspace.content import Content
+    from leftoff.engine.workspace.git import Repo
+    from leftoff.engine.workspace.paths import Place
+    from leftoff.store.base import Store
+
+
+class Putter:
+    """Where content comes from, and the names under which it is written before it is in its place."""
+
+    def __init__(self, store: Store, project: str, repo: Repo | None, token: str) -> None:
+        self.store = store
+        self.project = project
+        self.repo = repo
+        self.token = token
+
+    def temp(self, path: str) -> str:
+        """The same each time, so that a second try finds what the first one left."""
+        return f".leftoff-{self.token}-{sha256(path.encode()).hexdigest()[:16]}"
+
+    def delete(self, path: str) -> None:
+        """Take a file away; its folder stays, until ``tidy``."""
+        try:
+            at = place(self.project, path)
+        except NotADirectoryError:
+            at = None
+        if at is not None:
+            with at:
+                self._clean(at)
+                if present_at(at).kind in (FILE, LINK):
+                    os.unlink(at.name, dir_fd=at.folder)
+                    sync(at.folder)
+
+    def tidy(self, path: str) -> None:
+        """Remove the folders that a deleted file was the last one in."""
+        while path := path.rpartition("/")[0]:
+            try:
+                above = place(self.project, path)
+                if above is None:
+                    continue
+                with above:
+                    os.rmdir(above.name, dir_fd=above.folder)
+                    sync(above.folder)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    return
+                raise
+
+    def restore(self, path: str, want: Content, commit: str, folders: list[int]) -> None:
+        """Make what is at a path what is wanted there."""
+        at = place(self.project, path, make=folders)
+        assert at is not None
+        with at:
+            self._clean(at)
+            now = present_at(at)
+            if now.same(want):
+                return
+            if now.kind == FILE and (now.kind, now.hash) == (want.kind, want.hash) and want.mode is not None:
+                self._set_mode(at, want.mode)
+                return
+            temp = self.temp(path)
+            if want.kind == LINK:
+                assert want.target is not None
+                os.symlink(want.target, temp, dir_fd=at.folder)
+            else:
+                self._write(at, temp, want, commit, now)
+            os.rename(temp, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
+            sync(at.folder)
+
+    def _clean(self, at: Place) -> None:
+        """What an earlier try left half written."""
+        try:
+            os.unlink(self.temp(at.path), dir_fd=at.folder)
+        except FileNotFoundError:
+            pass
+
+    @staticmethod
+    def _set_mode(at: Place, mode: int) -> None:
+        fd = os.open(at.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at.folder)
+        try:
+            os.fchmod(fd, mode)
+            sync(fd)
+        finally:
+            os.close(fd)
+
+    def _write(self, at: Place, temp: str, want: Content, commit: str, now: Content) -> None:
+        mode = (
+            want.mode if want.mode is not None else now.mode
+        )  # an old record does not say; None: as umask has it
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(temp, flags, 0o600 if mode is not None else 0o666, dir_fd=at.folder)
+        digest = sha256()
+        try:
+            for chunk in self._content(at.path, want, commit):
+                digest.update(chunk)
+                _write_all(fd, chunk)
+            if want.hash != f"sha256:{digest.hexdigest()}":
+                raise Corrupt(f"The content for {at.path} is not what was recorded.", where=at.path)
+            if mode is not None:
+                os.fchmod(fd, mode)
+            sync(fd)
+        except BaseException:
+            os.unlink(temp, dir_fd=at.folder)
+            raise
+        finally:
+            os.close(fd)
+
+    def _content(self, path: str, want: Content, commit: str) -> Iterable[bytes]:
+        if not commit:
+            return self.store.load_blob(digest_of(want.hash or ""))
+        if self.repo is None:
+            raise Corrupt(f"The content for {path} is in git, which is gone.", where=path)
+        base = self.repo.bases(commit, [path]).get(path)
+        if base is None:
+            raise Corrupt(f"Commit {commit} has no {path} any more.", where=path)
+        return [self.repo.content(commit, base)]
+
+    def done(self, path: str, want: Content) -> bool:
+        """Whether a path is as wanted."""
+        try:
+            at = place(self.project, path)
+        except NotADirectoryError:
+            return want.kind == ABSENT
+        if at is None:
+            return want.kind == ABSENT
+        with at:
+            return present_at(at).same(want)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

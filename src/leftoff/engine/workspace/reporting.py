@@ -1,0 +1,68 @@
+"""The hand of a command: it commits to a run as a report does, if nobody else drives that run."""
+
+from __future__ import annotations
+
+from leftoff.engine.commit import NO_GUARD, Seal
+from leftoff.engine.find import Target
+from leftoff.engine.lease import refuse_driven
+from leftoff.engine.pickup import go_back
+from leftoff.engine.report import report_in
+from leftoff.engine.state import need_version
+from leftoff.errors import NotFound
+from leftoff.model.changes import ChangeSet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leftoff.engine.commit import Guard
+    from leftoff.engine.workspace.tracking import Found
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
+
+
+class ReportHand:
+    """For a run that nobody drives, or whose session this is."""
+
+    def __init__(
+        self,
+        store: Store,
+        target: Target,
+        now: Callable[[], int],
+        *,
+        session: str | None = None,
+        guard: Guard = NO_GUARD,
+    ) -> None:
+        self.store = store
+        self.target = target
+        self.now = now
+        self.session = session
+        self.guard = guard
+
+    def check(self) -> None:
+        self.store.read(self._free)
+
+    def _free(self, view: View) -> RunRow:
+        row = view.run_row(self.target.row.run)
+        if row is None:
+            raise NotFound(f"Run {self.target.row.run_id} is gone.")
+        refuse_driven(view, row.run, row.run_id, self.now(), self.session)
+        return row
+
+    def seal(self, found: Found, trigger: str, note: str) -> int:
+        at = self.now()
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            found.put(changes)
+            return Seal(trigger, note=note)
+
+        def work(tx: Tx) -> int:
+            row = self._free(tx)
+            return report_in(self.store, tx, row, make, at, ChangeSet(), self.guard, found.blobs).seq
+
+        return self.store.write(work)
+
+    def back(self, seq: int) -> None:
+        row = self.target.row
+        version = self.store.read(lambda view: need_version(view, row.run, row.run_id, seq))
+        go_back(self.store, Target(row, version), self.now(), session=self.session, guard=self.guard)

@@ -1,0 +1,222 @@
+"""Bringing files back to what they were at a version: with a whole rollback, or one by one.
+
+The order is what makes it safe. The plan is made and agreed to, and nothing was touched. The present content of every
+file that will be touched becomes part of a checkpoint. The journal says what will be done. The files are put in place,
+one by one. The records follow. The journal goes. Cut short at any point, the next call takes up the journal: what is
+done already is seen from the files, and the rest is done.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.workspace.capturing import Tracked
+from leftoff.engine.workspace.content import ABSENT, FOLDER, mode_of, present, shown_mode
+from leftoff.engine.workspace.git import repository
+from leftoff.engine.workspace.journal import ROLLBACK, SINGLE, Journal, Journals, Todo
+from leftoff.engine.workspace.plan import DELETE, make_plan
+from leftoff.engine.workspace.put import Putter
+from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
+from leftoff.errors import Conflict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from leftoff.engine.find import Target
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.workspace.plan import Entry, Plan
+    from leftoff.store.base import Store, View
+
+    Agree = Callable[[Plan], bool]
+
+    class Hand(Protocol):
+        """How whoever asks for it commits to the run: a command as a report, a driver under its lease."""
+
+        def check(self) -> None:
+            """Raise where somebody else drives the run."""
+
+        def seal(self, found: Found, trigger: str, note: str) -> int:
+            """A checkpoint with these files in it; its seq."""
+
+        def back(self, seq: int) -> None:
+            """The records as they were at a version, as a new checkpoint."""
+
+
+class Outcome:
+    """What was done: the plan, or ``None`` where one that had been cut short was completed; the version gone to."""
+
+    __slots__ = ("done", "plan", "seq")
+
+    def __init__(self, seq: int, plan: Plan | None, *, done: bool = True) -> None:
+        self.seq = seq
+        self.plan = plan
+        self.done = done  # False: somebody said no
+
+    def to_json(self) -> dict[str, Any]:
+        plan = self.plan.to_json() if self.plan is not None else {"restore": [], "delete": [], "keep": []}
+        return {**plan, "completed": self.plan is None}
+
+
+class Restorer:
+    """One run's files in one project, and a hand to commit with."""
+
+    def __init__(
+        self, store: Store, project: str, redactor: Redactor, now: Callable[[], int], hand: Hand
+    ) -> None:
+        self.store = store
+        self.project = project
+        self.redactor = redactor
+        self.now = now
+        self.hand = hand
+
+    def rollback(self, target: Target, ref: str, agree: Agree) -> Outcome:
+        """The records and the files as they were at a version."""
+        return self._run(ROLLBACK, target, ref, None, agree)
+
+    def restore(self, target: Target, ref: str, paths: list[str], agree: Agree) -> Outcome:
+        """Some files as they were at a version; no other record changes."""
+        return self._run(SINGLE, target, ref, paths, agree)
+
+    def _run(self, kind: str, target: Target, ref: str, paths: list[str] | None, agree: Agree) -> Outcome:
+        self.hand.check()
+        with Journals(self.store, self.project) as journals:
+            left = journals.load(target.row.run_id)
+            if left is not None:
+                same = (
+                    left.kind == kind and (left.ref == ref or left.seq == target.seq) and _covers(left, paths)
+                )
+                if self._complete(journals, left, target) and same:
+                    return Outcome(left.seq, None)
+                if same:
+                    target = self._again(target, left.seq)
+            plan = make_plan(self.store, self.project, target, self.redactor, only=paths)
+            if not agree(plan):
+                return Outcome(target.seq, plan, done=False)
+            journal = Journal(kind, target.row.run_id, ref, target.seq, os.urandom(4).hex())
+            self._carry_out(journals, journal, target, plan)
+            return Outcome(target.seq, plan)
+
+    def _again(self, target: Target, seq: int) -> Target:
+        """The version that the call which was cut short meant."""
+        from leftoff.engine.find import Target
+
+        return Target(target.row, self.store.read(lambda view: view.version(target.row.run, seq)))
+
+    # -- one that was cut short
+
+    def _complete(self, journals: Journals, journal: Journal, target: Target) -> bool:
+        """Finish what was begun; whether that could be: not before the first file, nor if somebody came between."""
+        if journal.todo is None:
+            return False
+        if self._finished(journal, target):
+            journals.remove(journal.run_id)
+            return True
+        for one in journal.todo:
+            now = present(self.project, one.path)
+            if not now.same(one.want) and not now.same(one.was) and now.kind != FOLDER:
+                return False  # what somebody wrote since must be saved first, so all is planned anew
+        self._finish(journals, journal)
+        return True
+
+    def _finished(self, journal: Journal, target: Target) -> bool:
+        """Whether only the journal's own end was cut short: the records have followed."""
+
+        def look(view: View) -> bool:
+            newer = view.versions(target.row.run, sealed=True)
+            return any(v.seq > journal.saved and v.trigger == "rollback" for v in newer)
+
+        return self.store.read(look)
+
+    # -- doing it
+
+    def _carry_out(self, journals: Journals, journal: Journal, target: Target, plan: Plan) -> None:
+        if not plan.touched:
+            self._records(journal)
+            journals.remove(journal.run_id)
+            return
+        journals.write(journal)
+        journal.saved = self.hand.seal(self._saved(target, plan), "manual", "before a rollback")
+        then = plan.sides.then
+        journal.todo = [Todo.of(entry, _folders(then.get(entry.path))) for entry in plan.touched]
+        journals.write(journal)
+        self._finish(journals, journal)
+
+    def _saved(self, target: Target, plan: Plan) -> Found:
+        """The present content of every file that will be touched, and in git of every other dirty one."""
+        known = files_of(self.store, target.row)
+        tracked = Tracked(self.store, self.project, self.redactor, self.now(), known=known)
+        repo = repository(self.project) if plan.sides.commit is not None else None
+        found = dirty_state(tracked, repo) if repo is not None else Found([], [])
+        others = {got.key: got for got in found.captured}
+        for entry in plan.touched:
+            others[entry.path] = self._save(tracked, entry, others.get(entry.path), known.get(entry.path))
+        dropped = [path for path in found.dropped if path not in others]
+        return Found(list(others.values()), dropped, found.mark)
+
+    def _save(self, tracked: Tracked, entry: Entry, dirty: Any, known: dict[str, Any] | None) -> Any:
+        about = dirty.about if dirty is not None else known or {}
+        facts = {name: about.get(name) for name in ("status", "by", "staged")}
+        if entry.now.kind in (ABSENT, FOLDER):
+            return tracked.deleted(entry.path, by=facts["by"])
+        if facts["status"] == "deleted":
+            facts["status"] = None
+        if entry.action == DELETE:
+            facts["folders"] = _folder_modes(self.project, entry.path)
+        got = tracked.capture(entry.path, **facts)
+        if got.about["hash"] != entry.now.hash:
+            raise Conflict(f"{entry.path} was changed just now.", hint="Nothing was touched. Try again.")
+        return got
+
+    def _finish(self, journals: Journals, journal: Journal) -> None:
+        put_in_place(
+            Putter(self.store, self.project, repository(self.project), journal.token), journal.todo or []
+        )
+        self._records(journal)
+        journals.remove(journal.run_id)
+
+    def _records(self, journal: Journal) -> None:
+        if journal.kind == ROLLBACK:
+            self.hand.back(journal.seq)
+            return
+        tracked = Tracked(self.store, self.project, self.redactor, self.now())
+        captured = []
+        for one in journal.todo or []:
+            gone = one.want.kind == ABSENT
+            captured.append(tracked.deleted(one.path) if gone else tracked.capture(one.path))
+        names = ", ".join(one.path for one in journal.todo or [])
+        if captured:
+            self.hand.seal(
+                Found(captured, []), "rollback", f"restored from version {journal.seq}: {names}"[:500]
+            )
+
+
+def put_in_place(putter: Putter, todo: list[Todo]) -> None:
+    """Every file of a journal. What is there already is left alone, so that doing it again does no harm."""
+    gone = [one for one in todo if one.want.kind == ABSENT]
+    for one in gone:
+        putter.delete(one.path)
+    for one in todo:
+        if one.want.kind != ABSENT:
+            for other in gone:
+                if other.path.startswith(one.path + "/"):  # a folder makes room for a file
+                    putter.tidy(other.path)
+            putter.restore(one.path, one.want, one.commit, one.folders)
+    for one in gone:
+        putter.tidy(one.path)
+
+
+def _covers(journal: Journal, paths: list[str] | None) -> bool:
+    return paths is None or journal.todo is None or {one.path for one in journal.todo} <= set(paths)
+
+
+def _folder_modes(project: str, path: str) -> list[str]:
+    """The permissions of the folders above a file, from the top: they may have to be made again."""
+    parts = path.split("/")[:-1]
+    return [shown_mode(os.stat(os.path.join(project, *parts[: n + 1])).st_mode) for n in range(len(parts))]
+
+
+def _folders(about: dict[str, Any] | None) -> list[int]:
+    given = (about or {}).get("folders")
+    return [mode_of(text) or 0o777 for text in given] if isinstance(given, list) else []

@@ -1,0 +1,154 @@
+"""Which files a run knows, and bringing that up to date: files that somebody names, or all that git calls dirty."""
+
+from __future__ import annotations
+
+from leftoff.engine.state import Reader
+from leftoff.engine.workspace.birth import born
+from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
+from leftoff.engine.workspace.content import ABSENT, present, recorded
+from leftoff.errors import NotFound, StoreUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.artifacts import Captured
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.settings import Capture
+    from leftoff.engine.workspace.git import Dirty, Repo
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store
+    from leftoff.store.rows import BlobRow, RunRow
+
+MARK = "workspace"  # of the collection `context`: at this version every dirty file was captured
+
+
+class Found:
+    """Files that were looked at: what to record of them, and which need not be known any more."""
+
+    def __init__(
+        self, captured: list[Captured], dropped: list[str], mark: dict[str, Any] | None = None
+    ) -> None:
+        self.captured = captured
+        self.dropped = dropped
+        self.mark = mark
+
+    @property
+    def blobs(self) -> list[BlobRow]:
+        return [got.blob for got in self.captured if got.blob is not None]
+
+    def put(self, changes: ChangeSet) -> None:
+        """Into a change set; the blobs must have their rows in the same commit."""
+        for path in self.dropped:
+            changes.delete("file", path)
+        for got in self.captured:
+            got.put(changes, "file")
+        if self.mark is not None:
+            changes.put("context", MARK, self.mark)
+
+
+def look_at_git(
+    store: Store,
+    project: str,
+    redactor: Redactor,
+    capture: Capture,
+    row: RunRow,
+    at: int,
+    *,
+    always: bool = False,
+) -> Found:
+    """The dirty files of a project whose settings say so (or ``always``), for the next checkpoint of a run."""
+    if not capture.git and not always:
+        return Found([], [])
+    from leftoff.engine.workspace.git import repository
+
+    repo = repository(project)
+    if repo is None:
+        if always:
+            raise NotFound("This is no git repository.", hint="Name the files: leftoff track PATH…")
+        return Found([], [])
+    known = files_of(store, row)
+    others = [about for about in known.values() if about.get("by") != "git"]
+    limits = Limits.of(capture, others)
+    return dirty_state(Tracked(store, project, redactor, at, known=known, limits=limits), repo)
+
+
+def track_given(
+    store: Store, project: str, redactor: Redactor, capture: Capture, row: RunRow, at: int, given: list[str]
+) -> Found:
+    """Files that somebody names from the current folder, for the next commit of a run."""
+    from leftoff.engine.workspace.git import repository
+
+    known = files_of(store, row)
+    tracked = Tracked(store, project, redactor, at, known=known)
+    paths = list(dict.fromkeys(tracked.named(path) for path in given))
+    tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
+    return track(tracked, paths, repository(project), row.created_at)
+
+
+def files_of(store: Store, row: RunRow) -> dict[str, dict[str, Any]]:
+    """The `file` records of a run's newest version."""
+    return store.read(lambda view: known_files(Reader(store, view, row.run, row.run_id)))
+
+
+def known_files(reader: Reader) -> dict[str, dict[str, Any]]:
+    """The `file` records of a version, by path."""
+    return {key: about for key, about in reader.plain("file").items() if isinstance(about, dict)}
+
+
+def track(tracked: Tracked, paths: list[str], repo: Repo | None, since: int) -> Found:
+    """Files by their paths in the project. ``since``: when the run began."""
+    dirty = {one.path: one for one in repo.dirty(paths)} if repo is not None else {}
+    commit = repo.head if repo is not None else None
+    clean = repo.bases(commit, set(paths) - dirty.keys()) if repo is not None and commit else {}
+    out = []
+    for path in paths:
+        if path in dirty:
+            out.append(_capture_dirty(tracked, dirty[path]))
+        else:
+            out.append(_capture_other(tracked, path, path in clean, since))
+    return Found(out, [])
+
+
+def _capture_dirty(tracked: Tracked, one: Dirty, **facts: Any) -> Captured:
+    facts["staged"] = one.staged
+    try:
+        if one.status != DELETED:
+            return tracked.capture(one.path, status=one.status, **facts)
+    except NotFound:
+        pass  # it went since git looked
+    return tracked.deleted(one.path, **facts)
+
+
+def _capture_other(tracked: Tracked, path: str, clean: bool, since: int) -> Captured:
+    """A file that git does not call dirty, or that is in no repository."""
+    known = tracked.known.get(path)
+    now = present(tracked.project, path, known)
+    if now.kind == ABSENT and known is not None:
+        return tracked.deleted(path)
+    if clean:
+        return tracked.capture(path)
+    fresh = born(f"{tracked.project}/{path}") >= since
+    changed = known is not None and not now.same(recorded(known))
+    return tracked.capture(path, status=next_status(known, changed, fresh))
+
+
+def dirty_state(tracked: Tracked, repo: Repo) -> Found:
+    """Every file that git calls dirty. Those that were known only for that, and are clean again, are dropped."""
+    head = repo.head
+    captured, paths = [], set()
+    for one in repo.dirty():
+        known = tracked.known.get(one.path)
+        by = "git" if known is None or known.get("by") == "git" else None
+        try:
+            captured.append(_capture_dirty(tracked, one, by=by))
+        except (
+            StoreUnavailable
+        ) as error:  # a file that may not be read is not known, and no reason to know none
+            if "cannot be read" not in error.message:
+                raise
+        paths.add(one.path)
+    dropped = [
+        path for path, about in tracked.known.items() if about.get("by") == "git" and path not in paths
+    ]
+    return Found(captured, dropped, {"head": head, "complete": True})

@@ -1,0 +1,172 @@
+"""A rollback with files that is killed: the situation, the call under strace, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.crash import strace
+from tests.crash.verdict import check
+from tests.workspace.trees import Tree, git, repository, tree
+
+# What changes anything on a disk. KILL comes before the call is made.
+CALLS = ["pwrite64", "write", "fsync", "fdatasync", "rename", "renameat", "unlink", "unlinkat", "mkdir", "mkdirat",
+         "rmdir", "symlinkat", "fchmod", "openat"]  # fmt: skip
+ROOT = Path(__file__).resolve().parents[2]
+
+# Deliberately broken variants: each leaves out one thing that the order of writes asks for.
+BROKEN = """
+import sys
+from leftoff.engine.workspace import journal, put, restoring
+if sys.argv[1] == "no-journal":
+    journal.Journals.write = lambda self, journal: None
+elif sys.argv[1] == "in-place":
+    def write(self, at, temp, want, commit, now):
+        import os
+        with open(os.path.join(self.project, at.path), "wb") as file:
+            for chunk in self._content(at.path, want, commit):
+                for byte in range(0, len(chunk), 1000):
+                    file.write(chunk[byte:byte + 1000])
+                    file.flush()
+        os.link(at.name, temp, src_dir_fd=at.folder, dst_dir_fd=at.folder)
+    put.Putter._write = write
+elif sys.argv[1] == "not-saved":
+    from leftoff.engine.workspace.tracking import Found
+    saved = restoring.Restorer._saved
+    restoring.Restorer._saved = lambda self, target, plan: saved(self, target, plan) and Found([], [])
+from leftoff.cli.dispatch import dispatch
+sys.exit(dispatch(sys.argv[2:]))
+"""
+
+
+class Situation:
+    """A project whose files changed in every way since a checkpoint; made once, and copied for each kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        repository(folder, clean="committed\n", **{"small": "1\n"})
+        (folder / "leftoff.toml").write_text("[capture]\ngit = true\n")
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", "settings")
+        succeed("start", "flow", "--run-id", "r", cwd=folder)
+        for name in ("a", "deep/er/b", "tool"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(f"first {name}\n".encode() * 500)
+        (folder / "link").symlink_to("a")
+        succeed("save", cwd=folder)
+        self.then = tree(folder)
+        (folder / "a").write_bytes(b"second\n" * 800)
+        (folder / "tool").chmod(0o755)
+        (folder / "link").unlink()
+        (folder / "link").symlink_to("tool")
+        (folder / "clean").write_text("edited\n")
+        shutil.rmtree(folder / "deep")
+        (folder / "new/inner").mkdir(parents=True)
+        (folder / "new").chmod(0o700)
+        (folder / "new/inner/file").write_text("made since\n")
+        succeed("save", cwd=folder)
+        (folder / "small").write_text("by hand, never recorded\n")
+        self.now = tree(folder)
+
+    def copy(self, to: Path) -> Path:
+        shutil.copytree(self.folder, to, symlinks=True)
+        return to
+
+    @property
+    def words(self) -> list[str]:
+        """Relative on purpose: once the present is sealed, `r~1` would name another checkpoint."""
+        return ["rollback", "r~1", "--files", "--yes"]
+
+
+def command(broken: str) -> list[str]:
+    return [sys.executable, "-c", BROKEN, broken] if broken else [str(LEFTOFF)]
+
+
+def traced(folder: Path, words: list[str], log: Path, *expressions: str, broken: str = "") -> int:
+    """The command under strace; its exit code, -9 where it was killed."""
+    strace.require()
+    tracer = ["strace", "-f", "-o", str(log)]
+    for expression in expressions:
+        tracer += ["-e", expression]
+    env = environment(PYTHONPATH=str(ROOT / "src"))
+    done = subprocess.run(
+        [*tracer, *command(broken), *words], cwd=folder, env=env, capture_output=True, timeout=120
+    )
+    return -signal.SIGKILL if done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) else done.returncode
+
+
+def moments(situation: Situation, folder: Path) -> list[tuple[str, int]]:
+    """Every call that changes something, in order, up to the last one: the journal's end. Then all is done."""
+    work = situation.copy(folder / "count")
+    log = folder / "count.log"
+    assert 0 == traced(work, situation.words, log, strace.watch(CALLS))
+    counts: dict[str, int] = {}
+    found: list[tuple[str, int]] = []
+    main = None
+    for line in log.read_text(errors="replace").splitlines():
+        if (match := strace.LINE.match(line)) is None:
+            continue
+        main = main or match[1]
+        if match[1] != main:
+            continue
+        counts[match[2]] = counts.get(match[2], 0) + 1
+        if match[2] != "openat" or "O_CREAT" in line:
+            found.append((match[2], counts[match[2]]))
+    shutil.rmtree(work)
+    last = max(at for at, (name, _) in enumerate(found) if name == "unlink")
+    return found[: last + 1]
+
+
+def killed(situation: Situation, folder: Path, name: str, when: int, broken: str = "") -> bool:
+    """Kill at one call, run again, undo: whether it was hit."""
+    where = f"KILL at call {when} of {name}"
+    work = situation.copy(folder / f"{name}-{when}")
+    fault = strace.fault(name, "signal=KILL", when)
+    code = traced(work, situation.words, folder / "strace.log", strace.watch([name]), fault, broken=broken)
+    # 8: git was killed in its place, and nothing was done.
+    check(code in (0, 8, -signal.SIGKILL), f"{where}: ended with {code}")
+    whole(situation, tree(work), where)
+    if code != 0:  # there was such a call
+        again(work, situation.words, where, broken)
+    check(situation.then == tree(work), f"{where}: run again, the files are not as they were then")
+    undone(situation, work, where)
+    shutil.rmtree(work)
+    return code == -signal.SIGKILL
+
+
+def again(work: Path, words: list[str], where: str, broken: str) -> None:
+    """The same call once more."""
+    env = environment(PYTHONPATH=str(ROOT / "src"))
+    done = subprocess.run(
+        [*command(broken), *words], cwd=work, env=env, capture_output=True, text=True, timeout=120
+    )
+    check(done.returncode == 0, f"{where}: run again, it ends with {done.returncode}: {done.stderr}")
+
+
+def whole(situation: Situation, found: Tree, where: str) -> None:
+    """Each file is the old one or the new one, never half of one."""
+    for path, about in found.items():
+        name = path.rpartition("/")[2]
+        known = (situation.then.get(path), situation.now.get(path))
+        if about[0] == "folder" or name.startswith(".leftoff-"):
+            continue
+        contents = [one[2] for one in known if one is not None]
+        check(about[2] in contents, f"{where}: {path} is neither what it was nor what it shall be")
+
+
+def undone(situation: Situation, work: Path, where: str) -> None:
+    """The present is in one of the checkpoints that were made before a rollback: nothing is lost."""
+    log = succeed("log", "r", "--json", cwd=work).json["checkpoints"]
+    saved = [entry["checkpoint_id"] for entry in log if entry["note"] == "before a rollback"]
+    check(saved, f"{where}: the present was not saved")
+    for checkpoint in reversed(saved):  # the first one that was made
+        done = call("rollback", checkpoint, "--files", "--yes", cwd=work)
+        check(done.code == 0, f"{where}: {done}")
+        if situation.now == tree(work):
+            break
+    check(situation.now == tree(work), f"{where}: what was there before cannot be brought back")
+    check(succeed("fsck", "--json", cwd=work).json["ok"], f"{where}: the store is damaged")

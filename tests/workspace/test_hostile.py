@@ -1,0 +1,149 @@
+"""No record, link or bundle makes leftoff touch a file outside the project, or one of git's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.engine.workspace.paths import check_path, given_path, place
+from leftoff.errors import CannotResume, Invalid
+from tests.cli.command import call, succeed
+from tests.cli.runs import started
+from tests.workspace.trees import tree
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a run and one tracked file, and something beside it that must stay as it is."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/victim").write_text("untouched")
+    started(folder)
+    (folder / "f").write_text("then")
+    succeed("track", "f", cwd=folder)
+    return folder
+
+
+def forge(project: Path, key: str, **about: Any) -> str:
+    """A record about a file as an attacker would write it, in a checkpoint; its id."""
+    real = succeed("get", "file/f", "--json", cwd=project).json
+    succeed("put", "file", key, json.dumps({**real, "path": key, **about}), cwd=project)
+    return succeed("save", cwd=project).out.strip()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside/victim",
+        "a/../../outside/victim",
+        "a/../f",
+        "./f",
+        "a//f",
+        ".git/hooks/pre-commit",
+        "sub/.GIT/config",
+        ".leftoff/store.db",
+        "/etc/leftoff-test",
+    ],
+)
+def test_paths_that_lead_astray(path: str, project: Path, tmp_path: Path) -> None:
+    """A path outside the project, or in git's or leftoff's folder, is exit 4 before any file is written."""
+    (project / ".git/hooks").mkdir(parents=True)
+    checkpoint = forge(project, path)
+    (project / "f").write_text("now")
+    succeed("track", "f", cwd=project)
+    before = tree(tmp_path)
+    result = call("rollback", checkpoint, "--files", "--yes", cwd=project)
+    assert 4 == result.code, str(result)
+    assert "No file was touched" in result.err
+    assert before == tree(tmp_path)
+    assert [] == list((project / ".git/hooks").iterdir())
+
+
+def test_a_bundle_with_absolute_paths(project: Path, tmp_path: Path) -> None:
+    """What an imported run says of files is checked like any other record."""
+    victim = tmp_path / "outside/victim"
+    checkpoint = forge(project, str(victim))
+    run = succeed("ls", "--json", cwd=project).json["runs"][0]["run_id"]
+    succeed("export", run, "-o", str(tmp_path / "bundle"), cwd=project)
+    other = tmp_path / "other"
+    other.mkdir()
+    succeed("import", str(tmp_path / "bundle"), cwd=other)
+    assert 4 == call("rollback", checkpoint, "--files", "--yes", cwd=other).code
+    assert 4 == call("restore", checkpoint, "f", "--yes", cwd=other).code
+    assert ("untouched", {}) == (victim.read_text(), tree(other))
+
+
+@pytest.mark.parametrize("verb", ["rollback", "restore"])
+def test_a_folder_that_became_a_link_out(verb: str, project: Path, tmp_path: Path) -> None:
+    """A symbolic link on the way that leaves the project is exit 6, and nothing is touched, here or there."""
+    (project / "d").mkdir()
+    (project / "d/victim").write_text("then")
+    succeed("track", "d/victim", cwd=project)
+    checkpoint = succeed("save", cwd=project).out.strip()
+    (project / "f").write_text("now")
+    (project / "d/victim").unlink()
+    (project / "d").rmdir()
+    (project / "d").symlink_to(tmp_path / "outside")
+    before = tree(tmp_path)
+    words = ["rollback", checkpoint, "--files"] if verb == "rollback" else ["restore", checkpoint, "d/victim"]
+    result = call(*words, "--yes", cwd=project)
+    assert (6, before) == (result.code, tree(tmp_path)), str(result)
+    assert 6 == call("track", "d/victim", cwd=project).code, "nor is anything read through it"
+
+
+def test_a_link_inside_is_followed(project: Path) -> None:
+    """A symbolic link on the way that stays inside the project is what its owner meant."""
+    (project / "real").mkdir()
+    (project / "real/x").write_text("then")
+    (project / "alias").symlink_to("real")
+    succeed("track", "alias/x", cwd=project)
+    checkpoint = succeed("save", cwd=project).out.strip()
+    (project / "real/x").write_text("now")
+    succeed("rollback", checkpoint, "--files", "--yes", cwd=project)
+    assert ("then", True) == ((project / "real/x").read_text(), (project / "alias").is_symlink())
+
+
+def test_a_link_and_a_file_behind_it(project: Path, tmp_path: Path) -> None:
+    """Records that would first make a link out of the project, and then write through it, write nothing outside."""
+    forge(project, "d", target=str(tmp_path / "outside"), hash=None)
+    checkpoint = forge(project, "d/victim")
+    call("rollback", checkpoint, "--files", "--yes", cwd=project)
+    assert "untouched" == (tmp_path / "outside/victim").read_text()
+    assert {"victim"} == {path.name for path in (tmp_path / "outside").iterdir()}
+
+
+def test_artifacts_outside_are_kept(project: Path, tmp_path: Path) -> None:
+    """An artifact may be anywhere; a rollback leaves one outside the project alone, and says so."""
+    checkpoint = succeed("save", cwd=project).out.strip()
+    succeed("artifact", str(tmp_path / "outside/victim"), cwd=project)
+    found = succeed("rollback", checkpoint, "--files", "--json", cwd=project).json["files"]["keep"]
+    assert [(str(tmp_path / "outside/victim"), "it is outside the project")] == [
+        (one["path"], one["why"]) for one in found
+    ]
+
+
+def test_the_rules_of_paths(tmp_path: Path) -> None:
+    """Records have plain relative paths; a folder is opened part by part, and a link out of the project refused."""
+    assert "a/b" == check_path("a/b")
+    for path in ("", "..", ".", "/a", "a/", "a/..", "\0", None, 5):
+        with pytest.raises(Invalid):
+            check_path(path)
+    with pytest.raises(Invalid):
+        given_path(str(tmp_path), "/etc/passwd")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "out").symlink_to("/etc")
+    for path in ("loop/x", "out/x", "out/../x/y"):
+        with pytest.raises((CannotResume, OSError)):
+            place(str(tmp_path), path)
+    assert place(str(tmp_path), "no/such/x") is None
+
+
+def test_content_that_is_damaged_is_never_put_in_place(project: Path) -> None:
+    """A record that names another content's hash restores nothing."""
+    checkpoint = forge(project, "g", hash="sha256:" + "0" * 64)
+    found = succeed("rollback", checkpoint, "--files", "--json", cwd=project).json["files"]
+    assert (["g"], False) == ([one["path"] for one in found["keep"]], (project / "g").exists())
