@@ -154,21 +154,13 @@ class Watch:
         """In a session of its own: it lives on when the supervisor does not."""
         import subprocess
 
+        place = ["--project", self.ctx.project, "--store", self.ctx.store.name]
         log = os.open(
             os.path.join(self.folder, "supervise.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )
         try:
             subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "leftoff",
-                    "--project",
-                    self.ctx.project,
-                    "--store",
-                    self.ctx.store.name,
-                ]
-                + ["resume", run_id],
+                [sys.executable, "-m", "leftoff", *place, "resume", run_id],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

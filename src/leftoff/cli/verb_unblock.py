@@ -26,7 +26,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.people import who
+    from leftoff.cli.verb_approve import who
     from leftoff.engine.unblock import unblock
 
     target = ctx.target(args.rest[0])

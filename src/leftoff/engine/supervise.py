@@ -85,7 +85,7 @@ def look(store: Store, memory: Memory, now: int, limits: tuple[int, int]) -> lis
         return []
     infos = list_info(store, now, limits)
     first = not memory.runs
-    changes = []
+    changes: list[Change] = []
     for info in infos:
         told = memory.of(info.run_id)
         known = _state(store, info)

@@ -212,7 +212,9 @@ class Entries:
                 self._running(page, path)
             for order, below, item in some:
                 known = page.step(below) if page.tx.row(page.run, "step", below) is not None else {}
-                if known.get("order") != order:  # from an expansion that was cut short, it may have another place
+                if (
+                    known.get("order") != order
+                ):  # from an expansion that was cut short, it may have another place
                     self._put(page, below, {"status": "pending", **known, "order": order, "item": item})
             if total is not None:
                 self._put(page, path, {**page.step(path), "status": "running", "items": total})

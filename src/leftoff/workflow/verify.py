@@ -9,7 +9,8 @@ from leftoff.engine.verify.finding import WARN, Finding
 from leftoff.errors import LeftoffError
 from leftoff.workflow.changes import compare
 from leftoff.workflow.parse import load, parse
-from leftoff.workflow.recover import ASK, CHECK, FORGET, orphans_of
+from leftoff.workflow.recover import ASK, CHECK, FORGET, TAKEN, orphans
+from leftoff.workflow.reopening import DONE
 from leftoff.workflow.runner import missing
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from leftoff.workflow.recover import Orphan
 
 _WORDS = {FORGET: "run", ASK: "ask", CHECK: "adopt"}
+
+
+class _Known:
+    """A run's steps, and its definition as it is now."""
+
+    def __init__(self, workflow: Workflow, steps: dict[str, dict[str, Any]]) -> None:
+        self.workflow = workflow
+        self.steps = steps
 
 
 class RunnerChecks:
@@ -59,8 +68,10 @@ class RunnerChecks:
             )
             return
         assert self.old is not None and self.new is not None
-        statuses = {path: str(record.get("status")) for path, record in world.steps.items()}
-        differs = compare(self.old, self.new, statuses)
+        done = {path for path, record in world.steps.items() if record.get("status") in DONE}
+        done |= {path.rpartition("/")[0] for path in done if "item" in world.steps[path]}
+        done |= {orphan.step.path for orphan in self.orphans(world) if orphan.action in TAKEN}
+        differs = compare(self.old, self.new, done)
         if differs:
             hint = "Steps that are finished do not run again; --accept definition.changed goes on."
             yield Finding(
@@ -105,13 +116,10 @@ class RunnerChecks:
 
     def orphans(self, world: World) -> list[Orphan]:
         if self._orphans is None:
-            workflow = self.new or self.old
-            found = (
-                orphans_of(workflow, world.steps, world.attempts, self._folder)
-                if workflow is not None
-                else ([], [])
-            )
-            self._orphans = found[0]
+            if self.new is None or self.old is None:
+                return []
+            known = _Known(self.new, world.steps)
+            self._orphans, _ = orphans(known, self.old, world.attempts, self._folder)
         return self._orphans
 
     def in_flight(self, world: World) -> Iterator[Finding]:

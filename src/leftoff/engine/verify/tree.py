@@ -58,7 +58,8 @@ def files(world: World) -> Iterator[Finding]:
     yield Finding(
         "files.changed",
         f"Tracked files differ from the checkpoint: {shown}.{why}",
-        f"--accept files.changed (or --yes) keeps them as they are; `leftoff rollback {world.run_id} --files` restores them.",
+        "--accept files.changed (or --yes) keeps them as they are; "
+        f"`leftoff rollback {world.run_id} --files` restores them.",
         seen.paths[0],
         level=level,
         diff=seen.diff or None,

@@ -25,7 +25,7 @@ def difference(store: Store, project: str, plan: Plan, entry: Entry, redactor: R
     about = plan.sides.newest.get(entry.path)
     before = recorded(about) if about is not None else entry.want
     label = "as recorded" if about is not None else "as it would be restored"
-    old, new = _recorded(store, before), _present(project, entry.path, entry.now)
+    old, new = recorded_text(store, before), present_text(project, entry.path, entry.now)
     if old is None or new is None:
         return f"{entry.path} has changed; it cannot be compared: it is no text, too long, or was not kept."
     return redactor.mask(unified(old, new, f"{entry.path} ({label})", f"{entry.path} (now)"))
@@ -42,7 +42,7 @@ def unified(old: str, new: str, before: str, after: str) -> str:
     return "\n".join([*lines[:MOST_LINES], *([f"… {more} more lines"] if more > 0 else [])])
 
 
-def _recorded(store: Store, content: Content) -> str | None:
+def recorded_text(store: Store, content: Content) -> str | None:
     if content.kind == LINK:
         return f"-> {content.target}"
     if content.kind != FILE:
@@ -56,7 +56,7 @@ def _recorded(store: Store, content: Content) -> str | None:
         return None
 
 
-def _present(project: str, path: str, content: Content) -> str | None:
+def present_text(project: str, path: str, content: Content) -> str | None:
     if content.kind == LINK:
         return f"-> {content.target}"
     if content.kind != FILE:
