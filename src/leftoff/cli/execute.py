@@ -36,7 +36,11 @@ def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any])
     twin = _twin(args, ctx, workflow)
     choice = _choice(args, ctx, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
-        return go_on(ctx, twin, given, workflow=workflow)
+        from leftoff.cli.verb_resume import resume
+        from leftoff.engine.find import Target
+        from leftoff.engine.pickup import Way
+
+        return int(resume(Target(twin, None), Way(variables=given), (), ctx, workflow))
     if choice == "delete" and twin is not None:
         from leftoff.cli.verb_rm import remove_run
         from leftoff.engine.find import Target
@@ -202,11 +206,13 @@ def go_on(
     take_over: bool = False,
     rewind: Callable[[], None] | None = None,
     again: str | None = None,
+    repeat: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
 ) -> int:
     """Resume a run that a runner drives. ``workflow``: where its file was given.
 
     ``rewind`` takes it back to an older version, once nothing stands in the way of going on; ``again`` is the step to
-    begin with once more.
+    begin with once more, ``repeat`` are single ones; ``only``: nothing but these is done.
     """
     from leftoff.cli.progress import Info, observer
     from leftoff.engine.definition import definition_of, names_of
@@ -222,5 +228,7 @@ def go_on(
         check_requirements(ctx, current, ask)
         if rewind is not None:
             rewind()
-        runner = resume(setting, row, given, workflow=current, take_over=take_over, again=again)
+        runner = resume(
+            setting, row, given, workflow=current, take_over=take_over, again=again, repeat=repeat, only=only
+        )
         return drive(ctx, runner, watching)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "restore",
     "Bring single files back to what they were at a version of a run: content, permissions, symbolic links. One that\n"
-    "was deleted then is deleted. What is there now is saved as a checkpoint first; no other record of the run changes.",
+    "was deleted then is deleted. What is there now is saved as a checkpoint first; no other record changes.",
     usage="REF PATH…",
     least=2,
     most=None,

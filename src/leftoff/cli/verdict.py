@@ -32,19 +32,24 @@ _STEPS = 30
 
 
 def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterable[str] = ()) -> Report:
-    """Check the world against a run, with all that is known of it."""
+    """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
+    from functools import partial
+
+    from leftoff.cli.context import from_env
     from leftoff.engine.verify.verify import verify
 
+    session = from_env("LEFTOFF_SESSION")
+    look = partial(verify, ctx.store, target, ctx.now, ctx.project, ctx.settings, deep=deep, session=session)
     known = definition_of(ctx.store, target.row)
     if known is None:
-        return verify(ctx.store, target, ctx.now, ctx.project, ctx.settings, deep=deep)
+        return look()
+    from leftoff.engine.definition import names_of
     from leftoff.workflow.verify import RunnerChecks
 
     folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
-    checks = RunnerChecks(known, ctx.project, folder, frozenset(given))
-    return verify(
-        ctx.store, target, ctx.now, ctx.project, ctx.settings, deep=deep, more=checks.all, known=checks.known
-    )
+    names = frozenset({*given, *names_of(ctx.store, target.row)})
+    checks = RunnerChecks(known, ctx.project, folder, frozenset(given), names)
+    return look(more=checks.all, known=checks.known)
 
 
 def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:

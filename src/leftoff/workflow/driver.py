@@ -369,6 +369,8 @@ class Driver:
             return "blocked", 7
         if "waiting" in steps:
             return "paused", 7
+        if scheduler.only is not None and "pending" in steps:
+            return "paused", 0  # what was asked for is done; the rest was not asked for
         return "completed", 0
 
     def close(self) -> None:

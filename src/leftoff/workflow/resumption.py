@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.definition import definition_of, names_of
-from leftoff.engine.pickup import from_step
+from leftoff.engine.pickup import from_step, with_outer
 from leftoff.engine.runs import open_run
 from leftoff.errors import CannotResume, LeftoffError, NeedsPerson
 from leftoff.host import this_process
@@ -54,11 +54,13 @@ def resume(
     workflow: Workflow,
     take_over: bool = False,
     again: str | None = None,
+    repeat: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
 ) -> Runner:
     """Go on with a run: take its lease, see what was in flight, ask what must be asked.
 
     ``workflow`` is the definition as it is now; the run remembers the one it was started from. ``again``: this step
-    and every later one are to be done once more.
+    and every later one are to be done once more; ``repeat``: single ones; ``only``: nothing but these is done.
     """
     driver = (this_process(), setting.who)
     now = setting.clock.now()
@@ -67,7 +69,7 @@ def resume(
     runner: Runner | None = None
     try:
         runner = Runner(setting, workflow, head, epoch, dict(variables))
-        Resumption(runner, earlier_definition(setting, row, workflow), again).go(variables)
+        Resumption(runner, earlier_definition(setting, row, workflow), again, repeat, only).go(variables)
     except BaseException:
         if runner is not None:
             runner.close()
@@ -110,7 +112,14 @@ def current_definition(
 class Resumption:
     """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
 
-    def __init__(self, runner: Runner, old: Workflow | None, again: str | None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        old: Workflow | None,
+        again: str | None,
+        repeat: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
+    ) -> None:
         self.runner = runner
         self.stage = runner.stage
         self.state = runner.state
@@ -118,6 +127,8 @@ class Resumption:
         self.old = old or runner.workflow
         self.changed = old is None or old.text != runner.workflow.text
         self.again = again
+        self.repeat = repeat
+        self.only = only
         self.orphans: list[Orphan] = []
         self.strays: list[Attempt] = []
 
@@ -171,6 +182,7 @@ class Resumption:
         repeated: set[str] = set()
         if self.again is not None:
             repeated = set(from_step(self.state.steps, self.again, self.runner.run_id))
+        repeated |= with_outer(self.state.steps, self.repeat)
         for orphan in [*self.orphans]:
             restarted = self.setting.restart and orphan.action == REATTACH
             if not restarted and orphan.unit not in repeated:
@@ -206,7 +218,7 @@ class Resumption:
         return any(
             name in self._mentioned(step)
             for step in self.runner.workflow.leaves()
-            if self.state.status(step.path) not in DONE or self.again is not None
+            if self.state.status(step.path) not in DONE or self.again is not None or self.repeat
         )
 
     def _mentioned(self, step: Step) -> set[str]:
@@ -247,8 +259,9 @@ class Resumption:
             again=self.again,
             about=context_of(new, self.setting.project) if self.changed else {},
             variables=variables,
+            repeat=self.repeat,
         )
-        if self.again is not None and self._head_is_open():
+        if (self.again is not None or self.repeat) and self._head_is_open():
             self.stage.add(entries.seal("manual", None, "before a rollback"))
         self.stage.add(reopening.entry(self.runner.ledger))
         for orphan in self.orphans:
@@ -286,6 +299,8 @@ class Resumption:
             return _WORDS.get(orphan.action, orphan.action), orphan.why
         if status in DONE:
             return "skip", f"it is {status}"
+        if self.only is not None and not _is_one_of(path, self.only):
+            return "skip", "it is not among those to be done now"
         if status == "failed":
             return "skip", "it was rejected"
         if status in ("waiting", "blocked"):
@@ -297,11 +312,14 @@ class Resumption:
     def _restore(self) -> None:
         """What ended, ended; then what is followed, and what is adopted."""
         scheduler, state = self.stage.scheduler, self.state
+        if self.only is not None:
+            scheduler.only = frozenset(leaf for leaf in state.graph.leaves if _is_one_of(leaf, self.only))
         scheduler.restore({path: state.status(path) for path in state.graph.leaves})
         self.stage.restore_batches()
         for leaf in state.graph.leaves:
             step = scheduler.steps[leaf]
             open_fan = step.foreach is not None and scheduler.status[leaf] == "pending"
+            open_fan = open_fan and (scheduler.only is None or leaf in scheduler.only)
             if open_fan and isinstance(state.steps[leaf].get("items"), int):
                 scheduler.claim(leaf, leaf)
                 known = [(path, state.status(path)) for path in state.items(leaf)]
@@ -342,6 +360,11 @@ class Resumption:
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
 _WORDS = {FORGET: RUN, ASK: RUN, CHECK: ADOPT}
+
+
+def _is_one_of(path: str, only: Collection[str]) -> bool:
+    """Whether a step is one of these, in one of them, or contains one."""
+    return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in only)
 
 
 def _exit_code(folder: str) -> int | None:

@@ -35,12 +35,18 @@ class RunnerChecks:
     """The checks of one run of a workflow file; it is looked at once, whoever asks first."""
 
     def __init__(
-        self, world_known: Mapping[str, Any], project: str, store_folder: str, given: frozenset[str]
+        self,
+        world_known: Mapping[str, Any],
+        project: str,
+        store_folder: str,
+        given: frozenset[str],
+        names: frozenset[str],
     ) -> None:
         self._known = world_known
         self._project = project
         self._folder = store_folder
         self._given = given  # variables that are given again
+        self._names = names  # and all that the run has
         self.problem: LeftoffError | None = None
         self.old: Workflow | None = None
         self.new: Workflow | None = None
@@ -50,9 +56,9 @@ class RunnerChecks:
     def _load(self) -> None:
         path = os.path.join(self._project, str(self._known.get("path") or ""))
         try:
-            self.old = self.new = parse(str(self._known.get("text") or ""), path)
+            self.old = self.new = parse(str(self._known.get("text") or ""), path, given=self._names)
             if os.path.isfile(path):
-                self.new = load(path)
+                self.new = load(path, given=self._names)
         except LeftoffError as error:
             self.problem = error
 
@@ -97,6 +103,7 @@ class RunnerChecks:
                 f"The workflow needs secrets that are not in the environment: {names}.",
                 f"Secrets are never stored. Set {absent[0]} in the environment.",
                 absent[0],
+                choices=("type them", "stop"),
             )
 
     def redacted(self, world: World) -> Iterator[Finding]:
@@ -108,11 +115,10 @@ class RunnerChecks:
             for step in self.new.leaves()
             if world.steps.get(step.path, {}).get("status") not in ("completed", "skipped")
         ]
-        names = [n for n in world.redacted if n not in self._given and any(n in text for text in left)]
-        if names:
-            given = " ".join(f"--var {name}=…" for name in names)
-            message = f"These variables are secrets, and were not stored: {', '.join(names)}."
-            yield Finding("variables.redacted", message, f"Give them again: {given}", names[0])
+        for name in world.redacted:
+            if name not in self._given and any(name in text for text in left):
+                message = f"The variable {name} is a secret, and was not stored."
+                yield Finding("variables.redacted", message, f"Give it again: --var {name}=…", name)
 
     def orphans(self, world: World) -> list[Orphan]:
         if self._orphans is None:

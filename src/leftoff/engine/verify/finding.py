@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.errors import Invalid
+from leftoff.errors import Invalid, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "issue.closed": ASK,
     "issue.offline": WARN,
     "lease.held": REFUSE,
+    "lease.silent": ASK,
     "criteria.unmet": WARN,
     "prerequisite.missing": ASK,
     "variables.redacted": ASK,
@@ -53,10 +54,28 @@ def is_fixed(code: str) -> bool:
     return code.startswith("integrity.") or code == "lease.held"
 
 
-class Finding:
-    """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps."""
+def check_codes(codes: Iterable[str]) -> tuple[str, ...]:
+    """Codes that somebody accepts: each must be one, and one that can be accepted."""
+    given = tuple(codes)
+    for code in given:
+        if code not in CODES:
+            from difflib import get_close_matches
 
-    __slots__ = ("choices", "code", "diff", "hint", "level", "message", "subject")
+            near = get_close_matches(code, CODES, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"Codes: {', '.join(CODES)}."
+            raise Usage(f"There is no finding {code!r} to accept.", hint=hint)
+        if CODES[code] == REFUSE and is_fixed(code):
+            raise Usage(
+                f"{code} cannot be accepted: it is a refusal.",
+                hint="`leftoff verify RUN` says what to do about it.",
+            )
+    return given
+
+
+class Finding:
+    """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps; ``paths``: files."""
+
+    __slots__ = ("choices", "code", "diff", "hint", "level", "message", "paths", "subject")
 
     def __init__(
         self,
@@ -68,6 +87,7 @@ class Finding:
         level: str | None = None,
         diff: str | None = None,
         choices: tuple[str, ...] = (),
+        paths: tuple[str, ...] = (),
     ) -> None:
         self.code = code
         self.level = level or CODES[code]
@@ -76,6 +96,7 @@ class Finding:
         self.subject = subject
         self.diff = diff
         self.choices = choices
+        self.paths = paths
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -87,6 +108,8 @@ class Finding:
         }
         if self.diff is not None:
             found["diff"] = self.diff
+        if self.paths:
+            found["paths"] = list(self.paths)
         if self.choices:
             found["choices"] = list(self.choices)
         return found

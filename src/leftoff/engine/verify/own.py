@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.engine.lease import describe
+from leftoff.engine.lease import describe, stands_in_the_way, state
 from leftoff.engine.verify.finding import WARN, Finding
-from leftoff.host import ALIVE
 from leftoff.model.times import ago, millis
 
 TYPE_CHECKING = False
@@ -148,14 +147,17 @@ def _phases_skipped(world: World) -> Iterator[str]:
 
 
 def lease(world: World) -> Iterator[Finding]:
-    if world.lease is None or world.lease_state not in (ALIVE, "unknown"):
+    """Somebody drives it; or did, cannot be seen from here, and has been silent for long."""
+    if world.lease is None or not world.lease.held:
         return
-    yield Finding(
-        "lease.held",
-        f"Run {world.run_id} is driven by {describe(world.lease)}.",
-        f"Wait for it, or stop it: `leftoff stop {world.run_id}`.",
-        world.run_id,
-    )
+    who = describe(world.lease)
+    if stands_in_the_way(world.lease, world.now, world.session):
+        hint = f"Wait for it, or stop it: `leftoff stop {world.run_id}`."
+        yield Finding("lease.held", f"Run {world.run_id} is driven by {who}.", hint, world.run_id)
+    elif world.lease.kind == "process" and state(world.lease, world.now) == "silent":
+        message = f"Run {world.run_id} was driven by {who}, and cannot be seen from here."
+        hint = "If it is gone, --accept lease.silent (or --yes) takes the run over."
+        yield Finding("lease.silent", message, hint, world.run_id)
 
 
 def criteria(world: World) -> Iterator[Finding]:
@@ -193,8 +195,9 @@ def blocked(world: World) -> Iterator[Finding]:
     yield Finding(
         "blocked.errors",
         f"The run is blocked: {_some(told)}." if told else "The run is blocked.",
-        f"When it is resolved: `leftoff unblock {world.run_id}`.",
+        f"When it is resolved: `leftoff unblock {world.run_id}`. --accept blocked.errors does what goes without.",
         told[0].partition(":")[0] if told else None,
+        choices=("clear them", "go on without", "stop"),
     )
 
 

@@ -64,6 +64,7 @@ def files(world: World) -> Iterator[Finding]:
         level=level,
         diff=seen.diff or None,
         choices=("keep the current", "restore from the checkpoint", "stop"),
+        paths=tuple(seen.paths),
     )
 
 

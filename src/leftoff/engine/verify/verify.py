@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
-from leftoff.engine.verify.finding import ASK, LEVELS, NEVER_YES, exit_code, levelled, levels_of, worst
-from leftoff.engine.verify.plan import make_plan, resume_from
+from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, worst
+from leftoff.engine.verify.plan import Wish, make_plan, resume_from
 from leftoff.engine.verify.world import World
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from leftoff.engine.find import Target
@@ -41,7 +41,20 @@ class Report:
     def __init__(self, world: World, findings: list[Finding], known: Mapping[str, tuple[str, str]]) -> None:
         self.world = world
         self.findings = findings
-        self.plan = make_plan(world, findings, known) if not world.damage else []
+        self._known = known
+        self.plan: list[dict[str, Any]] = []
+        self.wish(Wish())
+
+    def wish(self, wish: Wish) -> None:
+        """Plan for what is asked for."""
+        if not self.world.damage:
+            self.plan = make_plan(self.world, self.findings, self._known, wish)
+
+    def accept(self, codes: Collection[str]) -> None:
+        """Questions that were answered before they were asked are worth a word, and no more."""
+        for finding in self.findings:
+            if finding.level == ASK and finding.code in codes:
+                finding.level = WARN
 
     @property
     def verdict(self) -> str:
@@ -54,20 +67,6 @@ class Report:
     @property
     def resume_from(self) -> str | None:
         return resume_from(self.plan)
-
-    def asking(self, accepted: Iterable[str], *, yes: bool) -> list[Finding]:
-        """The questions that neither a code that was accepted nor a yes to everything answers."""
-        codes = set(accepted)
-        return [
-            finding
-            for finding in self.findings
-            if finding.level == ASK
-            and finding.code not in codes
-            and not (yes and finding.code not in NEVER_YES)
-        ]
-
-    def refused(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.level == "refuse"]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -87,12 +86,13 @@ def verify(
     settings: Settings,
     *,
     deep: bool = False,
+    session: str | None = None,
     more: Sequence[Check] = (),
     known: Callable[[World], Mapping[str, tuple[str, str]]] | None = None,
 ) -> Report:
     """Check the world against a run. ``more``: checks of whoever drives it; ``known``: what became of its steps."""
     levels = levels_of(settings.section("verify"))
-    world = World(store, target, now, project, settings, deep=deep)
+    world = World(store, target, now, project, settings, deep=deep, session=session)
     found = [finding for check in QUICK for finding in check(world)]
     if not world.damage:
         found += _at_once([*WAITING, *more], world)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.lease import state as lease_state
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.state import Reader, need_version
 from leftoff.errors import Corrupt, NotFound, Unsupported
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
-    from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import Attempt, Lease, RunRow
@@ -28,17 +26,25 @@ class World:
     """One run at one version, and where it is looked at from."""
 
     def __init__(
-        self, store: Store, target: Target, now: int, project: str, settings: Settings, *, deep: bool = False
+        self,
+        store: Store,
+        target: Target,
+        now: int,
+        project: str,
+        settings: Settings,
+        *,
+        deep: bool = False,
+        session: str | None = None,
     ) -> None:
         self.store = store
         self.target = target
         self.now = now
         self.settings = settings
         self.deep = deep
+        self.session = session  # whose the run may be without standing in the way
         self.row: RunRow
         self.version: Version
         self.lease: Lease | None = None
-        self.lease_state = "free"
         self.attempts: list[Attempt] = []
         self.records: dict[str, dict[str, Any]] = {}
         self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
@@ -57,7 +63,6 @@ class World:
         self.is_head = seq == row.seq
         self.version = need_version(view, row.run, row.run_id, seq)
         self.lease = view.lease(row.run)
-        self.lease_state = lease_state(self.lease, self.now)
         self.attempts = [attempt for attempt in view.attempts(row.run) if attempt.ended_at is None]
         reader = Reader(self.store, view, row.run, row.run_id, seq)
         try:
@@ -142,6 +147,3 @@ class World:
     def in_flight(self) -> bool:
         """Whether a step was running when the run stopped being driven."""
         return any(step.get("status") == "running" for step in self.steps.values())
-
-    def driver(self) -> Process | None:
-        return self.lease.process if self.lease is not None else None

@@ -1,0 +1,136 @@
+"""Acting on a verdict: what refuses ends the command, what asks is asked once, what is only worth a word is said.
+
+The answers are of one kind, whether they were typed, or given before as `--accept CODE` or `--yes`: a code that is
+accepted, steps to do again, files to restore, values to go on with. Whoever carries the run on asks nothing twice.
+"""
+
+from __future__ import annotations
+
+from leftoff.cli.ask import answer, can_ask, choose
+from leftoff.cli.screen import stderr
+from leftoff.cli.text import clean
+from leftoff.cli.verdict import finding_lines
+from leftoff.engine.verify.finding import ASK, NEVER_YES, REFUSE, WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.text import Line
+    from leftoff.engine.verify.finding import Finding
+    from leftoff.engine.verify.verify import Report
+
+_TOGETHER = 5  # more findings of one code than this are one question
+_AGAIN, _RESTORE, _CLEAR, _STOP = "run the step again", "restore from the checkpoint", "clear them", "stop"
+HINT = "--accept CODE answers beforehand."
+
+
+class Answers:
+    """What was agreed to."""
+
+    __slots__ = ("accepted", "again", "given", "restore", "unblock")
+
+    def __init__(self, accepted: Collection[str] = ()) -> None:
+        self.accepted: set[str] = set(accepted)
+        self.again: set[str] = set()  # steps to be done once more
+        self.restore = False  # tracked files are brought back
+        self.unblock = False  # the errors that block the run are cleared
+        self.given: dict[str, Any] = {}  # values that were not stored
+
+
+def decide(
+    ctx: Context, report: Report, accepted: Collection[str], *, quiet: Collection[str] = ()
+) -> Answers | None:
+    """What to go on with; ``None``: it does not go on, and was said why. ``quiet``: codes that somebody else tells."""
+    answers = Answers(accepted)
+    report.accept(answers.accepted)
+    if ctx.args.yes:
+        _say_yes(report, answers)
+    if report.verdict == REFUSE or (report.verdict == ASK and not can_ask(ctx)):
+        tell(ctx, report.findings, report)
+        if report.verdict == ASK:
+            codes = dict.fromkeys(finding.code for finding in report.findings if finding.level == ASK)
+            ctx.say(
+                f"leftoff: a person must decide. {' '.join(f'--accept {code}' for code in codes)} goes on."
+            )
+        return None
+    tell(ctx, [f for f in report.findings if f.level == WARN and f.code not in quiet], report)
+    for group in _groups(report):
+        if not _ask(ctx, group, answers):
+            ctx.say("Nothing was changed.")
+            return None
+    return answers
+
+
+def tell(ctx: Context, findings: list[Finding], report: Report) -> None:
+    """People read it on stderr; a program gets the whole verdict as an event."""
+    if not findings:
+        return
+    if ctx.args.json:
+        ctx.emit({"event": "verdict", **report.to_json()})
+        return
+    screen = stderr(ctx.now)
+    lines: list[Line] = []
+    for finding in findings:
+        lines += finding_lines(finding, screen.columns)
+    screen.show(lines)
+
+
+def _say_yes(report: Report, answers: Answers) -> None:
+    """`--yes`: what is gone is made again, what differs stays as it is; some questions it never answers."""
+    for finding in report.findings:
+        if finding.level == ASK and finding.code not in NEVER_YES:
+            finding.level = WARN
+            answers.accepted.add(finding.code)
+            if finding.code == "outputs.missing" and finding.subject is not None:
+                answers.again.add(finding.subject)
+
+
+def _groups(report: Report) -> list[list[Finding]]:
+    """The questions: one per finding, or one for many of a kind."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        if finding.level == ASK:
+            by_code.setdefault(finding.code, []).append(finding)
+    groups: list[list[Finding]] = []
+    for found in by_code.values():
+        groups += [found] if len(found) > _TOGETHER else [[finding] for finding in found]
+    return groups
+
+
+def _ask(ctx: Context, group: list[Finding], answers: Answers) -> bool:
+    """One question; whether to go on."""
+    finding = group[0]
+    screen = stderr(ctx.now)
+    lines = [line for shown in group[:_TOGETHER] for line in finding_lines(shown, screen.columns)]
+    if len(group) > _TOGETHER:
+        lines.append([(f"    … and {len(group) - _TOGETHER} more like these", "dim")])
+    screen.show(lines)
+    if finding.code == "variables.redacted":
+        return _ask_value(finding, answers)
+    if not finding.choices:
+        given = answer("Go on all the same? [y/N]: ", HINT).lower() in ("y", "yes")
+        answers.accepted.add(finding.code)
+        return given
+    offered = ", ".join(f"({choice[0]}){choice[1:]}" for choice in finding.choices)
+    chosen = choose(f"{offered}: ", finding.choices, HINT)
+    answers.accepted.add(finding.code)
+    if chosen == _AGAIN:
+        answers.again.update(shown.subject for shown in group if shown.subject is not None)
+    answers.restore |= chosen == _RESTORE
+    answers.unblock |= chosen == _CLEAR
+    return chosen != _STOP
+
+
+def _ask_value(finding: Finding, answers: Answers) -> bool:
+    """A value that was not stored is typed again, unseen; an empty one ends it."""
+    import sys
+    from getpass import getpass
+
+    if finding.subject is None or finding.choices:
+        return True  # a secret of the workflow: it is asked for where it is used
+    value = getpass(f"{clean(finding.subject)} (not stored): ", sys.stderr)
+    answers.given[finding.subject] = value
+    return bool(value)
