@@ -60,7 +60,7 @@ def functions(context: Context) -> Iterator[Row]:
         steps = Comparison(*interleave([ours, peer], context.rounds(7), count))
         facts = {f"dbos_{key}": value for key, value in peer.call("facts").items()}
     raw = steps.rates("dbos") | facts
-    yield Row("DBOS on SQLite, steps per second", steps.speed, at_least=5, aim=8, raw=raw)
+    yield Row("durable functions / DBOS on SQLite, steps per second", steps.speed, at_least=5, aim=8, raw=raw)
     yield resuming(context, count, kill)
 
 

@@ -93,6 +93,15 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.close(self._master)
+        self._master = os.open(os.devnull, os.O_RDWR)  # to be closed at the end
+
+    def wait(self, timeout: float = 30) -> int:
+        """Wait for the end without looking; the exit code."""
+        return self._process.wait(timeout)
+
     def end(self, timeout: float = 30) -> int:
         """Wait for the end; the exit code."""
         until = time.monotonic() + timeout

@@ -31,6 +31,9 @@ stalled = 900
 max_file = "2 MiB"
 max_total = "500 KB"
 
+[run]
+grace = "1m"
+
 [retention]
 auto = true
 
@@ -59,6 +62,7 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
     assert found.store is None
     assert (30, 600, 1800) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
     assert (1024**2, 256 * 1024**2) == (found.capture.max_file, found.capture.max_total)
+    assert 10 == found.run.grace
     assert {} == found.section("retention")
     assert ({"redacted": True}, [[]]) == found.redactor().scrub("password", "x")
 
@@ -74,6 +78,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
     assert "postgresql://db/leftoff" == found.store
     assert (10, 300, 900) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
     assert (2 * 1024**2, 500_000) == (found.capture.max_file, found.capture.max_total)
+    assert 60 == found.run.grace
     assert {"auto": True} == found.section("retention")
     assert {"dialect": "bmad"} == found.section("mirror")
     assert {"levels": {"age.stale": "warn"}} == found.section("verify")

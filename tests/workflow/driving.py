@@ -47,8 +47,8 @@ class Driver:
         self.flow = flow
         self.words = words
         flow.calls += 1
-        self._out = flow.folder / f".out-{flow.calls}"
-        self._err = flow.folder / f".err-{flow.calls}"
+        self._out = flow.talk / f".out-{flow.calls}"
+        self._err = flow.talk / f".err-{flow.calls}"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [str(LEFTOFF), *words],
@@ -135,8 +135,11 @@ class Driver:
 class Flow:
     """A project with a workflow file; ``close`` ends whatever a test left running, and says so."""
 
-    def __init__(self, folder: Path) -> None:
+    leftoff = str(LEFTOFF)
+
+    def __init__(self, folder: Path, talk: Path | None = None) -> None:
         self.folder = folder
+        self.talk = talk or folder  # where what is said is kept
         self.calls = 0
         self._drivers: list[Driver] = []
 

@@ -160,6 +160,36 @@ def test_a_failure_beside_other_calls_that_ended_the_run(store: leftoff.Store, c
     assert ["1-work", "2-other", "3-work"] == sorted(statuses(store, "r"))
 
 
+def test_a_failure_in_a_task_group(store: leftoff.Store, calls: Calls) -> None:
+    """The group that it is in ended the run: it is tried again, as is what was cancelled with it."""
+
+    async def work(what: str) -> str:
+        if what == "b" and first:
+            await asyncio.sleep(60)
+        return str(calls(what))
+
+    first = True
+    fetch, clean = step(work), step(calls, "clean")
+
+    async def body() -> list[str]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(fetch(what)) for what in "ab"]
+        except BaseException:
+            await clean("up")
+            raise
+        return [task.result() for task in tasks]
+
+    calls.fail["a"] = 1
+    with pytest.raises(ExceptionGroup):
+        run(store, body)
+    assert (["a", "up"], "pending") == (calls.taken(), statuses(store, "r")["2-work"])
+    first = False
+    assert ["a", "b"] == run(store, body)
+    assert ["a", "b"] == calls
+    assert {"1-work": "completed", "2-work": "completed"} == statuses(store, "r")
+
+
 def test_map_in_tasks(store: leftoff.Store, calls: Calls) -> None:
     """So many at a time, the results in order; a failing item lets the running ones end."""
     at_once = most = 0

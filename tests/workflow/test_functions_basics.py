@@ -371,6 +371,19 @@ def test_what_cannot_be_durable_is_refused_where_it_is_defined() -> None:
             wrong()
 
 
+def test_a_method_of_an_object(store: leftoff.Store) -> None:
+    """Bound to its object it is a function like others; the object is no part of the call."""
+
+    class Client:
+        def fetch(self, url: str, /, depth: int = 1) -> str:
+            return url * depth
+
+    fetch = leftoff.step(Client().fetch)
+    flow = leftoff.workflow(lambda: [fetch("a"), fetch("b", 2)], name="flow")
+    assert ["a", "bb"] == flow.run(store=store, run_id="r")
+    assert {"url": "b", "depth": 2} == store.get("r").steps["2-fetch"]["args"]
+
+
 def test_a_step_is_pickled_by_its_name() -> None:
     """So that it can be handed to a pool of processes."""
     assert double is pickle.loads(pickle.dumps(double))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -202,3 +205,11 @@ def test_killed_right_after_a_change_of_course(
         done = program(MOMENTS, tmp_path, scene, str(turn))
         assert code == done.returncode, done.stderr
     assert expected == lines(tmp_path / "log")
+
+
+def test_random_workflows_that_die_anywhere(tmp_path: Path) -> None:
+    """Whatever a workflow does with failures, and wherever its process dies, it completes, and repeats nothing."""
+    command = [sys.executable, "-m", "tests.workflow.functions_fuzz", "0", "4"]
+    where = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, cwd=tmp_path, env=where, capture_output=True, text=True, timeout=280)
+    assert ("", 0) == (done.stdout, done.returncode), done.stderr

@@ -338,9 +338,41 @@ def test_a_caught_failure_of_a_part(script: Script, calls: Calls) -> None:
     calls.fail.update(b=1, c=1)
     script.cut_off(body)
     assert ["a", "b", "next", "c", "next"] == calls.taken()
+    before = statuses(script.store, "r")
     script.run(body)
-    assert [] == calls
-    assert "failed" == statuses(script.store, "r")["1-part"] == statuses(script.store, "r")["3-fetch"]
+    assert ([], before) == (calls, statuses(script.store, "r"))
+    assert (
+        "failed" == before["1-part"] == before["1-part/2-fetch"] == before["3-fetch"] == before["3-fetch/1"]
+    )
+
+
+def test_a_failure_that_ended_a_part_is_tried_again(script: Script, calls: Calls, tmp_path: Any) -> None:
+    """Though the part had called something after it; unless whoever called the part went on without it."""
+
+    def inside() -> Any:
+        try:
+            return script.step("a")
+        except ValueError:
+            script.other("clean up")
+            raise
+
+    part: Any = leftoff.workflow(inside, name="part")
+
+    def body() -> Any:
+        try:
+            return part()
+        except ValueError:
+            raise KeyboardInterrupt from None
+
+    calls.fail["a"] = 1
+    with pytest.raises(KeyboardInterrupt):
+        script.run(body)
+    assert ["a", "clean up"] == calls.taken()
+    assert "a" == script.run(body)
+    assert (["a"], {"1-part": "completed", "1-part/1-fetch": "completed"}) == (
+        calls,
+        statuses(script.store, "r"),
+    )
 
 
 def test_a_retry_that_fails_at_the_store_is_told(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:

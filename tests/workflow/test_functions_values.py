@@ -379,6 +379,17 @@ def test_values_of_any_size(store: leftoff.Store) -> None:
     assert [2_000_000, 0] == seen
 
 
+def flow_of_a_secret(store: leftoff.Store) -> Any:
+    """A workflow with a step whose result is nothing but a secret; it is interrupted once."""
+    token = leftoff.step(lambda: "ghp_" + "a1B2" * 9, name="token")
+
+    def flow() -> None:
+        token()
+        raise KeyboardInterrupt
+
+    return leftoff.workflow(flow).run(store=store, run_id="t")
+
+
 def test_secrets_are_not_recorded(store: leftoff.Store) -> None:
     """This process has them; whoever replays is told when it looks, and the digest of arguments does not hold them."""
     seen: list[Any] = []
@@ -402,6 +413,13 @@ def test_secrets_are_not_recorded(store: leftoff.Store) -> None:
         flow.resume("r", store=store)
     with pytest.raises(leftoff.Redacted, match=r"The result of step 1-login of run r\.api_key"):
         flow.run("hunter2", store=store, run_id="r")
+    with pytest.raises(leftoff.Redacted, match="The result of step 1-token of run t") as caught:
+        for _ in range(2):
+            try:
+                flow_of_a_secret(store)
+            except KeyboardInterrupt:
+                pass
+    assert "version=" in caught.value.hint
     raw = b"".join(path.read_bytes() for path in Path(store.location).glob("store.db*"))
     assert b"hunter2" not in raw and b"k-1234567890" not in raw
 

@@ -447,6 +447,10 @@ def test_recent_members(monkeypatch: pytest.MonkeyPatch) -> None:
             assert child in groups.recent(child, session)
         monkeypatch.setattr(groups, "_last_pid", lambda: child)
         assert [] == groups.recent(child, 1)
+        for last, expected in ((child - 1, False), (child, True), (child + 10_000, False)):
+            monkeypatch.setattr(groups, "_last_pid", lambda last=last: last)
+            assert expected == groups.just_made(child)
+        monkeypatch.undo()
     finally:
         os.kill(child, signal.SIGKILL)
         wait_for(lambda: not started(child), "it is dead")

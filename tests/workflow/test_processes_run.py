@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import leftoff
 from leftoff.host import started
 from leftoff.workflow.processes import files, groups
 from tests.workflow.desk import Desk, desk_in, wait_for
@@ -106,12 +108,49 @@ def test_files_are_private(desk: Desk) -> None:
     assert {token: 0o700, "log": 0o600, "exit": 0o600} == modes
 
 
+def test_nothing_is_made_for_nothing(desk: Desk) -> None:
+    """A command that says nothing leaves its exit, and no other file."""
+    token = desk.go("true")
+    desk.end(token)
+    assert ["exit"] == os.listdir(desk.folder(token))
+
+
 def test_umask_is_the_drivers(desk: Desk, tmp_path: Path) -> None:
     """What a command creates has the mode that it would have without us."""
     desk.sh("touch made")
     mask = os.umask(0)
     os.umask(mask)
     assert 0o666 & ~mask == (tmp_path / "made").stat().st_mode & 0o777
+
+
+def test_modules_of_the_user_are_not_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the folder, nor the environment, nor a site of the user's changes what the launcher imports."""
+    for name in ("socket", "select", "signal", "sitecustomize", "leftoff"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONSTARTUP", str(tmp_path / "leftoff.py"))
+    monkeypatch.chdir(tmp_path)
+    with desk_in(tmp_path) as desk:
+        assert ENDED_WELL == facts(desk.sh("true")[0])
+
+
+def test_a_launcher_is_small() -> None:
+    """What is loaded into it is copied with every shim: a few modules of the standard library, and ours."""
+    code = "import sys; sys.path.append(sys.argv[1]); import leftoff.workflow.processes.launcher; print(*sys.modules)"
+    words = [sys.executable, "-I", "-S", "-c", code, str(Path(leftoff.__file__).parents[1])]
+    loaded = set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+    heavy = {
+        "apsw",
+        "asyncio",
+        "json",
+        "leftoff.api",
+        "leftoff.store.sqlite",
+        "msgspec",
+        "subprocess",
+        "typing",
+    }
+    assert set() == loaded & heavy
+    assert len(loaded) < 90
 
 
 def test_many_at_once(desk: Desk) -> None:

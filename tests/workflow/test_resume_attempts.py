@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+from typing import Any
 
 import pytest
 
-from tests.workflow.driving import Driver, Flow, kill, mark, wait
+from leftoff.host import scope
+from leftoff.store.sqlite import SqliteStore
+from tests.cli.terminal import Terminal
+from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
 
 ONE = f"""
 name: one
@@ -89,13 +95,40 @@ def test_a_followed_process_is_seen_by_the_one_after_next(flow: Flow) -> None:
     assert 1 == flow.steps()["a"]["attempt"]
 
 
-def test_what_follows_shows_what_is_printed(flow: Flow) -> None:
-    """The output of a process that is followed is shown from where it is followed."""
+def test_what_is_followed_is_shown(flow: Flow) -> None:
+    """On a terminal, what a process prints that an earlier driver started is shown like any other's."""
     begun(flow, ONE).kill()
-    driver = flow.drive("resume", "r")
+    with Terminal("resume", "r", cwd=flow.folder) as terminal:
+        terminal.expect("before")
+        flow.file("gate")
+        terminal.expect("after")
+        assert 0 == terminal.end(), terminal.shown
+
+
+def test_what_is_followed_may_report_on_itself(flow: Flow) -> None:
+    """Its attempt is the current one, with or without a driver."""
+    report = "until test -e GATE; do sleep 0.05; done; LEFTOFF set GATE=5; LEFTOFF step done sub-GATE"
+    script = "; ".join(
+        report.replace("GATE", gate).replace("LEFTOFF", flow.leftoff) for gate in ("one", "two")
+    )
+    begun(flow, ONE.replace(wait(), script)).kill()
+    flow.file("one")
+    until(lambda: "a/sub-one" in flow.steps(), "a report without a driver")
+    driver = flow.resume()
     driver.until("reattached")
-    flow.file("gate")
+    flow.file("two")
     driver.end(0)
+    assert {"one": 5, "two": 5} == flow.show()["variables"]
+    assert "completed" == flow.status("a/sub-two")
+
+
+def test_a_process_whose_step_was_reported_done_is_ended(flow: Flow) -> None:
+    """Nobody waits for it any more."""
+    begun(flow, ONE).kill()
+    flow.succeed("step", "done", "a", "--run", "r")
+    flow.resume().end(0)
+    assert [] == flow.processes()
+    assert (1, 1) == (len(flow.starts("a")), len(flow.starts("b")))
 
 
 def test_restart_ends_what_still_runs(flow: Flow) -> None:
@@ -113,7 +146,7 @@ def test_restart_ends_what_still_runs(flow: Flow) -> None:
 
 def test_restart_ends_a_process_that_ignores_the_signal(flow: Flow) -> None:
     """One that does not heed SIGTERM is killed after the grace; two processes of a step never run at once."""
-    flow.file("leftoff.toml", '[run]\ngrace = "1s"\n')
+    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
     begun(flow, ONE.replace("echo before", "trap '' TERM; echo before")).kill()
     before = flow.processes()
     driver = flow.resume("--restart")
@@ -349,6 +382,32 @@ def test_without_proof_it_is_asked_about(flow: Flow) -> None:
     assert 2 == len(flow.starts("a"))
 
 
+@pytest.mark.parametrize(("typed", "code", "runs"), [("n", 7, 1), ("y", 0, 2)])
+def test_the_question_on_a_terminal(flow: Flow, typed: str, code: int, runs: int) -> None:
+    """Whoever sits there decides, also with --yes."""
+    begun(flow, ONCE).kill_all()
+    flow.file("gate")
+    with Terminal("resume", "r", "--yes", cwd=flow.folder) as terminal:
+        terminal.expect("Run it again? [y/N]: ")
+        terminal.type(f"{typed}\n")
+        assert code == terminal.end(), terminal.shown
+    assert runs == len(flow.starts("a"))
+
+
+def test_a_signal_before_anything_is_driven(flow: Flow) -> None:
+    """What is looked at first may take long: SIGTERM ends it, with what it started, and the run is as it was."""
+    text = OUTPUTS.replace("test -s out.txt", f"test -s out.txt; {wait('gate-check')}")
+    begun(flow, text).kill_all()
+    flow.file("out.txt", "whole")
+    before = flow.show()
+    driver = flow.resume()
+    flow.started("check")
+    driver.signal(signal.SIGTERM)
+    driver.end(130)
+    flow.gone()
+    assert before == flow.show()
+
+
 # -- somewhere else
 
 
@@ -373,11 +432,30 @@ def test_an_exit_code_from_elsewhere_is_believed(flow: Flow) -> None:
     assert 1 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
 
 
+def test_after_a_restart_of_the_machine_nobody_knows_whether_it_began(flow: Flow) -> None:
+    """That there is no trace of it proves nothing then: what was not synced is lost. It counts, and is done again."""
+    begun(flow, ONE).kill_all()
+    shutil.rmtree(flow.attempt("a"))
+    machine, _, space = scope().split("/")
+    moved(flow, f"{machine}/another-boot/{space}")
+    driver = flow.resume()
+    flow.file("gate")
+    driver.end(0)
+    assert 2 == flow.steps()["a"]["attempt"] == len(flow.starts("a"))
+
+
 def elsewhere(flow: Flow) -> None:
     """As if another machine had driven the run; its driver stopped in order."""
-    from leftoff.store.sqlite import SqliteStore
+    moved(flow, "there@there/boot/1")
 
+
+def moved(flow: Flow, where: str) -> None:
+    """As if all that had happened there, and the driver had stopped in order."""
     store = SqliteStore(str(flow.folder / ".leftoff"))
-    store.write(lambda tx: tx.execute("UPDATE attempt SET scope = 'there@there/boot/1'"))  # type: ignore[attr-defined]
-    store.write(lambda tx: tx.execute("UPDATE lease SET kind = NULL, scope = NULL"))  # type: ignore[attr-defined]
+
+    def work(tx: Any) -> None:
+        tx.execute("UPDATE attempt SET scope = ?", (where,))
+        tx.execute("UPDATE lease SET kind = NULL, scope = NULL")
+
+    store.write(work)
     store.close()

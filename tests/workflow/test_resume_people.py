@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
-from tests.workflow.driving import Flow, mark, until, wait
+from tests.workflow.driving import Flow, mark, wait
 
 STORY = f"""
 name: story
@@ -149,7 +151,7 @@ def test_a_decision_before_the_driver_died_is_kept(flow: Flow) -> None:
     driver = flow.run()
     driver.until("waiting")
     flow.started("long")
-    driver.signal(19)  # SIGSTOP: it cannot notice
+    driver.signal(signal.SIGSTOP)  # it cannot notice
     flow.succeed("approve", "r", "ok")
     driver.kill()
     flow.file("gate")
@@ -160,25 +162,36 @@ def test_a_decision_before_the_driver_died_is_kept(flow: Flow) -> None:
 # -- deadlines
 
 
-def test_a_deadline_that_passed_rejects(flow: Flow) -> None:
-    """Looked at by resume, whoever comes: the step is rejected, and that is final."""
-    flow.write(STORY.replace("- id: ok", "- id: ok\n    timeout: 100ms"))
-    flow.run().end(7)
-    until(lambda: 5 == flow.call("approve", "r", "ok").code or flow.status("ok") == "failed", "the deadline")
-    driver = flow.resume()
-    driver.end(1)
-    assert "rejected" == flow.steps()["ok"]["error"]["type"]
-    assert "expired" == flow.show()["records"]["approval"]["ok"]["status"]
-    assert [] == flow.starts("b")
+SOON = f"""
+name: soon
+steps:
+  - id: ok
+    timeout: 1ms
+    approval: Is it good?
+  - id: b
+    run: "{mark("b")}"
+"""
 
 
 def test_a_deadline_that_passed_is_noticed_by_resume(flow: Flow) -> None:
-    """Nobody looked before."""
-    flow.write(STORY.replace("- id: ok", "- id: ok\n    timeout: 1ms"))
+    """It is a point in time: whoever looks next finds the step rejected, and that is final."""
+    flow.write(SOON)
     flow.run().end(7)
     flow.resume().end(1)
+    assert "rejected" == flow.steps()["ok"]["error"]["type"]
     assert "expired" == flow.show()["records"]["approval"]["ok"]["status"]
     assert 5 == flow.call("approve", "r", "ok").code
+    flow.resume().end(1)
+    assert [] == flow.starts("b")
+
+
+def test_a_deadline_that_passed_is_noticed_by_whoever_decides(flow: Flow) -> None:
+    """Too late is too late, also for resume."""
+    flow.write(SOON)
+    flow.run().end(7)
+    assert 5 == flow.call("approve", "r", "ok").code
+    flow.resume().end(1)
+    assert [] == flow.starts("b")
 
 
 def test_a_deadline_that_passes_while_it_runs(flow: Flow) -> None:

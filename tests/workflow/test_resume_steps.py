@@ -94,6 +94,42 @@ def test_start_fresh_ends_what_the_old_run_left(flow: Flow) -> None:
     assert "abandoned" == flow.show("old")["status"]
 
 
+PHASES = f"""
+name: phases
+steps:
+  - id: first
+    steps:
+      - id: a
+        run: "{mark("a")}"
+      - id: b
+        needs: []
+        run: "{mark("b")}; {wait()}"
+      - id: hand
+        needs: []
+  - id: last
+    run: "{mark("last")}"
+"""
+
+
+def test_batches_and_phases_begin_and_end_once(flow: Flow) -> None:
+    """However many lives a run has; a phase whose last step a person did is over, too."""
+    flow.write(PHASES)
+    driver = flow.run()
+    flow.started("b")
+    until(lambda: flow.status("first/a") == "completed", "a to be done")
+    driver.kill()
+    assert "running" == flow.status("first")
+    flow.file("gate")
+    flow.resume().end(7)
+    flow.succeed("step", "done", "first/hand", "--run", "r")
+    flow.resume().end(0)
+    steps, triggers = flow.steps(), flow.triggers()
+    assert {"completed"} == {record["status"] for record in steps.values()}
+    words = ("batch_start", "batch_complete", "phase_transition")
+    assert [1, 1, 1] == [triggers.count(word) for word in words], triggers
+    assert (1, 1, 1) == tuple(len(flow.starts(name)) for name in ("a", "b", "last"))
+
+
 # -- items
 
 ITEMS = f"""

@@ -276,6 +276,26 @@ def test_a_step_says_itself_that_it_failed_or_is_blocked(project: Path) -> None:
     assert not (project / "after").exists()
 
 
+def test_a_step_says_itself_that_it_is_skipped_or_what_it_found(project: Path) -> None:
+    """A step may skip itself, and may report its own result; what comes after it sees both."""
+    ran = run(
+        project,
+        """
+        name: says
+        steps:
+          - {id: skips, run: 'leftoff step skip "/$LEFTOFF_STEP"; echo lost=1 >> "$LEFTOFF_VARS"'}
+          - id: finds
+            run: leftoff step done "/$LEFTOFF_STEP" --result '{"n":5}'
+          - {id: after, run: "echo {{ skipped('skips') }} {{ results.finds.n }} > seen"}
+        """,
+        PATH=path_with_leftoff(),
+    )
+    assert {"skips": "skipped", "finds": "completed", "after": "completed"} == ran.statuses()
+    assert ["1 5"] == lines(project, "seen")
+    assert {} == ran.variables()
+    assert [("step_skipped", "skips")] == ran.told("step_skipped")
+
+
 @pytest.mark.parametrize(
     ("script", "kind", "said"),
     [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import succeed
+from tests.cli.command import call, succeed
 from tests.workflow.flows import lines, run
 
 ODD = [
@@ -242,20 +242,30 @@ def test_many_items(project: Path) -> None:
     assert 0 == succeed("fsck", cwd=project).code
 
 
-def test_an_item_with_a_secret_in_it_is_the_same_in_a_second_try(project: Path) -> None:
-    """On record a password in an item is redacted; the retry gets it as the first try did."""
+ACCOUNTS = '[{"name": "ada", "password": "hunter2hunter2"}, {"name": "bob", "password": "swordfish99"}]'
+
+
+def test_an_item_with_a_secret_in_it_is_the_same_in_every_try(project: Path) -> None:
+    """On record a password in an item is redacted; a retry, and a resumed run that is given it again, have it whole."""
     ran = run(
         project,
         """
         name: fan
-        vars: {accounts: [{name: ada, password: hunter2hunter2}]}
+        max_parallel: 1
         steps:
           - id: each
             foreach: accounts
             as: account
             retries: {max: 1, backoff: 0s}
-            run: echo {{ account.password }} >> trace; test $(wc -l < trace) -eq 2
+            run: echo {{ account.name }} {{ account.password }} >> trace; test $(wc -l < trace) -eq 3
         """,
+        "--var",
+        f"accounts={ACCOUNTS}",
+        code=1,
     )
-    assert ["hunter2hunter2"] * 2 == lines(project, "trace")
+    ada = "ada hunter2hunter2"
+    assert [ada, ada] == lines(project, "trace")
     assert {"redacted": True} == ran.steps()["each/ada"]["item"]["password"]
+    assert 7 == call("resume", ran.id, cwd=project).code
+    call("resume", ran.id, "--var", f"accounts={ACCOUNTS}", cwd=project)
+    assert [ada, ada, ada, "bob swordfish99"] == lines(project, "trace")[:4]

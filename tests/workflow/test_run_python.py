@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import call, succeed
 from tests.workflow.flows import lines, run
 
 TOOLS = """
@@ -112,9 +113,30 @@ def test_large_arguments(tools: Path) -> None:
     assert text == ran.steps()["a"]["result"]["name"]
 
 
+def test_a_secret_in_a_result_is_there_for_this_process_only(tools: Path) -> None:
+    """A later step of the same process may use it; a resumed run is told that it is not there, and gets no stand-in."""
+    (tools / "tools/login.py").write_text(
+        "def login():\n    return {'user': 'ada', 'password': 'hunter2hunter2'}\n"
+    )
+    ran = run(
+        tools,
+        """
+        name: python
+        steps:
+          - {id: login, python: "tools.login:login"}
+          - {id: use, run: "echo {{ results.login.user }} {{ results.login.password }} >> seen; test -e ready"}
+        """,
+        code=1,
+    )
+    assert ["ada hunter2hunter2"] == lines(tools, "seen")
+    (tools / "ready").touch()
+    again = call("resume", ran.id, cwd=tools)
+    assert 1 == again.code
+    assert "password" in ran.steps()["use"]["error"]["message"]
+    assert ["ada hunter2hunter2"] == lines(tools, "seen")
+
+
 def test_its_output_is_in_the_log(tools: Path) -> None:
     """What the function prints is in the step's log, like that of a command."""
-    from tests.cli.command import succeed
-
     ran = run(tools, 'name: python\nsteps: [{id: a, python: "tools.index:build"}]\n')
     assert "building nobody\n" == succeed("logs", ran.id, "a", cwd=tools).out

@@ -31,7 +31,7 @@ SPEC = Spec(
         Opt("--issue", "N", "the issue it is for; `#N` names the run from now on"),
         Opt("--resume", None, "go on with the unfinished run of this workflow, if there is one"),
         Opt("--fresh", None, "start anew; an unfinished run is marked abandoned"),
-        Opt("--max-parallel", "N", "how many steps run at once (default: what the file says, 4)"),
+        Opt("--max-parallel", "N", "how many steps and items run at once (default: what the file says, 4)"),
         Opt("--check", None, "only say whether the file is right, and what is wrong with it"),
         Opt("--graph", None, "only show the batches: what runs together, and after what"),
         Opt("--yes", None, "answer its questions with yes; an approval never"),

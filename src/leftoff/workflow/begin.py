@@ -11,8 +11,9 @@ from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import items, jobs
 from leftoff.workflow.actions import action_of, script
-from leftoff.workflow.fan import ITEMS, declare, expanded
+from leftoff.workflow.fan import declare, expanded, item_of
 from leftoff.workflow.finish import expect, failed
+from leftoff.workflow.leftovers import ITEMS
 from leftoff.workflow.processes import files
 from leftoff.workflow.work import RUNNING, Work, about
 
@@ -43,8 +44,9 @@ def _begin(stage: Stage, unit: str, leaf: str) -> None:
     step = stage.scheduler.steps[leaf]
     if _already_ended(stage, unit, leaf):
         return
-    item = stage.state.item(unit) if unit != leaf else NOTHING
+    item = NOTHING
     try:
+        item = item_of(stage, step, unit) if unit != leaf else NOTHING
         if not _admitted(stage, step, unit, item):
             return
         if step.kind in ("approval", "manual"):
@@ -218,8 +220,6 @@ def ready(stage: Stage, token: str, process: Process) -> None:
     step = work.step
     stage.start_batch(work.leaf)
     moved = stage.entered(work.leaf)
-    if moved is not None:
-        stage.tell("phase", **{"from": moved[0], "to": moved[1]})
     log = os.path.relpath(work.folder, stage.folder)
     ended: list[str] = []
     entry = stage.entries.begin(work.unit, token, process, log, stage.above(work.unit), ended=ended)
@@ -232,6 +232,8 @@ def ready(stage: Stage, token: str, process: Process) -> None:
             return
         work.phase, work.began = RUNNING, stage.monotonic()
         stage.launcher.go(token)
+        if moved is not None:
+            stage.tell("phase", **{"from": moved[0], "to": moved[1]})
         record = stage.state.steps[work.unit]
         stage.tell(
             "step_start",

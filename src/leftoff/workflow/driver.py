@@ -203,8 +203,7 @@ class Driver:
         elif work.stopped is not None and work.phase == RUNNING:
             finish.stopped(self.stage, work)
         elif lost.told:
-            message = "Its process was killed, and left no exit code."
-            finish.failed(self.stage, work, {"type": "killed", "message": message}, None)
+            finish.killed(self.stage, work)
         elif tries < LOST_TRIES and work.phase == STARTING:
             self.stage.works.pop(lost.token, None)
             self.stage.scheduler.later(work.unit, work.leaf, self.stage.monotonic())
@@ -230,8 +229,7 @@ class Driver:
             elif work.stopped is not None:
                 finish.stopped(self.stage, work)
             else:
-                message = "Its process was killed, and left no exit code."
-                finish.failed(self.stage, work, {"type": "killed", "message": message}, None)
+                finish.killed(self.stage, work)
 
     def _forget_watch(self, watch: groups.Watch) -> None:
         fd = watch.fileno()
@@ -252,7 +250,7 @@ class Driver:
         stage, now = self.stage, self.stage.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + self.heartbeat
-            stage.ledger.beat()
+            self._beat()
         if stage.ledger.foreign or (now >= self._next_look and stage.scheduler.of("waiting")):
             self._next_look = now + LOOK
             look_at_people(stage)
@@ -262,6 +260,13 @@ class Driver:
         if self._streams:
             for work in stage.works.values():
                 self._show_output(work)
+
+    def _beat(self) -> None:
+        """One that cannot be written is no loss: this process can be seen to live, and what matters is committed."""
+        try:
+            self.stage.ledger.beat()
+        except StoreUnavailable:
+            pass
 
     @property
     def _streams(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leftoff.errors import Invalid
+from leftoff.model.frozen import marks
 from leftoff.workflow import items
 
 if TYPE_CHECKING:
@@ -11,7 +13,6 @@ if TYPE_CHECKING:
     from leftoff.workflow.stage import Stage
 
 DECLARED_AT_ONCE = 500  # items in one commit
-ITEMS = "items"  # the file that a command's items are written to
 
 
 def declare(stage: Stage, step: Step, found: list[Any]) -> None:
@@ -30,6 +31,24 @@ def declare(stage: Stage, step: Step, found: list[Any]) -> None:
     stage.state.set_items(step.path, named)
     stage.tell("foreach", step=step.path, items=len(named))
     expanded(stage, step, [(path, stage.state.status(path)) for path, _ in named])
+
+
+def item_of(stage: Stage, step: Step, unit: str) -> Any:
+    """What an item's step is about. Where a secret in it was redacted on record, it is looked up again."""
+    item = stage.state.item(unit)
+    if not marks(item):
+        return item
+    found = items.find(step, stage.templates, stage.state.values(step), stage.project)
+    named = dict(items.name(step.path, found or (), stage.redactor))
+    if unit not in named:
+        raise Invalid(
+            f"{unit}: the item has a secret in it, which was not stored, and it cannot be found again.",
+            hint="`leftoff run FILE --fresh` starts over; hand secrets to steps under `secrets:`.",
+        )
+    stage.state.set_items(
+        step.path, [(path, named.get(path, stage.state.item(path))) for path in stage.state.items(step.path)]
+    )
+    return named[unit]
 
 
 def expanded(stage: Stage, step: Step, known: list[tuple[str, str]]) -> None:

@@ -12,7 +12,8 @@ from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
-from leftoff.workflow.fan import ITEMS, declare
+from leftoff.workflow.fan import declare
+from leftoff.workflow.leftovers import ITEMS
 from leftoff.workflow.processes import files
 from leftoff.workflow.work import CHECKING, RUNNING, Work, about, error_of, existing, holds_any
 
@@ -50,7 +51,7 @@ def _tail(stage: Stage, work: Work) -> str:
 
 
 def _told_otherwise(stage: Stage, work: Work) -> bool:
-    """Whether the step itself reported that it failed or is blocked, whatever its exit code."""
+    """Whether the step itself reported that it failed, is blocked or skipped, though its exit code is 0."""
     record = stage.ledger.store.read(lambda view: stage.ledger.reader(view).value("step", work.unit))
     status = record.plain.get("status") if record is not None else None
     if status == "failed":
@@ -58,13 +59,25 @@ def _told_otherwise(stage: Stage, work: Work) -> bool:
         failed(
             stage, work, error if isinstance(error, dict) else {"type": "failed", "message": "It said so."}, 0
         )
+    elif status == "skipped":
+        _set_aside(stage, work, "step_skipped", why="it said so itself")
+        stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "skipped"))
     elif status == "blocked":
-        stage.works.pop(work.token, None)
-        stage.add(stage.entries.end_attempt(work.token, 0))
-        stage.state.steps[work.unit] = dict(record.plain) if record is not None else {}
+        _set_aside(stage, work, "warning", message=f"{work.unit} is blocked: it said so itself.")
         stage.scheduler.block(work.unit, work.leaf)
-        stage.tell("warning", message=f"{work.unit} is blocked: it said so itself.", step=work.unit)
-    return status in ("failed", "blocked")
+    return status in ("failed", "blocked", "skipped")
+
+
+def _set_aside(stage: Stage, work: Work, event: str, **facts: Any) -> None:
+    """Its record is as the step itself wants it; only the attempt is over."""
+    stage.works.pop(work.token, None)
+    stage.state.look_again(work.unit)
+
+    def then() -> None:
+        stage.tell(event, step=work.unit, **facts)
+        leftovers.tidy(work.folder)
+
+    stage.add(stage.entries.end_attempt(work.token, 0), then)
 
 
 def stopped(stage: Stage, work: Work) -> None:
@@ -103,7 +116,7 @@ def _found_items(stage: Stage, work: Work) -> None:
     found = items.lines_of(path, "what the command printed", f"{work.unit}: foreach")
     stage.works.pop(work.token, None)
     declare(stage, work.step, found)  # until they are on record, they are in a file of this attempt
-    stage.add(stage.entries.end_attempt(work.token, 0), lambda: leftovers.remove(work.folder))
+    stage.add(stage.entries.end_attempt(work.token, 0), lambda: leftovers.tidy(work.folder))
 
 
 def next_check(stage: Stage, work: Work) -> None:
@@ -260,6 +273,12 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
         return
     stage.add(stage.entries.fail(unit, token, error, code), then)
     stage.follow(work.leaf, stage.scheduler.ended(unit, work.leaf, "failed"))
+
+
+def killed(stage: Stage, work: Work) -> None:
+    """Nobody knows how far it came: what may not be done twice is not tried again by itself."""
+    error = {"type": "killed", "message": "Its process was killed, and left no exit code."}
+    failed(stage, work, error, None, retry=work.step.idempotent)
 
 
 def _delay(work: Work, tries: int) -> float:

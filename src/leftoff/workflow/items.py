@@ -58,7 +58,7 @@ def _listed(value: Any, where: str) -> list[Any]:
 def lines_of(path: str, shown: str, where: str) -> list[str]:
     """The lines of a file that are not empty."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             return [line.strip("\r\n") for line in file if line.strip()]
     except UnicodeDecodeError:
         raise Invalid(f"{where}: {shown} is not UTF-8 text.", hint="One item per line, as text.") from None

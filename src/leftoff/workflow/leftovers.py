@@ -8,7 +8,8 @@ import shutil
 from leftoff.workflow.processes.files import EXIT, RESULT, VARS
 
 SCRIPT, ARGS = "script-", "args"  # what is too long for a command line
-_TAKEN_IN = (VARS, RESULT, EXIT, ARGS)
+ITEMS = "items"  # what the command of a `foreach` printed
+_TAKEN_IN = (VARS, RESULT, EXIT, ARGS, ITEMS)
 
 
 def tidy(folder: str) -> None:

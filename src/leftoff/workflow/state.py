@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
+from leftoff.model.frozen import Mark, marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,6 +114,10 @@ class State:
         found = [step.path for step in self.workflow.walk() if step.id == name]
         if len(found) == 1:
             return found[0]
+        if found:
+            raise Invalid(
+                f"Several steps are called {name}: {', '.join(found)}.", hint="Give the whole path."
+            )
         known = ", ".join(step.path for step in self.workflow.walk())
         raise Invalid(f"There is no step {name}.", hint=f"Its steps: {known}.")
 
@@ -172,8 +177,19 @@ class Results(_OfSteps):
     def _get(self, path: str) -> Any:
         steps, items = self._state.steps, self._state.items(path)
         if items:
-            return [steps.get(item, {}).get("result") for item in items]
-        return steps.get(path, {}).get("result")
+            return [_known(steps.get(item, {}).get("result")) for item in items]
+        return _known(steps.get(path, {}).get("result"))
+
+
+def _known(value: Any) -> Any:
+    """A value without what was redacted in it, so that whoever asks for that is told that it is not there."""
+    if not marks(value):
+        return value
+    if isinstance(value, Mark):
+        return None
+    if isinstance(value, dict):
+        return {key: _known(entry) for key, entry in value.items() if not isinstance(entry, Mark)}
+    return [_known(entry) for entry in value]
 
 
 def _order(record: dict[str, Any]) -> int:

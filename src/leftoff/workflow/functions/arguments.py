@@ -34,12 +34,13 @@ class Signature:
         flags = code.co_flags if code is not None else _VARARGS | _VARKEYS
         count = code.co_argcount if code is not None else 0
         known = code.co_varnames if code is not None else ()
-        self._names: tuple[str, ...] = known[:count]
+        bound = 1 if hasattr(function, "__func__") else 0  # a method of an object has its first argument
+        self._names: tuple[str, ...] = known[bound:count]
         self._only = known[count : count + (code.co_kwonlyargcount if code is not None else 0)]
-        self._fixed = code.co_posonlyargcount if code is not None else 0
+        self._fixed = max(0, code.co_posonlyargcount - bound) if code is not None else 0
         self._loose = (bool(flags & _VARARGS), bool(flags & _VARKEYS))
         self._all = frozenset((*self._names[self._fixed :], *self._only))
-        needed = count - len(getattr(function, "__defaults__", None) or ())
+        needed = count - bound - len(getattr(function, "__defaults__", None) or ())
         named = getattr(function, "__kwdefaults__", None) or {}
         self.required = (*self._names[:needed], *(word for word in self._only if word not in named))
 

@@ -108,6 +108,7 @@ def run_group(call: Call) -> Any:
         scope.close()
     except Exception as error:
         scope.leave(error)
+        scope.flow.escaped(error)
         call.fail(error)
         raise
     except BaseException as error:
@@ -136,6 +137,7 @@ async def _inside(call: Call) -> Any:
         await scope.close_async()
     except Exception as error:
         await scope.leave_async()
+        scope.flow.escaped(error)
         call.fail(error)
         raise
     except BaseException as error:

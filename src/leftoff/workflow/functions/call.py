@@ -9,15 +9,8 @@ from __future__ import annotations
 from time import monotonic
 
 from leftoff.engine.commit import Seal
-from leftoff.errors import (
-    BadData,
-    Conflict,
-    LeftoffError,
-    NeedsPerson,
-    StepTimeout,
-    StoreUnavailable,
-    Usage,
-)
+from leftoff.errors import BadData, LeftoffError, NeedsPerson, Redacted, StepTimeout, Usage
+from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.replayed import step_failed
@@ -34,7 +27,7 @@ if TYPE_CHECKING:
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 _PLAIN = (str, int, float, bool, type(None))
-_NEVER_AGAIN = (BadData, Conflict, StoreUnavailable, Usage)  # trying again changes nothing
+_SECRET = "Secrets are not stored: read them inside the steps that need them. A new version= of the step runs it again."
 NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
 
 
@@ -135,9 +128,11 @@ class Call:
             return result
         where = f"The result of step {self.path} of run {self.scope.flow.run.id}"
         inner = [path[1:] for path in holes if path and path[0] == "result"]
-        if inner and not (isinstance(result, dict) and TYPE in result):
-            return freeze_holed(result, inner, where)  # raises where a redacted entry is looked at
-        return decode(result, where)
+        if not inner:
+            return decode(result, where)
+        if [] in inner or TYPE in text(result, where):
+            raise Redacted(where, hint=_SECRET)
+        return freeze_holed(result, inner, where)  # raises where a redacted entry is looked at
 
     def _raise_again(self, record: dict[str, Any], raised: dict[str, Any]) -> None:
         """A failure that the workflow had caught and left behind; any other is tried again."""
@@ -145,7 +140,7 @@ class Call:
         if raised.get("escaped"):
             flow.give_way(self, raised)
         elif number is not None and self.scope.last >= number:
-            flow.records.put(self.path, {**record, "status": "failed"})
+            flow.failed_again(self.path)
             error = step_failed(self.path, record.get("error") or {})
             flow.failed(error, self)
             raise error
@@ -254,7 +249,7 @@ class Call:
         self._failed += 1
         record = {**self._record, "error": flow.records.about(error)}
         lost = isinstance(error, StepTimeout) and not settings.idempotent
-        if self._failed <= self._most() and not lost and not isinstance(error, _NEVER_AGAIN):
+        if self._failed <= self._most() and not lost and not _is_final(error):
             record.update(status="pending", retried=self._failed)
             record.pop("in_doubt", None)
             self.careful(lambda: flow.records.fail(self.path, record, None))
@@ -344,6 +339,11 @@ class Group(Call):
     def _begin(self, record: dict[str, Any]) -> None:
         self._record, self._began = record, monotonic()
         self.scope.flow.records.put(self.path, record)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether trying again changes nothing: most of our own errors say so."""
+    return isinstance(error, LeftoffError) and not (error.retry or isinstance(error, StepTimeout))
 
 
 def _shown(arguments: dict[str, Any], name: str) -> str:

@@ -124,11 +124,12 @@ def _settings(function: Any, name: str | None, options: dict[str, Any]) -> Optio
     if isinstance(function, (staticmethod, classmethod)) or not callable(function):
         raise Usage(f"{function!r} is no function.", hint="@staticmethod goes above @leftoff.step.")
     own = getattr(function, "__name__", None)
-    code = getattr(function, "__code__", None)
+    code: Any = getattr(function, "__code__", None)
     unknown = [word for word in options if word not in Options.__slots__]
     if unknown:
         raise Usage(f"A step has no option {unknown[0]!r}.", hint=f"Options: {', '.join(Options.__slots__)}.")
-    if code is not None and code.co_argcount and code.co_varnames[0] in ("self", "cls"):
+    own_first = code is not None and code.co_argcount and not hasattr(function, "__func__")
+    if own_first and code.co_varnames[0] in ("self", "cls"):
         raise Usage(
             f"{own} is a method: the object it belongs to cannot be recorded.",
             hint="Make it a function, or put @staticmethod above @leftoff.step.",

@@ -41,6 +41,7 @@ class Flow:
         self._about = about
         self._broken: LeftoffError | None = None
         self._failures: list[tuple[BaseException, Call]] = []
+        self._parents: set[str] = set()  # recorded steps that have others below them
         self._index = self._numbered() if run.resumed else {}
         self._live: dict[str, Call] = {}  # calls that are being made
         self.root = Scope(self, "")
@@ -53,6 +54,8 @@ class Flow:
         with self.run._lock:
             for path in self.run._known():
                 at = path.rfind("/") + 1
+                if at:
+                    self._parents.add(path[: at - 1])
                 number, dash, _ = path[at:].partition("-")
                 if dash and number.isascii() and number.isdigit():
                     out.setdefault(path[:at], {})[int(number)] = path
@@ -151,12 +154,17 @@ class Flow:
 
     def drop_below(self, gone: list[str]) -> None:
         """Steps, with all that is below them; at once, so that what takes their place comes after."""
-        with self.run._lock:
-            known = list(self.run._known())
-        paths = [p for p in known if any(p == path or p.startswith(path + "/") for path in gone)]
+        paths = [path for top in gone for path in self._below(top)]
         if paths:
             self.records.drop(paths)
             self.run._commit(None)
+
+    def _below(self, top: str) -> list[str]:
+        """A recorded step and all that is below it."""
+        if top not in self._parents:
+            return [top]
+        with self.run._lock:
+            return [path for path in self.run._known() if path == top or path.startswith(top + "/")]
 
     # -- failures
 
@@ -178,14 +186,22 @@ class Flow:
         self.drop(prefix, [n for n in index if n >= number])
         call.scope.last = min(call.scope.last, number - 1)
 
+    def failed_again(self, path: str) -> None:
+        """A recorded failure stands: what resuming had put back, to be done again, is failed as it was."""
+        for step in self._below(path):
+            found = self.records.get(step)
+            if found is not None and "error" in found[0]:
+                self.records.put(step, {**found[0], "status": "failed"})
+
     def escaped(self, error: BaseException) -> None:
-        """An error ends the workflow: the failure that it is, or comes from, was not dealt with."""
-        seen: BaseException | None = error
-        while seen is not None:
+        """An error ends a workflow: the failures that it is, or comes from, or consists of, were not dealt with."""
+        seen: list[BaseException] = [error]
+        for one in seen:
             for known, call in self._failures:
-                if known is seen:
+                if known is one:
                     call.mark_escaped()
-            seen = seen.__cause__
+            more = [one.__cause__, *getattr(one, "exceptions", ())]
+            seen += [other for other in more if other is not None and len(seen) < _REMEMBERED]
 
     # -- the end
 

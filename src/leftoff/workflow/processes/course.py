@@ -8,7 +8,7 @@ import signal
 import time
 from time import monotonic
 
-from leftoff.workflow.processes.groups import members, recent, signal_all
+from leftoff.workflow.processes.groups import just_made, members, recent, signal_all
 from leftoff.workflow.processes.job import TIMED_OUT, Exit
 from leftoff.workflow.processes.spawn import Refused, spawn
 
@@ -39,7 +39,7 @@ class Course:
         self._began = 0.0
         self._deadline: float | None = None  # of its timeout; then of the time between SIGTERM and SIGKILL
         self._look = 0.0
-        self._ending = self._timed_out = self._stopped = False
+        self._counted = self._ending = self._timed_out = self._stopped = False
         self._killed_at: float | None = None
         self.left: list[int] = []  # who could not be ended
 
@@ -59,6 +59,7 @@ class Course:
         finally:
             os.close(there)
             os.chdir("/")
+        self._counted = just_made(self._pid)  # a made-up /proc would be behind
         self._follow()
         self._drain()
         return self._exit()
@@ -123,7 +124,7 @@ class Course:
 
     def _others(self) -> list[int]:
         """Who is left beside the shim."""
-        if monotonic() - self._began < MOMENT_S:
+        if self._counted and monotonic() - self._began < MOMENT_S:
             return recent(self._pid, self._me)
         return [pid for pid in members(self._me) if pid != self._me]
 

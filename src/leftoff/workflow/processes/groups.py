@@ -44,6 +44,11 @@ def recent(first: int, session: int) -> list[int]:
     return [pid for pid in members(session) if pid != session]
 
 
+def just_made(pid: int) -> bool:
+    """Whether the system's count of pids is where it must be if this one was given a moment ago."""
+    return pid <= _last_pid() <= pid + NEAR
+
+
 def _session(pid: int) -> int:
     try:
         return os.getsid(pid)

@@ -17,7 +17,10 @@ SILENCE_S = 1.0  # so long an unfinished line waits for its end
 
 
 class Log:
-    """Appends to a file, which is made when there is something to write; what cannot be written is counted, and said at the end where that is possible."""
+    """Appends to a file, which is made for the first line of it.
+
+    What cannot be written is counted, and said at the end where that is possible.
+    """
 
     def __init__(self, path: str, redactor: Masks | None, secrets: Iterable[bytes]) -> None:
         self._censor = Censor(redactor, secrets)
