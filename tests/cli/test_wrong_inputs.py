@@ -168,7 +168,9 @@ VALUES: dict[str, Wrong] = {
     "artifact that is a folder": wrong("artifact", ".", code=3, told=""),
     "restore without a path": wrong("restore", "latest", code=2, told="needs"),
     "restore of what nobody tracked": wrong("restore", "latest", "page.txt", code=3, told="knows no file"),
-    "restore outside the project": wrong("restore", "latest", "/etc/passwd", code=4, told="outside the project"),
+    "restore outside the project": wrong(
+        "restore", "latest", "/etc/passwd", code=4, told="outside the project"
+    ),
     "cat without a path": wrong("cat", "latest", code=2, told="REF:PATH"),
     "cat of what nobody tracked": wrong("cat", "latest:no/such", code=3, told="knows no file"),
     "track outside the project": wrong("track", "/etc/passwd", code=4, told="outside the project"),

@@ -99,6 +99,8 @@ def resume(
         report.accept(accepted)
         report.wish(wish)
         return _dry(report, ctx)
+    if report.problem is not None and report.exit_code == CannotResume.exit_code:
+        raise report.problem
     driven = definition_of(ctx.store, target.row) is not None
     answers = decide(ctx, report, accepted, quiet=("definition.changed",) if driven else ())
     if answers is None:
@@ -106,10 +108,11 @@ def resume(
             ctx.emit({"event": "end", "run": ctx.info(target.row).to_json()})
         return report.exit_code
     way.variables.update(answers.given)
-    way.repeat = (wish.repeat if way.step is None else frozenset()) | frozenset(answers.again)
-    if not _agreed(run_again(ctx.store, target, Way(way.seq, way.step, repeat=wish.repeat)), ctx):
+    way.repeat = wish.repeat if way.step is None else frozenset()
+    if not _agreed(run_again(ctx.store, target, Way(way.seq, way.step, repeat=way.repeat)), ctx):
         ctx.say("Nothing was changed.")
         return 0
+    way.repeat |= answers.again
     _put_right(target, report, answers, ctx)
     if driven:
         return _drive(target, way, answers, wish.only, ctx, workflow)

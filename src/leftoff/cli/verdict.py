@@ -49,7 +49,9 @@ def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterab
     folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
     names = frozenset({*given, *names_of(ctx.store, target.row)})
     checks = RunnerChecks(known, ctx.project, folder, frozenset(given), names)
-    return look(more=checks.all, known=checks.known)
+    report = look(more=checks.all, known=checks.known)
+    report.problem = checks.problem
+    return report
 
 
 def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:

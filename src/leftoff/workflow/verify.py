@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.verify.finding import WARN, Finding
+from leftoff.engine.verify.finding import REFUSE, WARN, Finding
 from leftoff.errors import LeftoffError
 from leftoff.workflow.changes import compare
-from leftoff.workflow.parse import load, parse
+from leftoff.workflow.parse import parse
 from leftoff.workflow.recover import ASK, CHECK, FORGET, TAKEN, orphans
 from leftoff.workflow.reopening import DONE
+from leftoff.workflow.resumption import current_definition
 from leftoff.workflow.runner import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from leftoff.engine.verify.world import World
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.recover import Orphan
 
+_GO_ON = "Steps that are finished do not run again; --accept definition.changed goes on."
 _WORDS = {FORGET: "run", ASK: "ask", CHECK: "adopt"}
 
 
@@ -36,7 +38,7 @@ class RunnerChecks:
 
     def __init__(
         self,
-        world_known: Mapping[str, Any],
+        world_known: dict[str, Any],
         project: str,
         store_folder: str,
         given: frozenset[str],
@@ -54,11 +56,14 @@ class RunnerChecks:
         self._load()
 
     def _load(self) -> None:
-        path = os.path.join(self._project, str(self._known.get("path") or ""))
+        """The definition as it is now, and as it was: ``old`` is ``None`` where nobody knows that."""
         try:
-            self.old = self.new = parse(str(self._known.get("text") or ""), path, given=self._names)
-            if os.path.isfile(path):
-                self.new = load(path, given=self._names)
+            self.new = current_definition(self._project, self._known, self._names, lambda _: None)
+            text = self._known.get("text")
+            if self._known.get("digest") == self.new.digest:
+                self.old = self.new
+            elif text is not None:
+                self.old = parse(str(text), self.new.path, given=self._names)
         except LeftoffError as error:
             self.problem = error
 
@@ -68,23 +73,27 @@ class RunnerChecks:
 
     def definition(self, world: World) -> Iterator[Finding]:
         """The workflow file changed: later steps only is worth a word, finished ones a question."""
-        if self.problem is not None:
-            yield Finding(
-                "definition.changed", self.problem.message, self.problem.hint, self._known.get("path")
-            )
+        path = self._known.get("path")
+        if self.problem is not None or self.new is None:
+            wrong = self.problem or LeftoffError("The workflow file cannot be read.")
+            yield Finding("definition.changed", wrong.message, wrong.hint, path, level=REFUSE)
             return
-        assert self.old is not None and self.new is not None
+        if self.old is None:
+            told = (
+                f"{path} changed since the run began: what it was is not known, as there was a secret in it."
+            )
+            yield Finding("definition.changed", told, _GO_ON, path)
+            return
         done = {path for path, record in world.steps.items() if record.get("status") in DONE}
         done |= {path.rpartition("/")[0] for path in done if "item" in world.steps[path]}
         done |= {orphan.step.path for orphan in self.orphans(world) if orphan.action in TAKEN}
         differs = compare(self.old, self.new, done)
         if differs:
-            hint = "Steps that are finished do not run again; --accept definition.changed goes on."
             yield Finding(
                 "definition.changed",
-                f"{self._known.get('path')} changed since the run began: {differs.told()}.",
-                hint if differs.finished else "",
-                self._known.get("path"),
+                f"{path} changed since the run began: {differs.told()}.",
+                _GO_ON if differs.finished else "",
+                path,
                 level=None if differs.finished else WARN,
             )
 
@@ -122,10 +131,10 @@ class RunnerChecks:
 
     def orphans(self, world: World) -> list[Orphan]:
         if self._orphans is None:
-            if self.new is None or self.old is None:
+            if self.new is None:
                 return []
             known = _Known(self.new, world.steps)
-            self._orphans, _ = orphans(known, self.old, world.attempts, self._folder)
+            self._orphans, _ = orphans(known, self.old or self.new, world.attempts, self._folder)
         return self._orphans
 
     def in_flight(self, world: World) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
     from leftoff.engine.verify.finding import Finding
+    from leftoff.errors import LeftoffError
     from leftoff.store.base import Store
 
     Check = Callable[[World], Iterable[Finding]]
@@ -41,6 +42,7 @@ class Report:
     def __init__(self, world: World, findings: list[Finding], known: Mapping[str, tuple[str, str]]) -> None:
         self.world = world
         self.findings = findings
+        self.problem: LeftoffError | None = None  # why nobody could drive it, were it to be driven
         self._known = known
         self.plan: list[dict[str, Any]] = []
         self.wish(Wish())
