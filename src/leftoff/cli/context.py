@@ -77,6 +77,15 @@ class Context:
             self._store = project.open_store(location)
         return self._store
 
+    def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
+        """What a new run remembers of the world around it: what is not committed, and its issue."""
+        from leftoff.engine.issues import take
+        from leftoff.engine.world import DIRTY, dirty_paths
+
+        dirty = dirty_paths(self.project)
+        seen = take(self.settings.section("issues"), self.project, issue, branch, self.now)
+        return {**({DIRTY: dirty} if dirty is not None else {}), **seen}
+
     @property
     def redactor(self) -> Redactor:
         return self.settings.redactor()

@@ -7,6 +7,7 @@ accepted, steps to do again, files to restore, values to go on with. Whoever car
 from __future__ import annotations
 
 from leftoff.cli.ask import answer, can_ask, choose
+from leftoff.cli.execute import row_now
 from leftoff.cli.screen import stderr
 from leftoff.cli.text import clean
 from leftoff.cli.verdict import finding_lines
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.text import Line
+    from leftoff.engine.find import Target
     from leftoff.engine.verify.finding import Finding
     from leftoff.engine.verify.verify import Report
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
 
 _TOGETHER = 5  # more findings of one code than this are one question
 _AGAIN, _RESTORE, _CLEAR, _STOP = "run the step again", "restore from the checkpoint", "clear them", "stop"
@@ -134,3 +138,46 @@ def _ask_value(finding: Finding, answers: Answers) -> bool:
     value = getpass(f"{clean(finding.subject)} (not stored): ", sys.stderr)
     answers.given[finding.subject] = value
     return bool(value)
+
+
+# -- what was answered, done
+
+
+def carry_out(target: Target, report: Report, answers: Answers, ctx: Context) -> None:
+    """Before the run goes on: files are as they were, errors are resolved, what was accepted is taken in."""
+
+    def here(view: View) -> RunRow:
+        return row_now(view, target.row.run)
+
+    if answers.restore:
+        _restore(target, report, ctx)
+    if answers.unblock:
+        from leftoff.cli.verb_approve import who
+        from leftoff.engine.unblock import unblock
+
+        unblock(ctx.store, here, None, ctx.now, by=who(), scrubber=ctx.redactor)
+    agreed = [finding for finding in report.findings if _stays(finding, answers)]
+    if report.world.is_head and agreed:
+        from leftoff.engine.verify.taking import take_in
+
+        take_in(report.world, agreed, here, ctx.now, ctx.redactor)
+
+
+def _stays(finding: Finding, answers: Answers) -> bool:
+    """Whether what was found is how it shall be from now on."""
+    if finding.code == "files.changed":
+        return not answers.restore
+    if finding.code == "outputs.changed":
+        return finding.subject not in answers.again
+    return finding.code.startswith("issue.")
+
+
+def _restore(target: Target, report: Report, ctx: Context) -> None:
+    from leftoff.cli.files import restorer
+
+    changed = [finding for finding in report.findings if finding.code == "files.changed"]
+    paths = [path for finding in changed for path in finding.paths]
+    restorer(ctx, target).restore(target, target.row.run_id, paths, lambda plan: True)
+    ctx.say(
+        f"leftoff: restored {', '.join(map(clean, paths[:_TOGETHER]))}{'…' if len(paths) > _TOGETHER else ''}."
+    )

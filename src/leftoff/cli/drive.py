@@ -79,7 +79,11 @@ def attempts_folder(ctx: Context) -> str:
     return getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
 
 
-def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questions) -> Setting:
+def setting_of(
+    ctx: Context, workflow: Workflow, observer: Observer, ask: Questions, issue: str | None
+) -> Setting:
+    from leftoff.engine.issues import take
+    from leftoff.engine.project import git_branch
     from leftoff.workflow.runner import Setting
 
     secrets = secrets_of(ctx, workflow)
@@ -98,6 +102,9 @@ def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questi
         heartbeat=ctx.settings.heartbeat.interval,
         grace=ctx.settings.run.grace,
         restart=bool(getattr(ctx.args, "restart", None)),
+        seen=lambda: take(
+            ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
+        ),
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
     )
 

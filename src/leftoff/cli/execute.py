@@ -142,7 +142,7 @@ def _start(
 
     info = Info.of(workflow, Graph(workflow).batches(), most_of(ctx))
     with interruptible(), observer(ctx, info) as watching:
-        setting = setting_of(ctx, workflow, watching, ask)
+        setting = setting_of(ctx, workflow, watching, ask, _issue(args))
         if twin is not None:
             _abandon(ctx, twin)
         runner = start(setting, workflow, _opening(args, ctx, workflow, given))
@@ -193,6 +193,7 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
         run_id=args.run_id,
         variables={**workflow.vars, **given},
         facts=facts,
+        context=ctx.surroundings(facts["issue"], facts["git_branch"]),
     )
 
 
@@ -224,7 +225,7 @@ def go_on(
     current = workflow or current_definition(ctx.project, known, names, ctx.say)
     info = Info.of(current, Graph(current).batches(), most_of(ctx))
     with interruptible(), observer(ctx, info) as watching:
-        setting = setting_of(ctx, current, watching, ask)
+        setting = setting_of(ctx, current, watching, ask, row.issue)
         check_requirements(ctx, current, ask)
         if rewind is not None:
             rewind()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.cli.ask import confirm
-from leftoff.cli.decide import decide
-from leftoff.cli.execute import row_now
+from leftoff.cli.decide import carry_out, decide
 from leftoff.cli.given import asked, assignments, positive, step_path
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
@@ -113,7 +112,7 @@ def resume(
         ctx.say("Nothing was changed.")
         return 0
     way.repeat |= answers.again
-    _put_right(target, report, answers, ctx)
+    carry_out(target, report, answers, ctx)
     if driven:
         return _drive(target, way, answers, wish.only, ctx, workflow)
     return go_on(target, way, ctx)
@@ -163,30 +162,6 @@ def _dry(report: Report, ctx: Context) -> int:
         screen = ctx.screen()
         screen.show(page(report, screen, plan=True))
     return report.exit_code
-
-
-def _put_right(target: Target, report: Report, answers: Answers, ctx: Context) -> None:
-    """Before the run goes on: files that are to be as they were, errors that are resolved."""
-    if answers.restore:
-        from leftoff.cli.files import restorer
-
-        paths = [path for finding in report.findings for path in finding.paths]
-        restorer(ctx, target).restore(target, target.row.run_id, paths, lambda plan: True)
-        ctx.say(
-            f"leftoff: restored {', '.join(map(clean, paths[:_SHOWN]))}{'…' if len(paths) > _SHOWN else ''}."
-        )
-    if answers.unblock:
-        from leftoff.cli.verb_approve import who
-        from leftoff.engine.unblock import unblock
-
-        unblock(
-            ctx.store,
-            lambda view: row_now(view, target.row.run),
-            None,
-            ctx.now,
-            by=who(),
-            scrubber=ctx.redactor,
-        )
 
 
 def _drive(

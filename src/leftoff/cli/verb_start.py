@@ -81,6 +81,7 @@ def _opening(args: Args, ctx: Context) -> Opening:
         steps=_steps(args),
         variables=assignments(args.var),
         facts=facts,
+        context=ctx.surroundings(facts["issue"], facts["git_branch"]),
     )
 
 

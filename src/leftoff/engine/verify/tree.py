@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from leftoff.engine.verify.finding import WARN, Finding
+from leftoff.engine.world import DIRTY, dirty_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def outputs(world: World) -> Iterator[Finding]:
             f"--yes runs {step} again; --accept outputs.missing goes on without it.",
             step,
             choices=("run the step again", "accept", "stop"),
+            paths=(path,),
         )
     for step, path in seen.changed:
         yield Finding(
@@ -38,6 +40,7 @@ def outputs(world: World) -> Iterator[Finding]:
             f"--accept outputs.changed (or --yes) keeps it as it is now; --from-step {step} does the step again.",
             step,
             choices=("run the step again", "accept", "stop"),
+            paths=(path,),
         )
 
 
@@ -114,16 +117,23 @@ def _moved(world: World, head: object) -> Iterator[Finding]:
 
 
 def _dirty(world: World) -> Iterator[Finding]:
-    known = world.facts.get("git_dirty")
-    status = run_git(world, "status", "--porcelain=v1", "--untracked-files=normal", strip=False)
-    if status is None or not isinstance(known, list):
+    known = world.said(DIRTY)
+    if not isinstance(known, list):
         return
-    now = [line[3:] for line in status.splitlines() if not line[3:].startswith(".leftoff")]
-    new = [path for path in now if path not in known]
+    own = {*known, *world.records.get("file", {})}
+    for about in (*world.steps.values(), *world.records.get("artifact", {}).values()):
+        if isinstance(about, dict):
+            own.update(
+                path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)
+            )
+    new = [path for path in dirty_paths(world.project) or () if path not in own]
     if new:
         shown = ", ".join(new[:_SHOWN]) + (f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else "")
         yield Finding(
-            "git.dirty", f"Uncommitted changes that were not there at the checkpoint: {shown}.", "", new[0]
+            "git.dirty",
+            f"Uncommitted changes that the run knows nothing of: {shown}.",
+            "Nothing to do, if that was meant.",
+            new[0],
         )
 
 

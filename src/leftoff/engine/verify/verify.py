@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
 from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, worst
+from leftoff.engine.verify.issue import issue
 from leftoff.engine.verify.plan import Wish, make_plan, resume_from
 from leftoff.engine.verify.world import World
 
@@ -33,7 +34,7 @@ QUICK: tuple[Check, ...] = (
     own.blocked,
     own.prerequisites,
 )
-WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git)
+WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue)
 
 
 class Report:
