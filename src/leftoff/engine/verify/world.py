@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import Attempt, Lease, RunRow
 
 _READ = ("run", "step", "artifact", "file", "context", "criterion", "error", "approval", "extra", "conflict")
+_DECLARED = ("run", "step", "artifact", "file", "context", "extra")
 
 
 class World:
@@ -35,12 +36,14 @@ class World:
         *,
         deep: bool = False,
         session: str | None = None,
+        whole: bool = True,
     ) -> None:
         self.store = store
         self.target = target
         self.now = now
         self.settings = settings
         self.deep = deep
+        self._whole = whole  # else only what the run declared or tracked is read
         self.session = session  # whose the run may be without standing in the way
         self.row: RunRow
         self.version: Version
@@ -70,10 +73,11 @@ class World:
         except Unsupported as error:
             self.damage.append(("integrity.schema", error))
             return
-        self._sum(reader)
-        for collection in _READ:
+        if self._whole:
+            self._sum(reader)
+            self._take_redacted(reader)
+        for collection in _READ if self._whole else _DECLARED:
             self._take(reader, collection)
-        self._take_redacted(reader)
 
     def _sum(self, reader: Reader) -> None:
         """Every record's bytes against its hash, and all of them against the version's digest."""
