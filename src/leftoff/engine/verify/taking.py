@@ -65,8 +65,8 @@ def _tracked(world: World, findings: list[Finding], at: int, redactor: Redactor)
 def _outputs(world: World, findings: list[Finding], at: int, redactor: Redactor) -> list[Captured]:
     paths = {path for finding in findings if finding.code == "outputs.changed" for path in finding.paths}
     out = []
-    for key, about in world.records.get("artifact", {}).items():
-        path = about.get("path") if isinstance(about, dict) else None
+    for key, about in world.artifact_records().items() if paths else ():
+        path = about.get("path")
         full = os.path.join(world.project, path) if isinstance(path, str) else ""
         if path in paths and os.path.isfile(full):
             name = key if key != path else None

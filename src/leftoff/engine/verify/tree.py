@@ -120,13 +120,14 @@ def _dirty(world: World) -> Iterator[Finding]:
     known = world.said(DIRTY)
     if not isinstance(known, list):
         return
-    own = {*known, *world.records.get("file", {})}
-    for about in (*world.steps.values(), *world.records.get("artifact", {}).values()):
-        if isinstance(about, dict):
+    new = [path for path in dirty_paths(world.project) or () if path not in known]
+    if new:
+        own = set(world.records.get("file", {}))
+        for about in (*world.steps.values(), *world.artifact_records().values()):
             own.update(
                 path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)
             )
-    new = [path for path in dirty_paths(world.project) or () if path not in own]
+        new = [path for path in new if path not in own]
     if new:
         shown = ", ".join(new[:_SHOWN]) + (f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else "")
         yield Finding(

@@ -7,7 +7,7 @@ import os
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.state import Reader, need_version
 from leftoff.errors import Corrupt, NotFound, Unsupported
-from leftoff.model.digest import MASK, term
+from leftoff.model.digest import MASK, sum_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from leftoff.engine.settings import Settings
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
-    from leftoff.store.rows import Attempt, Lease, RunRow
+    from leftoff.store.rows import Attempt, Lease, Record, RunRow
 
-_READ = ("run", "step", "artifact", "file", "context", "criterion", "error", "approval", "extra", "conflict")
+_READ = ("run", "step", "file", "context", "criterion", "error", "extra")
 _DECLARED = ("run", "step", "artifact", "file", "context", "extra")
 
 
@@ -50,6 +50,9 @@ class World:
         self.lease: Lease | None = None
         self.attempts: list[Attempt] = []
         self.records: dict[str, dict[str, Any]] = {}
+        self.artifacts: dict[str, Record] = {}  # as they are stored: most need not be decoded
+        self._artifacts: dict[str, Any] | None = None
+        self._leaves: list[str] | None = None
         self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
         self.redacted: list[str] = []
         self.is_head = True
@@ -73,31 +76,34 @@ class World:
         except Unsupported as error:
             self.damage.append(("integrity.schema", error))
             return
-        if self._whole:
-            self._sum(reader)
-            self._take_redacted(reader)
-        for collection in _READ if self._whole else _DECLARED:
-            self._take(reader, collection)
+        self._take_all(reader)
 
-    def _sum(self, reader: Reader) -> None:
-        """Every record's bytes against its hash, and all of them against the version's digest."""
+    def _take_all(self, reader: Reader) -> None:
+        """Each collection once: its bytes against their hashes, all against the digest; what is needed is decoded."""
         total = 0
-        try:
-            for collection in reader.collections():
-                for key, record in reader.raw(collection).items():
-                    total += term(collection, key, record.hash)
-        except Corrupt as error:
-            self.damage.append(("integrity.record", error))
-            return
-        if (total & MASK).to_bytes(32, "big") != self.version.digest:
+        for collection in reader.collections() if self._whole else _DECLARED:
+            try:
+                found = reader.raw(collection)
+            except Corrupt as error:
+                self.damage.append(("integrity.record", error))
+                continue
+            if self._whole:
+                total += sum_of(collection, found.values())
+            if collection == "artifact":
+                self.artifacts = found
+            elif collection in _READ:
+                self._take(reader, collection, found)
+            elif collection == "variable":
+                self._take_redacted(reader)
+        if self._whole and not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
             where = f"run {self.row.run_id}@{self.version.seq}"
             self.damage.append(("integrity.digest", Corrupt(f"The digest of {where} is off.", where=where)))
+        self._reader = reader
 
-    def _take(self, reader: Reader, collection: str) -> None:
+    def _take(self, reader: Reader, collection: str, found: dict[str, Record]) -> None:
         out = self.records[collection] = {}
         try:
-            for key, value in reader.values(collection).items():
-                out[key] = value.plain
+            out.update(reader.plain_of(found))
         except Corrupt as error:
             self._damaged(error)
 
@@ -131,8 +137,17 @@ class World:
 
     def leaves(self) -> list[str]:
         """Leaf steps in declared order."""
-        inner = inner_steps(self.steps)
-        return [path for path in in_order(self.steps) if path not in inner]
+        if self._leaves is None:
+            inner = inner_steps(self.steps)
+            self._leaves = [path for path in in_order(self.steps) if path not in inner]
+        return self._leaves
+
+    def artifact_records(self) -> dict[str, dict[str, Any]]:
+        """What is known of artifacts, by name."""
+        if self._artifacts is None:
+            found = self._reader.plain_of(self.artifacts)
+            self._artifacts = {key: about for key, about in found.items() if isinstance(about, dict)}
+        return self._artifacts
 
     def said(self, *names: str) -> Any:
         """What the run, or the document it came from, says under one of these names; ``None`` where it says nothing."""
