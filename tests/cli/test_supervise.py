@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import call, succeed
-from tests.cli.people import story
+from tests.cli.people import step_of, story
 from tests.cli.runs import files_below, started
 from tests.verify.situations import Place
 from tests.workflow.driving import mark, until, wait
@@ -126,9 +126,12 @@ def test_wrong_settings(tmp_path: Path, line: str) -> None:
 
 
 def test_deadlines_are_looked_at(tmp_path: Path) -> None:
-    """An approval whose deadline has passed is decided, and what follows from that is told."""
+    """An approval whose deadline has passed is rejected by whoever looks; only what still waits is told."""
     story(tmp_path, deadline=1_000)
-    assert ("waiting", "story-1") in looked(tmp_path)
+    assert [("waiting", "story-1")] == looked(tmp_path)
+    found = step_of(tmp_path, "story-1", "sign-off")
+    assert ("failed", "rejected") == (found["status"], found["error"]["type"])
+    assert [] == looked(tmp_path)
 
 
 FLOW = f"""

@@ -10,8 +10,10 @@ import json
 import os
 
 from leftoff.clock import iso
-from leftoff.engine.approvals import how
-from leftoff.engine.info import list_info
+from leftoff.engine.approvals import expire_due, how, waiting
+from leftoff.engine.commit import Seal
+from leftoff.engine.info import list_info, run_info
+from leftoff.engine.report import report
 from leftoff.errors import Invalid
 from leftoff.model.words import FINISHED
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.info import RunInfo
-    from leftoff.store.base import Store, View
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
 
 FILE = "supervise.json"
 TOLD_FINISHED = 500  # finished runs that are remembered
@@ -83,7 +87,7 @@ def look(store: Store, memory: Memory, now: int, limits: tuple[int, int]) -> lis
     """What changed since the last look; the memory is up to date afterwards, and not yet saved."""
     if not store.exists():
         return []
-    infos = list_info(store, now, limits)
+    infos = [_expired(store, info, now, limits) for info in list_info(store, now, limits)]
     first = not memory.runs
     changes: list[Change] = []
     for info in infos:
@@ -96,6 +100,25 @@ def look(store: Store, memory: Memory, now: int, limits: tuple[int, int]) -> lis
         told.update(known)
     memory.keep({info.run_id for info in infos})
     return changes
+
+
+def _expired(store: Store, info: RunInfo, now: int, limits: tuple[int, int]) -> RunInfo:
+    """A run that nobody looks after: what waited past its deadline is rejected. A live driver does that itself."""
+    if info.status in FINISHED or not info.steps["waiting"] or info.health == "alive":
+        return info
+    asked = store.read(lambda view: waiting(store, view, info.row))
+    if not any(one.due(now) for one in asked.values()):
+        return info
+
+    def find(view: View) -> RunRow:
+        return view.run_row(info.row.run) or info.row
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        steps = expire_due(store, tx, row, changes, now)
+        return Seal("approval", steps[0], "nobody decided in time") if steps else None
+
+    report(store, find, make, now)
+    return run_info(store, info.row.run, now, limits) or info
 
 
 def _state(store: Store, info: RunInfo) -> dict[str, Any]:
