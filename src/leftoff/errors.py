@@ -190,8 +190,10 @@ class Redacted(NeedsPerson):
 
 
 class StepFailed(LeftoffError):
-    """What was recorded of it: ``step``, ``kind`` (the exception's class) and the message. An instance of that class too,
-    where that can be, so that the same ``except`` catches it."""
+    """What was recorded of it: ``step``, ``kind`` (the exception's class) and the message.
+
+    An instance of that class too, where that can be, so that the same ``except`` catches it.
+    """
 
     code = "step_failed"
     default_hint = "It is recorded: the step is not run again, as the workflow went on without it."

@@ -126,3 +126,22 @@ def _parent(pid: int) -> int:
         return int(out.strip() or 0)
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0
+
+
+def ancestor(skip: frozenset[str]) -> Process | None:
+    """The nearest process above this one that is none of these programs; ``None`` where that is the first of all."""
+    pid = os.getppid()
+    while pid > 1 and _name(pid) in skip:
+        pid = _parent(pid)
+    began = started(pid) if pid > 1 else ""
+    return Process(scope(), pid, began) if began else None
+
+
+def _name(pid: int) -> str:
+    """The name of a process's program, without the dash of a login shell."""
+    if sys.platform == "darwin":
+        import subprocess
+
+        out = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True).stdout
+        return os.path.basename(out.strip()).lstrip("-")
+    return _text(f"/proc/{pid}/comm").lstrip("-")

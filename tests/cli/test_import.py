@@ -118,8 +118,8 @@ def test_the_store_itself_is_no_bundle(bundle: Path, there: Path) -> None:
     succeed("fsck", cwd=there)
 
 
-def test_other_dialects_are_not_there_yet(bundle: Path, there: Path) -> None:
-    """An unknown dialect is wrong usage, and names what there is."""
-    result = call("import", str(bundle), "--dialect", "bmad", cwd=there)
-    assert 2 == result.code and "leftoff" in result.err
+def test_a_bundle_is_no_document(bundle: Path, there: Path) -> None:
+    """A file that is said to be of another dialect is read as that, and rejected where it is not."""
+    result = call("import", str(bundle), "--dialect", "bmad", "--json", cwd=there)
+    assert (4, ["invalid"]) == (result.code, [entry["code"] for entry in result.json["rejected"]])
     succeed("import", str(bundle), "--dialect", "leftoff", cwd=there)

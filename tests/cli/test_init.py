@@ -45,12 +45,12 @@ def test_what_it_suggests_works(project: Path) -> None:
 
 
 def test_elsewhere(project: Path) -> None:
-    """--project and --store say where; a missing project is wrong usage; dialects have their own time."""
+    """--project and --store say where; a missing project is wrong usage, an unknown dialect too."""
     (project / "site").mkdir()
     succeed("init", "--project", "site", cwd=project)
     assert (project / "site" / ".leftoff" / "store.db").exists()
     succeed("init", "--store", "deep/er/store", cwd=project)
     assert (project / "deep" / "er" / "store" / "store.db").exists()
     assert 2 == call("init", "--project", "missing", cwd=project).code
-    assert 2 == call("init", "--dialect", "bmad", cwd=project).code
+    assert 2 == call("init", "--dialect", "klingon", cwd=project).code
     assert 2 == call("init", "here", cwd=project).code

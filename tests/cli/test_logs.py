@@ -148,10 +148,20 @@ def test_no_logs(run: str, tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_gone(run: str, attempts: Attempts, tmp_path: Path) -> None:
-    """The attempt is known all the same."""
-    attempts.add("z", None)
+    """The attempt is known all the same. One that ended well, without a log, printed nothing."""
+    attempts.add("z", None, code=1)
+    attempts.add("y", None)
     attempts.add("a", b"there\n")
-    assert "==> z (attempt 1, exit 0, 12.3s, its log is gone) <==" in succeed("logs", cwd=tmp_path).out
+    shown = succeed("logs", cwd=tmp_path).out
+    assert "==> z (attempt 1, exit 1, 12.3s, its log is gone) <==" in shown
+    assert "==> y (attempt 1, exit 0, 12.3s, printed nothing) <==" in shown
+
+
+def test_of_the_run_that_ended_last(run: str, attempts: Attempts, tmp_path: Path) -> None:
+    """Where nothing is unfinished, that is the run that is meant."""
+    attempts.add("z", b"there\n")
+    succeed("finish", cwd=tmp_path)
+    assert "there\n" in succeed("logs", cwd=tmp_path).out
 
 
 def test_secrets_are_masked_once_more(run: str, attempts: Attempts, tmp_path: Path) -> None:

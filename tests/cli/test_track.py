@@ -52,3 +52,75 @@ def test_all_or_none(words: tuple[str | bytes, ...], code: int, tmp_path: Path) 
     (tmp_path / "f").write_text("x")
     assert code == call("track", *words, cwd=tmp_path).code
     assert {} == files(tmp_path)
+
+
+def test_what_became_of_it(tmp_path: Path) -> None:
+    """Made since the run began, changed since it was tracked, or gone; of what was there before nothing is said."""
+    (tmp_path / "old").write_text("1")
+    (tmp_path / "goes").write_text("1")
+    started(tmp_path)
+    (tmp_path / "new").write_text("1")
+    succeed("track", "old", "new", "goes", cwd=tmp_path)
+    assert {"old": None, "new": "created", "goes": None} == {
+        p: a.get("status") for p, a in files(tmp_path).items()
+    }
+    for name in ("old", "new"):
+        (tmp_path / name).write_text("2")
+    (tmp_path / "goes").unlink()
+    succeed("track", "old", "new", "goes", cwd=tmp_path)
+    assert {"old": "modified", "new": "created", "goes": "deleted"} == {
+        p: a.get("status") for p, a in files(tmp_path).items()
+    }
+
+
+def test_modes_and_links(tmp_path: Path) -> None:
+    """Permissions are recorded; a symbolic link is where it points to, and is not followed."""
+    started(tmp_path)
+    (tmp_path / "tool").write_text("x")
+    (tmp_path / "tool").chmod(0o750)
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    succeed("track", "tool", "link", cwd=tmp_path)
+    found = files(tmp_path)
+    assert ("0750", "/etc/passwd", 11) == (
+        found["tool"]["mode"],
+        found["link"]["target"],
+        found["link"]["size"],
+    )
+
+
+def test_unchanged_is_no_new_version(tmp_path: Path) -> None:
+    """Tracking a file again that is as it was changes nothing."""
+    started(tmp_path)
+    (tmp_path / "f").write_text("x")
+    seqs = [succeed("track", "f", "--json", cwd=tmp_path).json["seq"] for _ in range(2)]
+    assert [2, 2] == seqs
+
+
+def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
+    """Over [capture] max_total files are hashed, not copied; one that is tracked again does not count twice."""
+    (tmp_path / "leftoff.toml").write_text('[capture]\nmax_total = "15 B"\n')
+    started(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("x" * 10)
+    succeed("track", "a", cwd=tmp_path)
+    succeed("track", "a", "b", cwd=tmp_path)
+    assert {"a": True, "b": False} == {path: about["captured"] for path, about in files(tmp_path).items()}
+
+
+def test_a_touched_file_is_no_difference(tmp_path: Path) -> None:
+    """What only the file system said of a file is in no diff; what became of it, and where a link leads, is shown."""
+    started(tmp_path)
+    for name in ("same", "gone"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("same")
+    succeed("track", "same", "gone", "link", cwd=tmp_path)
+    before = succeed("show", "--json", cwd=tmp_path).json["head"]["seq"]
+    (tmp_path / "same").touch()
+    (tmp_path / "gone").unlink()
+    succeed("track", "same", "gone", "link", cwd=tmp_path)
+    run = succeed("show", "--json", cwd=tmp_path).json["run_id"]
+    found = succeed("diff", f"{run}@{before}", run, "--json", cwd=tmp_path).json["files"]
+    assert ["gone"] == sorted(found["changed"])
+    assert "seen" not in found["changed"]["gone"]["from"]
+    shown = succeed("show", run, "--files", cwd=tmp_path).out.splitlines()
+    assert ["gone  deleted", "link  created  -> same"] == [" ".join(line.split(" ")) for line in shown[:2]]

@@ -50,6 +50,7 @@ class Flow:
         self.random = random.Random(seed)
         self.broken = broken
         self.steps = text.count("- id: ")
+        self.under: list[str] = []  # a command that starts the command: strace
         self.kills = self.with_children = 0
         self.done_at: dict[
             str, int
@@ -58,11 +59,12 @@ class Flow:
         (folder / "locks").mkdir()
 
     def command(self, *words: str) -> subprocess.Popen[bytes]:
+        """A call of the command, or of its broken variant; under ``self.under``, where that is set."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("LEFTOFF_")}
         module = ["tests.crash.broken", self.broken] if self.broken else ["leftoff"]
         with self.out.open("wb") as out:
             return subprocess.Popen(
-                [sys.executable, "-m", *module, *words],
+                [*self.under, sys.executable, "-m", *module, *words],
                 cwd=self.folder,
                 env={**env, "PYTHONPATH": str(ROOT)},
                 stdout=out,

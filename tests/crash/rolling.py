@@ -50,6 +50,7 @@ class Situation:
         self.folder = folder
         repository(folder, clean="committed\n", **{"small": "1\n"})
         (folder / "leftoff.toml").write_text("[capture]\ngit = true\n")
+        (folder / ".gitignore").write_text("ignored/\n")
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", "settings")
         succeed("start", "flow", "--run-id", "r", cwd=folder)
@@ -57,6 +58,13 @@ class Situation:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(f"first {name}\n".encode() * 500)
         (folder / "link").symlink_to("a")
+        (folder / "ignored").mkdir()
+        (folder / "ignored/x").write_text("not ours\n")
+        for name in (
+            "inside",
+            "outside",
+        ):  # links that a folder takes the place of: nothing behind them is touched
+            (folder / name).symlink_to("ignored" if name == "inside" else folder.parent)
         succeed("save", cwd=folder)
         self.then = tree(folder)
         (folder / "a").write_bytes(b"second\n" * 800)
@@ -65,6 +73,10 @@ class Situation:
         (folder / "link").symlink_to("tool")
         (folder / "clean").write_text("edited\n")
         shutil.rmtree(folder / "deep")
+        for name in ("inside", "outside"):
+            (folder / name).unlink()
+            (folder / name).mkdir()
+            (folder / name / "x").write_text("in a folder\n")
         (folder / "new/inner").mkdir(parents=True)
         (folder / "new").chmod(0o700)
         (folder / "new/inner/file").write_text("made since\n")
@@ -130,12 +142,18 @@ def killed(situation: Situation, folder: Path, name: str, when: int, broken: str
     # 8: git was killed in its place, and nothing was done.
     check(code in (0, 8, -signal.SIGKILL), f"{where}: ended with {code}")
     whole(situation, tree(work), where)
-    if code != 0:  # there was such a call
+    if not complete(work):
         again(work, situation.words, where, broken)
     check(situation.then == tree(work), f"{where}: run again, the files are not as they were then")
     undone(situation, work, where)
     shutil.rmtree(work)
     return code == -signal.SIGKILL
+
+
+def complete(work: Path) -> bool:
+    """Whether the call had done all it should: then there is no journal, and `r~1` names another checkpoint."""
+    newest = succeed("log", "r", "--json", cwd=work).json["checkpoints"][0]
+    return newest["trigger"] == "rollback" and not (work / ".leftoff/restore/r.json").exists()
 
 
 def again(work: Path, words: list[str], where: str, broken: str) -> None:

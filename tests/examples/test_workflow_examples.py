@@ -99,12 +99,10 @@ def test_approval(here: Path, killed: bool) -> None:
 
 
 def test_approval_rejected(here: Path) -> None:
-    """A rejected approval fails the run, and nothing behind it runs; resuming asks again."""
+    """A rejection stands: resuming fails, and nothing behind it runs. Going back to the step asks again."""
     assert 7 == call("run", "approval.yaml", cwd=here).code
     succeed("reject", "release", "sign-off", "--note", "not yet", cwd=here)
-    assert 7 == call("resume", cwd=here).code
-    waits = {
-        step["step"]: step["status"] for step in succeed("show", "@", "--json", cwd=here).json["step_records"]
-    }
-    assert ("waiting", "waiting", "pending") == (waits["sign-off"], waits["read-aloud"], waits["publish"])
+    assert 1 == call("resume", cwd=here).code
+    assert 7 == call("resume", "--from-step", "sign-off", "--yes", cwd=here).code
+    assert "waiting" == succeed("get", "step/sign-off", "--json", cwd=here).json["status"]
     assert not (here / "published.txt").exists()

@@ -648,3 +648,19 @@ def path() -> dict[str, str]:
 
     folder = leftoff.engine.__path__[0]
     return {"PYTHONPATH": folder.removesuffix("leftoff/engine")}
+
+
+def test_secrets_that_are_known_are_never_kept() -> None:
+    """An exact secret is redacted whatever its shape, whatever is allowed, and where redaction is switched off."""
+    secret = "wombat-7-eucalyptus"
+    for made in (
+        Redactor(exact=[secret]),
+        Redactor(exact=[secret], allow=["mine", "*"]),
+        Redactor(exact=[secret], enabled=False),
+    ):
+        assert secret not in made.mask(f"it is {secret}, twice {secret}")
+        scrubbed, _ = made.scrub("mine", {"mine": [secret, "fine"], "long": f"{'x ' * 400}{secret}"})
+        assert secret not in str(scrubbed) and "fine" in str(scrubbed)
+    off = Redactor(exact=[secret], enabled=False)
+    assert "password=hunter2hunter2" == off.mask("password=hunter2hunter2")
+    assert ({"password": "hunter2hunter2"}, []) == off.scrub("x", {"password": "hunter2hunter2"})

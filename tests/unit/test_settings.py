@@ -135,7 +135,7 @@ def test_settings_do_not_change() -> None:
         ("heartbeat.stale = 3", 'leftoff.toml:1: [heartbeat] has no key "stale"', '"stalled"?'),
         ("\nheartbeat = { pulse = 3 }", 'leftoff.toml:2: [heartbeat] has no key "pulse"', "Known: interval, quiet"),
         ("[capture]\nmax_fil = 3", 'leftoff.toml:2: [capture] has no key "max_fil"', '"max_file"?'),
-        ('[capture]\n"max_sum" = 3', 'leftoff.toml:2: [capture] has no key "max_sum"', "Known: git, max_file, max_total."),
+        ('[capture]\n"max_sum" = 3', 'leftoff.toml:2: [capture] has no key "max_sum"', "Known: git, max_file"),
         ("[zebra]", 'leftoff.toml:1: there is no section or setting "zebra"', "Known: agents, capture, heartbeat"),
     ],
 )  # fmt: skip

@@ -75,6 +75,7 @@ class Desk:
         self.launcher = Launcher(redaction or Settings().redaction)
         self.processes: dict[str, Process] = {}
         self._count = 0
+        self._heard: list[Ready | Ended | Lost] = []
 
     def folder(self, token: str) -> str:
         return files.folder(str(self.store), "run-1", token)
@@ -106,12 +107,15 @@ class Desk:
         return token
 
     def next(self, token: str) -> Ready | Ended | Lost:
+        """What happened next to a job; what happened to others is kept for whoever asks."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            for event in self.launcher.events(0.5):
+            for event in self._heard:
                 if event.token == token:
+                    self._heard.remove(event)
                     return event
             assert time.monotonic() < deadline, f"nothing was heard of {token}"
+            self._heard += self.launcher.events(0.5)
 
     def end(self, token: str) -> Exit:
         found = self.next(token)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
 from leftoff.workflow.processes import client, files, groups
-from leftoff.workflow.processes.client import Ended, Lost
+from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.job import Exit
 from tests.workflow.desk import PATIENCE, Desk, desk_in, driver, nothing_left, wait_for
 
@@ -209,10 +211,7 @@ def test_a_launcher_that_dies_while_jobs_run(desk: Desk, tmp_path: Path) -> None
     parallel = [desk.go("/bin/sh", "-c", "exit 6") for _ in range(3)]
     assert before != launcher_pid(desk)
     (tmp_path / "on").touch()
-    assert {4, 6} == {desk.end(token).code for token in (running,)} | {6}
-    assert all(files.began(desk.folder(token)) for token in parallel)
-    for token in parallel:
-        wait_for(lambda token=token: files.read_exit(desk.folder(token)), "it ended")  # type: ignore[misc]
+    assert [4, 6, 6, 6] == [desk.end(token).code for token in (running, *parallel)]
 
 
 def test_a_launcher_that_dies_with_a_job_in_hand(desk: Desk, tmp_path: Path) -> None:
@@ -224,6 +223,49 @@ def test_a_launcher_that_dies_with_a_job_in_hand(desk: Desk, tmp_path: Path) -> 
     desk.launcher.go(token)
     assert (0, ["x"]) == (desk.end(token).code, lines(tmp_path / "ran"))
     groups.kill(desk.processes[token])
+
+
+def test_launchers_and_shims_that_die_at_once(desk: Desk, tmp_path: Path) -> None:
+    """Several jobs in hand, the launcher and the free shims killed together: each job gets another shim, once."""
+    tokens = [desk.go("/bin/sh", "-c", "while [ ! -e on ]; do sleep 0.02; done") for _ in range(2)]
+    (tmp_path / "on").touch()
+    for token in tokens:
+        desk.end(token)
+    pids = [launcher_pid(desk), *(desk.processes[token].pid for token in tokens)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    after = [desk.start("/bin/sh", "-c", "echo x >>ran") for _ in range(4)]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    heard: dict[str, list[str]] = {token: [] for token in after}
+    while not all(kinds[-1:] == ["Ended"] for kinds in heard.values()):
+        for event in desk.launcher.events(1):
+            assert not isinstance(event, Lost), event.why
+            heard[event.token].append(type(event).__name__)
+            if isinstance(event, Ready):
+                desk.launcher.go(event.token)
+    assert {token: ["Ready", "Ended"] for token in after} == heard
+    assert ["x"] * 4 == lines(tmp_path / "ran")
+
+
+def test_no_launcher_can_be_made(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that says so, for a job that is started; a job that was in hand is lost."""
+    desk.sh("true")
+    pids = [launcher_pid(desk), desk.processes.popitem()[1].pid]
+    os.kill(pids[1], signal.SIGSTOP)
+    token = desk.start("/bin/sh", "-c", "touch ran")
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda pid=pid: not started(pid), "it is dead")  # type: ignore[misc]
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/no/such/python")
+        lost = desk.next(token)
+        assert isinstance(lost, Lost)
+        assert (False, True) == (lost.told, "cannot be kept running: No such file" in lost.why)
+        with pytest.raises(LeftoffError, match="cannot be kept running: No such file"):
+            desk.start("true")
+    assert 0 == desk.sh("true")[0].code
+    assert not (tmp_path / "ran").exists()
 
 
 def test_launchers_that_all_die(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +325,7 @@ def test_a_shim_that_dies_before_it_is_told(desk: Desk, tmp_path: Path) -> None:
 
 def test_a_shim_that_dies_while_its_command_runs(desk: Desk, tmp_path: Path) -> None:
     """The command goes on, and the attempt is not over before it has ended; how it ended nobody knows."""
-    token = desk.go("/bin/sh", "-c", "touch up; while [ ! -e on ]; do sleep 0.02; done; touch ended")
+    token = desk.go("/bin/sh", "-c", ": >up; while [ ! -e on ]; do sleep 0.02; done; touch ended")
     process = desk.processes[token]
     wait_for((tmp_path / "up").exists, "it runs")
     os.kill(process.pid, signal.SIGKILL)
@@ -303,7 +345,7 @@ def test_a_shim_that_dies_while_its_command_runs(desk: Desk, tmp_path: Path) -> 
 def test_a_command_without_its_shim_still_has_its_timeout(desk: Desk, tmp_path: Path) -> None:
     """While the driver lives, it ends what the shim would have ended."""
     token = desk.go(
-        "/bin/sh", "-c", "trap '' TERM; touch up; while :; do sleep 0.05; done", timeout=0.3, grace=0.1
+        "/bin/sh", "-c", "trap '' TERM; : >up; while :; do sleep 0.05; done", timeout=0.3, grace=0.1
     )
     wait_for((tmp_path / "up").exists, "it runs")
     os.kill(desk.processes[token].pid, signal.SIGKILL)
@@ -314,7 +356,7 @@ def test_a_command_without_its_shim_still_has_its_timeout(desk: Desk, tmp_path: 
 
 def test_a_shim_that_dies_after_it_wrote_the_exit(desk: Desk, tmp_path: Path) -> None:
     """What is written counts, though it was not told."""
-    token = desk.go("/bin/sh", "-c", "touch up; while [ ! -e on ]; do sleep 0.02; done")
+    token = desk.go("/bin/sh", "-c", ": >up; while [ ! -e on ]; do sleep 0.02; done")
     wait_for((tmp_path / "up").exists, "it runs")
     os.kill(desk.processes[token].pid, signal.SIGKILL)
     written = Exit(9, at=1)
@@ -351,7 +393,7 @@ def test_a_free_shim_that_dies_with_a_job_in_hand(desk: Desk) -> None:
 
 def test_everything_of_an_attempt_is_killed(desk: Desk, tmp_path: Path) -> None:
     """Shim and command killed together: lost, and nothing is known; the group is empty."""
-    token = desk.go("/bin/sh", "-c", "touch up; sleep 60 & sleep 60")
+    token = desk.go("/bin/sh", "-c", ": >up; sleep 60 & sleep 60")
     wait_for((tmp_path / "up").exists, "it runs")
     os.killpg(desk.processes[token].pid, signal.SIGKILL)
     lost = desk.next(token)
@@ -369,7 +411,7 @@ def test_a_command_that_kills_its_group(desk: Desk) -> None:
 def test_nobody_but_the_command_is_left(alone: None, tmp_path: Path) -> None:
     """Driver, launcher and shim dead: the attempt lives while its command does, and can be ended."""
     script = """
-token = desk.go("/bin/sh", "-c", "trap 'touch asked; exit' TERM; touch up; sleep 60 >/dev/null & wait")
+token = desk.go("/bin/sh", "-c", "trap 'touch asked; exit' TERM; : >up; sleep 60 >/dev/null & wait")
 say(desk.processes[token].pid)
 hear()
 """
@@ -393,7 +435,7 @@ hear()
 
 def test_kill_ends_everything(desk: Desk, tmp_path: Path) -> None:
     """The shim, its group, and the groups inside of its session."""
-    script = "set -m; trap '' TERM; sleep 60 & sleep 61 & touch up; wait"
+    script = "set -m; trap '' TERM; sleep 60 & sleep 61 & : >up; wait"
     token = desk.go("bash", "-c", script)
     wait_for((tmp_path / "up").exists, "it runs")
     groups.kill(desk.processes[token])
@@ -424,7 +466,7 @@ def test_what_cannot_be_seen_counts_as_alive() -> None:
 
 def test_members_by_ps_are_those_of_proc(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without /proc the same processes are found."""
-    token = desk.go("/bin/sh", "-c", "sleep 60 & sleep 60 & touch up; wait")
+    token = desk.go("/bin/sh", "-c", "sleep 60 & sleep 60 & : >up; wait")
     process = desk.processes[token]
     wait_for((tmp_path / "up").exists, "it runs")
     expected = sorted(groups.members(process.pid))
@@ -461,7 +503,7 @@ def test_recent_members(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_closing_leaves_what_runs(alone: None, tmp_path: Path) -> None:
     """A driver that ends in order leaves what it told to go; what it did not, and what is free, ends."""
     desk = Desk(tmp_path)
-    running = desk.go("/bin/sh", "-c", "touch up; while [ ! -e on ]; do sleep 0.02; done; exit 3")
+    running = desk.go("/bin/sh", "-c", ": >up; while [ ! -e on ]; do sleep 0.02; done; exit 3")
     waiting = desk.start("/bin/sh", "-c", "touch ran")
     desk.ready(waiting)
     wait_for((tmp_path / "up").exists, "it runs")

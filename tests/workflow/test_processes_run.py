@@ -153,15 +153,14 @@ def test_a_launcher_is_small() -> None:
     assert len(loaded) < 90
 
 
-def test_many_at_once(desk: Desk) -> None:
+def test_many_at_once(desk: Desk, tmp_path: Path) -> None:
     """Jobs run side by side; each has a shim of its own, and each end is told once."""
-    tokens = [desk.go("/bin/sh", "-c", f"sleep 0.1; exit {number}") for number in range(8)]
+    script = "while [ ! -e on ]; do sleep 0.02; done; exit"
+    tokens = [desk.go("/bin/sh", "-c", f"{script} {number}") for number in range(8)]
+    (tmp_path / "on").touch()
     assert 8 == len({desk.processes[token].pid for token in tokens})
-    codes: dict[str, int] = {}
-    while len(codes) < 8:
-        for event in desk.launcher.events(10):
-            codes[event.token] = event.exit.code  # type: ignore[union-attr]
-    assert list(range(8)) == [codes[token] for token in tokens]
+    assert list(range(8)) == [desk.end(token).code for token in tokens]
+    assert [] == desk.launcher.events(0.1)
 
 
 def test_a_shim_that_is_free_takes_the_next_job(desk: Desk) -> None:

@@ -82,6 +82,15 @@ def test_a_followed_process_without_its_shim_has_an_end_too(flow: Flow) -> None:
     assert 1 == len(flow.starts("a"))
 
 
+def test_a_followed_process_without_its_shim_has_its_timeout_still(flow: Flow) -> None:
+    """The shim would have kept it; now the driver does."""
+    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
+    begun(flow, ONE.replace("- id: a", "- id: a\n    timeout: 2s")).kill()
+    kill(flow.processes()[0])
+    flow.resume().end(1)
+    assert [] == flow.processes()
+
+
 def test_a_followed_process_is_seen_by_the_one_after_next(flow: Flow) -> None:
     """One driver after the other dies; the process is the same all along."""
     begun(flow, ONE).kill()
@@ -192,6 +201,35 @@ def test_an_exit_code_of_0_is_believed(flow: Flow) -> None:
     assert "new\n" == (flow.folder / "word").read_text()
     assert (1, 1) == (len(flow.starts("a")), len(flow.starts("check")))
     assert ["out.txt"] == [artifact["path"] for artifact in flow.show()["artifacts"]]
+
+
+@pytest.mark.parametrize("dead", [True, False], ids=["adopted", "followed"])
+def test_what_a_python_step_returned_is_taken(flow: Flow, dead: bool) -> None:
+    """Its result is in a file of its attempt, whoever drives."""
+    flow.file(
+        "tools.py",
+        """
+import os, time
+
+def build(words):
+    with open("starts.a", "a") as file:
+        file.write(os.environ["LEFTOFF_ATTEMPT"] + "\\n")
+    while not os.path.exists("gate"):
+        time.sleep(0.05)
+    return {"words": words}
+""",
+    )
+    text = "name: py\nsteps:\n  - id: a\n    python: tools:build\n    with: {words: [1, two]}\n"
+    begun(flow, text).kill()
+    driver = None if dead else flow.resume()
+    if driver is not None:
+        driver.until("reattached")
+    flow.file("gate")
+    if driver is None:
+        flow.gone()
+    (driver or flow.resume()).end(0)
+    assert {"words": [1, "two"]} == flow.steps()["a"]["result"]
+    assert 1 == len(flow.starts("a"))
 
 
 def test_an_exit_code_of_0_without_the_outputs_is_not_enough(flow: Flow) -> None:
@@ -316,6 +354,35 @@ def test_a_step_that_is_not_idempotent_is_asked_about(flow: Flow, words: tuple[s
     assert "step done a --run r" in done.err and "--accept step.not_idempotent" in done.err
     assert before == flow.show()
     assert 1 == len(flow.starts("a"))
+
+
+def test_one_that_was_killed_under_its_driver_is_asked_about(flow: Flow) -> None:
+    """It failed, and its retries are not used up on it; nobody knows how far it came."""
+    driver = begun(
+        flow, ONCE.replace("idempotent: false", "idempotent: false\n    retries: {max: 3, backoff: 0s}")
+    )
+    for pid in flow.processes():
+        kill(pid)
+    driver.end(1)
+    assert 7 == flow.call("resume", "r", "--yes").code
+    assert 1 == len(flow.starts("a"))
+    flow.file("gate")
+    flow.resume("--accept", "step.not_idempotent").end(0)
+    assert 2 == len(flow.starts("a"))
+
+
+def test_one_that_we_killed_is_asked_about(flow: Flow) -> None:
+    """A second Ctrl-C leaves no exit code either."""
+    driver = begun(flow, ONCE.replace("echo before", "trap '' TERM; echo before"))
+    driver.signal(signal.SIGINT)
+    driver.until("interrupt")
+    driver.signal(signal.SIGINT)
+    driver.end(130)
+    assert "pending" == flow.status("a")
+    assert 7 == flow.call("resume", "r").code
+    flow.file("gate")
+    flow.resume("--accept", "step.not_idempotent").end(0)
+    assert 2 == len(flow.starts("a"))
 
 
 def test_accepting_runs_it_again(flow: Flow) -> None:

@@ -260,3 +260,27 @@ steps:
     flow.file("gate")
     driver.end(0)
     assert [1, 0, 1] == starts(flow, "long", "b", "c")
+
+
+def test_a_step_that_somebody_has_begun_is_theirs(flow: Flow) -> None:
+    """It is not started beside them: the run does what else it can, and waits for them."""
+    flow.write(f"""
+name: turn
+steps:
+  - id: long
+    run: "{mark("long")}; {wait()}"
+  - id: b
+    run: "{mark("b")}"
+  - id: side
+    needs: [long]
+    run: "{mark("side")}"
+""")
+    driver = flow.run()
+    flow.started("long")
+    flow.succeed("step", "start", "b", "--run", "r")
+    flow.file("gate")
+    driver.end(7)
+    assert [1, 0, 1] == starts(flow, "long", "b", "side")
+    flow.succeed("step", "done", "b", "--run", "r")
+    flow.resume().end(0)
+    assert [1, 0, 1] == starts(flow, "long", "b", "side")

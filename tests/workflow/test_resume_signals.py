@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from leftoff.store.base import Tx
+from leftoff.store.sqlite import SqliteStore
 from tests.cli.terminal import CTRL_C, Terminal
 from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
 
@@ -170,6 +172,18 @@ def test_a_signal_while_a_retry_is_due(flow: Flow) -> None:
     assert 2 == len(flow.starts("a")) == flow.steps()["a"]["attempt"]
 
 
+def test_a_signal_that_is_to_be_ignored_is(flow: Flow) -> None:
+    """`nohup leftoff run` outlives its terminal."""
+    flow.write(LONG)
+    driver = flow.run(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    flow.started("b")
+    driver.signal(signal.SIGHUP)
+    flow.succeed("set", "seen=1", "--run", "r")
+    flow.file("gate")
+    driver.end(0)
+    assert not driver.of("interrupt")
+
+
 # -- whoever watches
 
 
@@ -261,6 +275,27 @@ def test_a_driver_that_is_stopped_is_alive(flow: Flow) -> None:
     driver.end(0)
 
 
+def test_a_driver_that_was_replaced_ends(flow: Flow) -> None:
+    """Whoever took its run over has another epoch: it writes nothing any more, and ends what it started."""
+    driver = under_way(flow)
+    store = SqliteStore(str(flow.folder / ".leftoff"))
+
+    def take(tx: Tx) -> None:
+        row = tx.find_run("r")
+        assert row is not None
+        tx.put_lease(row.run, 99, None, None, None, None, None)
+
+    store.write(take)
+    store.close()
+    before = flow.show()
+    flow.file("gate")
+    driver.end(5)
+    assert [] == flow.processes()
+    assert before["head"] == flow.show()["head"]
+    flow.resume().end(0)
+    assert [1, 1] == [len(flow.starts(name)) for name in "ad"]
+
+
 def test_of_two_who_resume_at_once_one_wins(flow: Flow) -> None:
     """The other exits with 5; no step runs twice."""
     under_way(flow).kill_all()
@@ -269,6 +304,16 @@ def test_of_two_who_resume_at_once_one_wins(flow: Flow) -> None:
     flow.file("gate")
     assert [0, 5] == sorted(driver.end() for driver in drivers)
     assert [1, 2, 2, 1] == [len(flow.starts(name)) for name in "abcd"]
+
+
+def test_of_two_who_start_at_once_one_wins(flow: Flow) -> None:
+    """`run --resume` of what is not there yet starts it once."""
+    flow.write(LONG)
+    drivers = [flow.drive("run", "flow.yaml", "--resume") for _ in range(3)]
+    until(lambda: sum(driver.process.poll() is not None for driver in drivers) == 2, "two of them to give up")
+    flow.file("gate")
+    assert [0, 5, 5] == sorted(driver.end() for driver in drivers)
+    assert 1 == len(flow.succeed("ls", "--all", "--json").json["runs"])
 
 
 # -- stop
@@ -297,13 +342,19 @@ def test_stop_with_a_dead_driver(flow: Flow) -> None:
     goes_on(flow)
 
 
+def test_stop_kills_what_does_not_heed_it(flow: Flow) -> None:
+    """After the grace, with or without a driver."""
+    flow.file("leftoff.toml", "[run]\ngrace = 0.2\n")
+    under_way(flow, DEAF).kill()
+    flow.succeed("stop", "r")
+    assert [] == flow.processes()
+    goes_on(flow)
+
+
 def test_stop_does_not_undo_what_ended_well(flow: Flow) -> None:
     """A step that ended with 0 before `stop` came, and that nobody took in, is adopted later."""
-    driver = under_way(flow)
-    driver.kill()
-    kill_group = flow.attempt("c")
+    under_way(flow).kill()
     flow.file("gate")
-    until(lambda: (kill_group / "exit").exists(), "the end of c")
     flow.gone()
     flow.succeed("stop", "r")
     assert "pending" == flow.status("c")

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import leftoff
 from leftoff.store.sqlite import SqliteStore
 from tests.workflow.driving import Flow, mark, until, wait
 
@@ -372,6 +373,17 @@ def test_an_older_version_is_gone_back_to(flow: Flow) -> None:
     assert "completed" == flow.show()["status"]
 
 
+def test_what_was_rolled_back_is_done_again(flow: Flow) -> None:
+    """`rollback`, then resume: the run goes on from the version that it was taken back to."""
+    flow.write(LINE)
+    flow.file("in/x")
+    flow.run().end(0)
+    after_b = next(c for c in flow.succeed("log", "r", "--json").json["checkpoints"] if c["step"] == "b")
+    flow.succeed("rollback", f"r@{after_b['seq']}", "--yes")
+    flow.resume().end(0)
+    assert [1, 1, 2, 2] == counts(flow)
+
+
 def test_going_back_waits_for_what_it_needs(flow: Flow) -> None:
     """A rewind that cannot be followed by going on does not happen: here a secret is missing."""
     flow.write(LINE.replace("name: line", "name: line\nsecrets: [WORD]"))
@@ -407,6 +419,17 @@ def test_removing_a_run_removes_what_its_steps_printed(flow: Flow) -> None:
     flow.succeed("rm", "r", "--yes")
     assert ["other"] == [path.name for path in (flow.folder / ".leftoff/attempts").iterdir()]
     assert "words\n" == flow.succeed("logs", "other", "a").out
+
+
+def test_what_a_removal_left_behind_is_swept(flow: Flow) -> None:
+    """Whoever removed a run may have died before it was done."""
+    flow.write("name: w\nsteps:\n  - id: a\n    run: echo words\n")
+    flow.run().end(0)
+    flow.file(".leftoff/attempts/gone/token/log", "words")
+    store = leftoff.open(flow.folder / ".leftoff")
+    store.sweep()
+    store.close()
+    assert ["r"] == [path.name for path in (flow.folder / ".leftoff/attempts").iterdir()]
 
 
 def test_a_run_whose_step_still_runs_is_not_removed(flow: Flow) -> None:

@@ -352,3 +352,21 @@ def test_a_retry_that_is_due_later_does_not_hold_up_the_end(project: Path) -> No
         code=1,
     )
     assert {"waits": "pending", "bad": "failed"} == ran.statuses()
+
+
+def test_a_process_that_is_killed_with_everything_around_it(project: Path) -> None:
+    """Nobody knows how far it came: it has failed, and is tried again; but not what may not be done twice."""
+    ran = run(
+        project,
+        """
+        name: killed
+        defaults: {retries: {max: 1, backoff: 0s}, on_failure: continue}
+        steps:
+          - {id: a, run: "echo a >> trace; kill -KILL 0"}
+          - {id: b, idempotent: false, run: "echo b >> trace; kill -KILL 0"}
+          - {id: c, idempotent: false, run: "echo c >> trace; exit 1"}
+        """,
+        code=1,
+    )
+    assert ["a", "a", "b", "c", "c"] == lines(project, "trace")
+    assert ["killed", "killed", "exit"] == [ran.steps()[path]["error"]["type"] for path in "abc"]

@@ -120,6 +120,23 @@ def test_unchanged_files_make_no_new_version(repo: Path) -> None:
     assert first["seq"] == succeed("track", "--git", "--json", cwd=repo).json["seq"]
 
 
+def test_a_version_that_did_not_look_at_git_does_not_claim_to(tmp_path: Path) -> None:
+    """All that was dirty is known only of the version that captured it: a later one takes nothing away."""
+    repository(tmp_path, a="a\n")
+    started(tmp_path)
+    succeed("track", "--git", cwd=tmp_path)
+    first = succeed("show", "--json", cwd=tmp_path).json["head"]["seq"]
+    (tmp_path / "between").write_text("made after git was looked at\n")
+    later = succeed("save", cwd=tmp_path).out.strip()
+    found = succeed("rollback", later, "--files", "--dry-run", "--json", cwd=tmp_path).json["files"]
+    assert [] == found["delete"]
+    run = succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["run_id"]
+    found = succeed("rollback", f"{run}@{first}", "--files", "--dry-run", "--json", cwd=tmp_path).json[
+        "files"
+    ]
+    assert ["between"] == [one["path"] for one in found["delete"]]
+
+
 def test_every_kind_of_checkpoint_captures(repo: Path) -> None:
     """Steps, checkpoints in Python and `save` alike."""
     (repo / "a").write_text("in a step\n")

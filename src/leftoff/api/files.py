@@ -88,7 +88,7 @@ class FilesMixin:
 
     def _keep(self, found: Found) -> None:
         with self._lock:
-            found.put(self._pending)
+            found.put(self._pending, self._head.seq + 1)
             self._blobs += found.blobs
 
     def rollback(self, ref: str | int | Version, *, files: bool = False, yes: bool = False) -> Version:
@@ -159,7 +159,7 @@ class _Hand:
 
     def seal(self, found: Found, trigger: str, note: str) -> int:
         run, changes = self._run, ChangeSet()
-        found.put(changes)
+        found.put(changes, run._head.seq + 1)
         made = commit(
             run._store,
             run._head,

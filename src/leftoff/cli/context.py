@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.options import Args
     from leftoff.cli.screen import Screen
+    from leftoff.dialects.base import Dialect
     from leftoff.engine.commit import Guard, Seal
     from leftoff.engine.find import Target
     from leftoff.engine.head import Head
@@ -53,6 +54,7 @@ class Context:
         self._project: str | None = None
         self._settings: Settings | None = None
         self._store: Store | None = None
+        self._aside: Any = None  # where an archived run is looked at
 
     # -- where
 
@@ -70,11 +72,17 @@ class Context:
             self._settings = load(self.project)
         return self._settings
 
+    def forget_settings(self) -> None:
+        """They were changed."""
+        self._settings = None
+
     @property
     def store(self) -> Store:
         if self._store is None:
             location = project.store_location(self.project, self.args.store, self.settings.store)
             self._store = project.open_store(location)
+            if self.settings.section("mirror"):
+                self._store = self._followed(self._store)
         return self._store
 
     def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
@@ -86,9 +94,28 @@ class Context:
         seen = take(self.settings.section("issues"), self.project, issue, branch, self.now)
         return {**({DIRTY: dirty} if dirty is not None else {}), **seen}
 
+    def _followed(self, store: Store) -> Store:
+        """The store of a project that follows a protocol: its files are looked at, and written after each commit."""
+        from leftoff.dialects.following import follow
+
+        return follow(store, self.project, self.settings, self.clock.now, self.say)
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """The protocol that the project follows."""
+        if not self.settings.section("mirror"):
+            return None
+        from leftoff.dialects.project import mirrored
+
+        return mirrored(self.project, self.settings)
+
     @property
     def redactor(self) -> Redactor:
-        return self.settings.redactor()
+        """The project's; inside a step of a workflow it knows the secrets that the workflow names."""
+        names = from_env("LEFTOFF_SECRETS")
+        if names is None:
+            return self.settings.redactor()
+        return self.settings.redactor(tuple(os.environ.get(name, "") for name in names.split(",")))
 
     @property
     def branch(self) -> str:
@@ -101,9 +128,11 @@ class Context:
     def close(self) -> None:
         """The end of the call: pages that follow the store are brought up to date if anything was written."""
         if self._store is not None:
-            if self._store.wrote:
+            if self._store.wrote and self._aside is None:
                 self.board()
             self._store.close(soon=True)
+        if self._aside is not None:
+            self._aside.cleanup()
 
     def board(self) -> None:
         """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
@@ -142,11 +171,71 @@ class Context:
         need_store(self.store)
         return self.store.read(lambda view: self.current_in(view, latest=latest))
 
-    def target(self, ref: str) -> Target:
-        """What a REF names; ``@`` is the current run."""
+    def target(self, ref: str, *, back: bool = False) -> Target:
+        """What a REF names; ``@`` is the current run. ``back``: an archived run is taken back into the store."""
         from leftoff.engine.find import resolve
+        from leftoff.errors import NotFound
 
-        return resolve(self.store, ref, self.current_in)
+        try:
+            return resolve(self.store, ref, self.current_in)
+        except NotFound:
+            if not self._open_archived(ref, back=back):
+                raise
+            return resolve(self.store, ref, self.current_in)
+
+    def _open_archived(self, ref: str, *, back: bool) -> bool:
+        """Whether a REF is of an archived run: taken back, or looked at in a store that is gone afterwards."""
+        from leftoff.engine.archive import bundle_of, take_out
+        from leftoff.host import this_process
+        from leftoff.model.ids import parse_ref
+
+        bundle = bundle_of(self.store, parse_ref(ref).base)
+        if bundle is None:
+            return False
+        into = self.store
+        if not back:
+            from tempfile import TemporaryDirectory
+
+            self._aside = TemporaryDirectory(prefix="leftoff-")
+            into = project.open_store(self._aside.name + "/.leftoff")
+        take_out(self.store, bundle, into, self.now, (this_process(), "leftoff"))
+        if into is not self.store:
+            self.store.close(soon=True)
+            self._store = into
+        else:
+            self.say(f"leftoff: {parse_ref(ref).base} was archived, and is back.")
+        return True
+
+    def bring_back(self, ref: str) -> None:
+        """An archived run that is named comes back into the store, unless one of that name is there."""
+        from leftoff.engine.archive import bundle_of
+        from leftoff.model.ids import parse_ref
+
+        run_id = parse_ref(ref).base
+        if bundle_of(self.store, run_id) is not None:
+            there = self.store.exists() and self.store.read(lambda view: view.find_run(run_id)) is not None
+            if not there:
+                self._open_archived(ref, back=True)
+
+    def protocol_agrees(self, target: Target) -> bool:
+        """Whether a run may go on as far as the protocol that it follows is concerned; it is greeted in its words."""
+        if not self.settings.section("mirror") and "imported" not in target.row.card:
+            return True
+        from leftoff.cli.resuming import begin
+
+        return begin(target, self)
+
+    def upkeep(self) -> None:
+        """Retention by itself, once a day, where the project wants it. Never on verbs that agents call often."""
+        if not (self.settings.section("retention") or self.settings.section("mirror")):
+            return
+        from leftoff.dialects.upkeep import Upkeep
+        from leftoff.errors import LeftoffError
+
+        try:
+            Upkeep(self.store, self.project, self.settings, self.now, self.limits).by_itself()
+        except (LeftoffError, OSError) as error:
+            self.say(f"leftoff: retention did not run: {getattr(error, 'message', error)}")
 
     # -- looking
 
@@ -205,10 +294,12 @@ class Context:
         """Report on the current run, in one transaction."""
         from leftoff.engine.report import report
 
+        make = make or (lambda tx, row, changes: None)
+        dialect = self.dialect
         return report(
             self.store,
             self.current_in,
-            make or (lambda tx, row, changes: None),
+            make if dialect is None else dialect.sealing(make, self.project),
             self.now if at is None else at,
             guard=self.guard(),
             scrubber=self.redactor,

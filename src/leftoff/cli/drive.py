@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from leftoff.cli.ask import answer, can_ask, confirm
 from leftoff.cli.given import positive
+from leftoff.engine.verify.finding import NEVER_YES
 from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.runner import Runner, Setting
 
-NEVER_YES = ("step.not_idempotent", "step.elsewhere", "variables.redacted")  # `--yes` does not answer these
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -64,8 +64,12 @@ def secrets_of(ctx: Context, workflow: Workflow) -> dict[str, str]:
 
 def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None:
     """Tools, variables and paths that the workflow says it needs."""
+    from leftoff.workflow.actions import action_of
     from leftoff.workflow.runner import missing
 
+    for step in workflow.leaves():
+        if step.kind not in ("approval", "manual"):
+            action_of(step)  # one that cannot be executed is known before anything starts
     found = missing(workflow, ctx.project)
     if found:
         what = f"The workflow needs what is not there: {'; '.join(found)}."
@@ -86,6 +90,10 @@ def setting_of(
     from leftoff.engine.project import git_branch
     from leftoff.workflow.runner import Setting
 
+    if any(step.kind == "agent" for step in workflow.leaves()):
+        from leftoff.agents.headless.action import register
+
+        register(ctx.project)
     secrets = secrets_of(ctx, workflow)
     return Setting(
         ctx.store,
@@ -118,6 +126,11 @@ def redactor_of(ctx: Context, secrets: dict[str, str]) -> Redactor:
     return ctx.settings.redactor(exact=tuple(value for value in secrets.values() if value))
 
 
+def heeded() -> list[signal.Signals]:
+    """The signals that end a run; not those that whoever started us wants ignored, as `nohup` does."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Until a run is driven there is nothing to settle: what asks for the end ends the command, as Ctrl-C does."""
@@ -125,7 +138,7 @@ def interruptible() -> Iterator[None]:
     def end(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, end) for number in SIGNALS}
+    before = {number: signal.signal(number, end) for number in heeded()}
     try:
         yield
     finally:
@@ -139,7 +152,7 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
     def heed(number: int, frame: object) -> None:
         runner.driver.interrupt(number)
 
-    for number in SIGNALS:
+    for number in heeded():
         signal.signal(number, heed)
     code = runner.drive()
     observer({"event": "end", "run": _run(ctx, runner), "exit": code})

@@ -62,31 +62,28 @@ def _twin(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
         if row is None and not args.fresh:
             return None
         if row is None:
-            return _latest(args, ctx, workflow)
+            return ctx.store.read(lambda view: _latest(view, args, ctx, workflow))
         if args.resume and row.status in UNFINISHED and row.workflow == workflow.name:
             return row
         raise Conflict(
             f"Run {args.run_id} exists already: {row.workflow}, {row.status}.",
             hint=f"`leftoff resume {args.run_id}` goes on with it; choose another id for a new run.",
         )
-    return _latest(args, ctx, workflow)
+    return ctx.store.read(lambda view: _latest(view, args, ctx, workflow))
 
 
-def _latest(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
+def _latest(view: View, args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
     """The newest unfinished run of this workflow and branch; of this title and issue, where they are given."""
     from leftoff.model.words import UNFINISHED
 
-    def look(view: View) -> list[RunRow]:
-        where: dict[str, Any] = {
-            "workflow": workflow.name,
-            "branch": ctx.branch,
-            "title": args.title,
-            "issue": _issue(args),
-            "status": UNFINISHED,
-        }
-        return view.list_runs(where, 1)
-
-    found = ctx.store.read(look)
+    where: dict[str, Any] = {
+        "workflow": workflow.name,
+        "branch": ctx.branch,
+        "title": args.title,
+        "issue": _issue(args),
+        "status": UNFINISHED,
+    }
+    found = view.list_runs(where, 1)
     return found[0] if found else None
 
 
@@ -145,8 +142,18 @@ def _start(
         setting = setting_of(ctx, workflow, watching, ask, _issue(args))
         if twin is not None:
             _abandon(ctx, twin)
-        runner = start(setting, workflow, _opening(args, ctx, workflow, given))
-        return drive(ctx, runner, watching)
+        opening = _opening(args, ctx, workflow, given)
+        alone = None if args.run_id else lambda view: _refuse_twin(_latest(view, args, ctx, workflow))
+        return drive(ctx, start(setting, workflow, opening, alone=alone), watching)
+
+
+def _refuse_twin(twin: RunRow | None) -> None:
+    """Somebody started the same in this very moment."""
+    if twin is not None:
+        raise Conflict(
+            f"Run {twin.run_id} of this workflow was started just now.",
+            hint=f"`leftoff status` shows how it gets on, `leftoff resume {twin.run_id}` goes on with it.",
+        )
 
 
 def _abandon(ctx: Context, twin: RunRow) -> None:

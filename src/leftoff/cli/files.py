@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.engine.workspace.restoring import Restorer
 
+MOST = 200  # lines of a plan, before it is carried out
 HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
 
 
@@ -30,7 +31,7 @@ def restorer(ctx: Context, target: Target) -> Restorer:
 
 def agree(ctx: Context, plan: Plan) -> bool:
     """Show the plan; whether to do it. What somebody changed is shown, and needs a yes."""
-    show(ctx, plan)
+    show(ctx, plan, MOST)
     if not plan.changed:
         return True
     _show_changes(ctx, plan)
@@ -40,17 +41,19 @@ def agree(ctx: Context, plan: Plan) -> bool:
     return confirm(ctx, what, hint=HINT)
 
 
-def show(ctx: Context, plan: Plan) -> None:
+def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
     """One line for each file: what is done with it, and why."""
-    for entry in plan.entries:
+    for entry in plan.entries[:most]:
         mark = ", and has changed since it was last recorded" if entry.changed else ""
         ctx.say(f"{entry.action:<7} {clean(entry.path)}  ({clean(entry.why)}{mark})")
+    if most is not None and len(plan.entries) > most:
+        ctx.say(f"… and {len(plan.entries) - most} more; --dry-run shows all.")
     if not plan.entries:
         ctx.say("leftoff: every tracked file is as it was then.")
 
 
 def _show_changes(ctx: Context, plan: Plan) -> None:
-    for entry in plan.changed:
+    for entry in plan.changed[:MOST]:
         ctx.say(_difference(ctx, plan, entry))
 
 

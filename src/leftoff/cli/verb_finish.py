@@ -36,4 +36,5 @@ def run(args: Args, ctx: Context) -> int:
         ctx.say(f"{said}; steps left: {clean(', '.join(done.left))}{more}")
     else:
         ctx.say(f"{said}.")
+    ctx.upkeep()
     return 0

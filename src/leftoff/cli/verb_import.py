@@ -1,6 +1,8 @@
-"""``leftoff import``: take in runs that were exported elsewhere."""
+"""``leftoff import``: take in runs that were kept elsewhere, by leftoff or by hand."""
 
 from __future__ import annotations
+
+import os
 
 from leftoff.cli.options import Opt, Spec
 from leftoff.errors import LeftoffError, StoreUnavailable, Usage
@@ -12,23 +14,30 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
 
-DIALECTS = ("leftoff",)
+BUNDLES = "leftoff"  # the dialect of what `leftoff export` writes
 
 SPEC = Spec(
     "import",
-    "Take in runs that `leftoff export` wrote, with the same ids and digests. A file is taken in whole or not at all;\n"
-    "one that was imported before changes nothing; a run that is here with other content is never overwritten.",
+    "Take in runs: those that `leftoff export` wrote, with the same ids and digests, and the checkpoints of projects\n"
+    "that follow a written protocol (`leftoff dialects` lists them); of a folder, all that is found. What had to be\n"
+    "repaired to be read is told, what cannot be read is rejected with a reason, and no run is taken in by half.\n"
+    "Files that were imported before and have changed since add a checkpoint to their run, never a second run.",
     usage="PATH…",
     least=1,
     most=None,
     options=(
-        Opt("--dialect", "D", "what the files are: leftoff (bundles), the only one so far", choices=DIALECTS),
+        Opt(
+            "--dialect",
+            "D",
+            "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude",
+        ),
         Opt("--dry-run", None, "check the files and say what would happen; write nothing"),
-        Opt("--strict", None, "exit 4 where anything had to be repaired or was rejected"),
+        Opt("--strict", None, "refuse what needs repairs; exit 4 where anything was rejected"),
     ),
     examples="""  leftoff import site.leftoff
-  leftoff import bundles/*.leftoff
-  leftoff import site.leftoff --dry-run --json""",
+  leftoff import .
+  leftoff import _bmad-output --dialect bmad --dry-run
+  leftoff import .claude/checkpoints --strict --json""",
 )
 
 
@@ -60,31 +69,65 @@ class Outcome:
 
 def run(args: Args, ctx: Context) -> int:
     outcome = Outcome()
-    for path in _bundles(args.rest, outcome):
+    bundles, others = _sorted(args, outcome)
+    for path in bundles:
         try:
             outcome.accept(path, *_take_in(ctx, path, dry=args.dry_run))
         except StoreUnavailable:
             raise  # it is not the file's fault
         except LeftoffError as error:
             outcome.reject(path, error)
+    if others:
+        _dialects(args, ctx, others, outcome)
     _tell(args, ctx, outcome)
     return outcome.exit_code(args.strict)
 
 
-def _bundles(paths: list[str], outcome: Outcome) -> list[str]:
-    """The files that look like bundles. All are looked at before the store is opened: one of them may be the store."""
+def _sorted(args: Args, outcome: Outcome) -> tuple[list[str], list[str]]:
+    """Bundles, and whatever else is named. All are looked at before the store is opened: one may be the store."""
     from leftoff.engine.bundle_check import sniff
 
-    good = []
-    for path in paths:
+    bundles, others = [], []
+    for path in args.rest:
         if "\0" in path or not path:
             raise Usage("An empty name is no file.", hint=f"usage: {SPEC.line()}")
+        if args.dialect not in (None, BUNDLES) or not (args.dialect or _looks_like_one(path)):
+            others.append(path)
+            continue
         try:
             sniff(path)
-            good.append(path)
+            bundles.append(path)
         except LeftoffError as error:
             outcome.reject(path, error)
-    return good
+    return bundles, others
+
+
+def _looks_like_one(path: str) -> bool:
+    """Whether a file is a database, as bundles are."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
+def _dialects(args: Args, ctx: Context, paths: list[str], outcome: Outcome) -> None:
+    from leftoff.dialects.importing import Importer
+    from leftoff.dialects.registry import dialect
+
+    try:
+        wanted = dialect(args.dialect) if args.dialect is not None else None
+    except Usage as error:
+        raise Usage(f"--dialect cannot be {args.dialect!r}.", hint=error.hint) from None
+    importer = Importer(ctx.store, ctx.project, ctx.redactor, ctx.now, outcome.reject)
+    found = importer.read(paths, wanted, strict=args.strict)
+    if args.dry_run:
+        importer.plan(found)
+    else:
+        found = importer.take(found)
+    outcome.imported += [each.to_json() for each in found]
 
 
 def _take_in(ctx: Context, path: str, *, dry: bool) -> tuple[str, bool]:
@@ -106,7 +149,16 @@ def _tell(args: Args, ctx: Context, outcome: Outcome) -> None:
     if args.json:
         ctx.emit({"imported": outcome.imported, "rejected": outcome.rejected, "dry_run": args.dry_run})
     for entry in outcome.imported if not args.json else ():
-        new = "would be imported" if args.dry_run else "imported"
-        ctx.out(f"{entry['run_id']}: {new if entry['new'] else 'here already, unchanged'} ({entry['path']})")
+        ctx.out(f"{entry['run_id']}: {_became(entry, args.dry_run)} ({entry['path']})")
+        for line in entry["repairs"]:
+            ctx.say(f"  {line}")
     for entry in outcome.rejected:
         ctx.say(f"leftoff: {entry['message']}\n{entry['hint']}")
+
+
+def _became(entry: dict[str, Any], dry: bool) -> str:
+    if entry["new"]:
+        return "would be imported" if dry else "imported"
+    if entry.get("changed"):
+        return "would be brought up to date" if dry else "brought up to date"
+    return "here already, unchanged"

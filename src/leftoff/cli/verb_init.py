@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.cli.options import Spec
+from leftoff.cli.options import Opt, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +14,17 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "init",
     "Make the store of this project, and print what else is worth doing. Nothing else is written, nothing is asked;\n"
-    "where there is a store already, it stays as it is. No verb needs this: whoever writes first makes the store.",
+    "where there is a store already, it stays as it is. No verb needs this: whoever writes first makes the store.\n"
+    "With --dialect, leftoff.toml says that the project follows a protocol: its files are kept in step from then on.",
+    options=(
+        Opt(
+            "--dialect",
+            "D",
+            "keep the files of this protocol in step: bmad, crunch, dotagent, sitebuilder or claude",
+        ),
+    ),
     examples="""  leftoff init
+  leftoff init --dialect bmad
   leftoff init --project ~/site
   leftoff init --json""",
 )
@@ -37,28 +46,44 @@ After an interruption, `leftoff brief` says where you were.
 
 
 def run(args: Args, ctx: Context) -> int:
+    made, ignored = _follow(args.dialect, ctx) if args.dialect is not None else ([], [])
     new = not ctx.store.exists()
     ctx.store.write(
         lambda tx: None
     )  # the first write makes the store; this one brings an old schema up to date too
+    ignore = "\n".join([GITIGNORE, *ignored])
     if args.json:
-        suggestions = {"leftoff.toml": TOML, ".gitignore": GITIGNORE, "agents": AGENTS}
+        suggestions = {"leftoff.toml": TOML, ".gitignore": ignore, "agents": AGENTS}
         where = {"project": ctx.project, "store": ctx.store.name}
-        ctx.emit({**where, "created": new, "suggestions": suggestions})
+        ctx.emit(
+            {**where, "created": new, "suggestions": suggestions, "dialect": args.dialect, "written": made}
+        )
     else:
-        ctx.out(page(ctx, new))
+        ctx.out(page(ctx, new, made, ignore))
     return 0
 
 
-def page(ctx: Context, new: bool) -> str:
+def _follow(name: str, ctx: Context) -> tuple[list[str], list[str]]:
+    """Say in leftoff.toml that the project follows a protocol; what was written, and lines for .gitignore."""
+    from leftoff.dialects.project import say
+    from leftoff.dialects.registry import dialect
+
+    found = dialect(name)
+    made = say(ctx.project, ctx.settings, name)
+    ctx.forget_settings()
+    return made + found.set_up(ctx.project), found.ignored()
+
+
+def page(ctx: Context, new: bool, made: list[str], ignore: str) -> str:
     lines = [f"{ctx.store.name}: {'made' if new else 'there already, unchanged'}."]
+    lines += [f"{path}: written." for path in made]
     if not os.path.exists(os.path.join(ctx.project, "leftoff.toml")):
         lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(TOML)]
     lines += [
         "",
         "The store ignores itself in git; to say so in your own .gitignore:",
         "",
-        *_indented(GITIGNORE),
+        *_indented(ignore),
     ]
     lines += ["", "For your agents (CLAUDE.md, AGENTS.md):", "", *_indented(AGENTS)]
     lines += ["", "Then: `leftoff start NAME` begins a run, `leftoff status` shows what there is."]

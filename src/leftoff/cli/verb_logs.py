@@ -72,8 +72,11 @@ def which(args: Args, ctx: Context) -> tuple[RunRow, str | None]:
     try:
         row = ctx.target(ref).row
     except NotFound as error:
-        _perhaps_step(ref, error, ctx)
-        raise
+        last = ctx.infos(branch=ctx.branch, limit=1) if ref == "@" and not ctx.named else []
+        if not last:
+            _perhaps_step(ref, error, ctx)
+            raise
+        row = last[0].row  # nothing is unfinished: the run that ended last
     if not words:
         return row, None
     from leftoff.model.ids import check_step
@@ -186,7 +189,11 @@ def facts(log: Log, now: int) -> list[str]:
     end = about.ended_at if log.ended else now
     if about.started_at is not None and (log.ended or log.is_written):
         out.append(took((end - about.started_at) / 1000))
-    if not log.there:
+    if not log.there and log.ended and about.exit_code == 0:
+        out.append(
+            "printed nothing"
+        )  # what a step that ended well leaves is a log, where there is something in it
+    elif not log.there:
         out.append("its log is gone" if about.log else "no log")
     return out
 

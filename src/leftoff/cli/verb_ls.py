@@ -7,6 +7,8 @@ from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
 
@@ -38,8 +40,13 @@ def run(args: Args, ctx: Context) -> int:
     more = None if limit is None else limit + 1
     runs = ctx.infos(status=status, workflow=args.workflow, branch=args.branch, limit=more)
     shown = runs if limit is None else runs[:limit]
+    old = _archived(args, ctx, status) if args.all and limit is None else []
     if args.json:
-        ctx.emit({"runs": [info.to_json() for info in shown]})
+        ctx.emit({"runs": [*(info.to_json() for info in shown), *old]})
+        return 0
+    for about in old:
+        ctx.say(f"archived: {about['run_id']} ({about['status']})")
+    if old and not shown:
         return 0
     if not shown:
         narrowed = any((status, args.workflow, args.branch))
@@ -52,6 +59,19 @@ def run(args: Args, ctx: Context) -> int:
     if len(runs) > len(shown):
         ctx.say(f"These are the newest {len(shown)}; --all lists every one.")
     return 0
+
+
+def _archived(args: Args, ctx: Context, status: list[str] | None) -> list[dict[str, Any]]:
+    """The archived runs, as they were listed."""
+    from leftoff.engine.archive import archived
+
+    wanted = {"workflow": args.workflow, "branch": args.branch}
+    return [
+        about
+        for about in archived(ctx.store)
+        if (status is None or about["status"] in status)
+        and all(value is None or about.get(key) == value for key, value in wanted.items())
+    ]
 
 
 def statuses(given: str | None) -> list[str] | None:

@@ -82,6 +82,8 @@ def run(args: Args, ctx: Context) -> int:
     further_back = args.from_step is not None or args.only
     if target.row.status in ("completed", "abandoned") and target.version is None and not further_back:
         return _dry(report_of(ctx, target), ctx) if args.dry_run else finished(target, ctx)
+    if not args.dry_run and not ctx.protocol_agrees(target):
+        return 0
     older = target.version is not None and target.version.seq != target.row.seq
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
     return resume(target, way, accepted, ctx)
@@ -192,9 +194,10 @@ def _drive(
 def _rewind(target: Target, ctx: Context) -> None:
     """Back to an older version; what runs of a later one is ended."""
     from leftoff.cli.drive import attempts_folder
-    from leftoff.engine.pickup import pick_up
+    from leftoff.engine.pickup import driver_of, pick_up
     from leftoff.workflow.stop import end_attempts
 
+    driver_of(ctx.store, target, ctx.now, session())  # somebody may have taken it while a question was open
     end_attempts(ctx.store, target.row, attempts_folder(ctx), ctx.settings.run.grace)
     pick_up(ctx.store, target, Way(target.seq), ctx.now, scrubber=ctx.redactor, session=session())
 
@@ -222,6 +225,7 @@ def find(args: Args, ctx: Context) -> Target:
             raise NoCheckpoint(f"There is no checkpoint {args.checkpoint}.")
         return target
     if named is not None:
+        ctx.bring_back(named)
         return resolve(ctx.store, named, lambda view: latest(view, ctx))
     need_store(ctx.store)
     return Target(ctx.store.read(lambda view: latest(view, ctx)), None)

@@ -42,7 +42,7 @@ def run(args: Args, ctx: Context) -> int:
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if found is not None:
-            found.put(changes)
+            found.put(changes, row.seq + 1)
         remember_git(ctx.project, row, changes, dirty)
         put(changes, seen)
         return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)

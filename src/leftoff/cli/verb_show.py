@@ -8,6 +8,7 @@ from leftoff.cli.text import clean, crop, pad, size, value, width
 from leftoff.engine.approvals import as_word, how
 from leftoff.errors import Usage
 from leftoff.model.times import lasted, millis
+from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +82,12 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         if name == "run":
             continue
         tell = approval if name == "approval" else _record
-        shown = [(_record_name(key, record, screen), tell(record)) for key, record in records.items()]
+        said = {
+            key: record
+            for key, record in records.items()
+            if name != "extra" or not key.startswith(AS_WRITTEN)
+        }
+        shown = [(_record_name(key, record, screen), tell(record)) for key, record in said.items()]
         lines += section(name.capitalize(), pairs(shown, screen))
     return lines
 
@@ -306,14 +312,17 @@ def _error(error: Any) -> str:
 
 
 def _file(about: dict[str, Any], name: str) -> str:
-    parts = [size(about.get("size"))]
+    link = isinstance(about.get("target"), str)
+    parts = [clean(str(about.get("status") or "")), "" if link else size(about.get("size"))]
+    if link:
+        parts.append(f"-> {clean(about['target'])}")
     if name != "path" and about.get("path") not in (None, about[name]):
         parts.append(clean(str(about["path"])))
     if about.get("step"):
         parts.append(f"by {clean(str(about['step']))}")
     if about.get("captured") is False:
         parts.append("not copied")
-    if isinstance(about.get("hash"), str):
+    if isinstance(about.get("hash"), str) and not link:
         parts.append(clean(about["hash"])[:19])
     return "  ".join(part for part in parts if part)
 

@@ -59,7 +59,7 @@ def run(args: Args, ctx: Context) -> int:
         if seal is not None:
             remember_git(ctx.project, row, changes)
             if found is not None:
-                found.put(changes)
+                found.put(changes, row.seq + 1)
         return seal
 
     report.masked(ctx.redactor)

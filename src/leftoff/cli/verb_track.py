@@ -31,11 +31,14 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     if bool(args.rest) == args.git:
         raise Usage("`leftoff track` needs PATH… or --git.", hint=f"usage: {SPEC.line()}")
+    from leftoff.engine.state import Reader
+
     row = ctx.current()  # nothing is kept for a run that is not there
     found = _found(args, ctx, row)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        found.put(changes)
+        if found.news(Reader(ctx.store, tx, row.run, row.run_id), row.seq):
+            found.put(changes, row.seq + 1)
 
     done = ctx.report(make, blobs=found.blobs)
     return ctx.told(done, files=[got.about for got in found.captured])

@@ -11,7 +11,7 @@ from leftoff.engine.approvals import as_word, how
 from leftoff.engine.show import document, inner_steps
 from leftoff.engine.world import git_moved, look_at_files
 from leftoff.model.codec import text
-from leftoff.model.words import FINISHED
+from leftoff.model.words import AS_WRITTEN, FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -302,8 +302,9 @@ def _files(files: list[dict[str, Any]]) -> list[str]:
 
 def _others(records: dict[str, Any]) -> list[str]:
     out = []
-    for name, found in records.items():
-        if name not in ("run", "note", "error", "approval"):
+    for name, known in records.items():
+        found = [key for key in known if name != "extra" or not key.startswith(AS_WRITTEN)]
+        if found and name not in ("run", "note", "error", "approval"):
             out.append(f"- {len(found)} {name}: {short(', '.join(found), 200)}")
     return out
 

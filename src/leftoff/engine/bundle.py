@@ -55,9 +55,9 @@ class Exported:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def export(store: Store, row: RunRow, path: str) -> Exported:
-    """Write a run with its whole history to a file, while others go on writing."""
-    full = check_target(path, getattr(store, "folder", None))
+def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exported:
+    """Write a run with its whole history to a file, while others go on writing. ``inside``: into its archive."""
+    full = check_target(path, None if inside else getattr(store, "folder", None))
     for left in range(TRIES - 1, -1, -1):
         with BundleWriter(full) as out:
             try:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
 
 SECTIONS = {"variables": "variable", "steps": "step", "artifacts": "artifact", "files": "file"}
+_FILES = ("artifact", "file")
 
 
 class Changed:
@@ -109,7 +110,19 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
         return Section({}, {}, set())
     left = {k: v for k, v in old.plain(collection).items() if k in moved or k in gone}
     right = {k: v for k, v in new.plain(collection).items() if k in moved or k in come}
+    if collection in _FILES:
+        moved = {
+            k
+            for k in moved
+            if not same(*(_without(about, "seen", "captured_at") for about in (left[k], right[k])))
+        }
+        left, right = ({k: _without(about, "seen") for k, about in side.items()} for side in (left, right))
     return Section(left, right, moved)
+
+
+def _without(about: Any, *names: str) -> Any:
+    """A record without what only this machine's file system said of a file, or when it was looked at."""
+    return {k: v for k, v in about.items() if k not in names} if isinstance(about, dict) else about
 
 
 def same(left: Any, right: Any) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from leftoff.engine.state import need_version
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
 from leftoff.model.ids import is_id_prefix, parse_ref
-from leftoff.model.words import UNFINISHED
+from leftoff.model.versions import counts_of
+from leftoff.model.words import STEP_ENDED, UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
+
+
+SESSION = "session"  # the workflow of the run that a session of an agent gets by itself
 
 
 class Target:
@@ -175,6 +179,16 @@ def _nothing(view: View, text: str) -> NotFound:
     return NotFound(f"Nothing is called {text}: no run, checkpoint, issue, workflow or title.", hint=hint)
 
 
+def has_open_step(row: RunRow) -> bool:
+    """Whether anything that was planned is not done."""
+    return any(number for word, number in counts_of(row.counts).items() if word not in STEP_ENDED)
+
+
+def is_spent(row: RunRow) -> bool:
+    """A session's own run with nothing open: nobody has to go on with it."""
+    return bool(row.workflow == SESSION) and not has_open_step(row)
+
+
 def current_run(
     view: View, *, branch: str, run: str | None = None, session: str | None = None, latest: bool = False
 ) -> RunRow:
@@ -189,6 +203,9 @@ def current_run(
         if bound:
             return _only(bound, f"Session {session}")
     rows = view.list_runs({"branch": branch, "status": UNFINISHED}, most)
+    if any(map(is_spent, rows)):
+        found = view.list_runs({"branch": branch, "status": UNFINISHED})
+        rows = [row for row in found if not is_spent(row)][:most]
     if rows:
         return _only(rows, f"Branch {branch}")
     raise _none_here(view, branch)

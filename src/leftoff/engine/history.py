@@ -28,12 +28,12 @@ def parents(versions: list[Version]) -> dict[int, int | None]:
     seqs = sorted(version.seq for version in versions)
     out: dict[int, int | None] = {}
     for version in versions:
-        wanted = _went_back_to(version, by_id) if version.trigger == "rollback" else None
+        wanted = went_back_to(version, by_id) if version.trigger == "rollback" else None
         out[version.seq] = nearest(seqs, version.seq - 1 if wanted is None else wanted)
     return out
 
 
-def _went_back_to(version: Version, by_id: dict[str | None, int]) -> int | None:
+def went_back_to(version: Version, by_id: dict[str | None, int]) -> int | None:
     """The seq that a rollback's note names: by a checkpoint's id, or as ``version N``."""
     note = version.note or ""
     if not note.startswith(_BACK_TO):

@@ -76,9 +76,16 @@ class RunInfo:
 
     @property
     def steps(self) -> dict[str, int]:
-        """Leaf steps by status, and their ``total`` (or the one declared, where that is more)."""
+        """Leaf steps by status, and their ``total`` (or the one declared, where that is more).
+
+        ``beyond``: how many more there are of a status than are listed, where a foreign document said so.
+        """
         counts = counts_of(self.row.counts)
-        declared = self.row.card.get("total")
+        declared, beyond = self.row.card.get("total"), self.row.card.get("beyond")
+        if isinstance(beyond, dict):
+            for word, more in beyond.items():
+                if word in counts and isinstance(more, int):
+                    counts[word] += more
         total = sum(counts.values())
         if isinstance(declared, int) and not isinstance(declared, bool):
             total = max(total, declared)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.project import git_branch, git_head
+from leftoff.engine.workspace.stat import unchanged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,9 +97,16 @@ def _look(seen: FilesSeen, project: str, path: str, about: dict[str, Any], left:
     """One file; how many bytes may still be read."""
     full = os.path.join(project, path)
     try:
-        size = os.stat(full).st_size
+        if "target" in about:
+            if os.readlink(full) != about["target"]:
+                seen.changed.append(path)
+            return left
+        st = os.stat(full)
     except OSError:
-        seen.gone.append(path)
+        (seen.changed if os.path.lexists(full) else seen.gone).append(path)
+        return left
+    size = st.st_size
+    if unchanged(about, st):
         return left
     if size != about.get("size"):
         seen.changed.append(path)

@@ -48,3 +48,6 @@ FINISHED = ("completed", "abandoned")
 # The order of the counters that every version carries.
 STEP_STATUS = ("pending", "running", "waiting", "completed", "failed", "blocked", "skipped")
 STEP_ENDED = ("completed", "skipped")
+
+# Keys of `extra` that start so hold how a foreign document was written; they say nothing to people.
+AS_WRITTEN = ("as-written:", "order:")

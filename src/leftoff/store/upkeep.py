@@ -42,9 +42,13 @@ def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
     """See ``Store.prune``."""
     pace, orphans = Pace(store), Orphans()
     wanted = sorted(drop)
-    head = store.write(lambda tx: _forget_named(tx, run, wanted))
-    if head is None:
+    found = store.read(lambda view: view.head(run))
+    if found is None:
         return 0
+    head = int(found[0])
+    while wanted:
+        some, wanted = wanted[: pace.size], wanted[pace.size :]
+        pace.batch(lambda tx, _size, some=some: _forget_named(tx, run, some, head))  # type: ignore[misc]
     while pace.batch(lambda tx, size: len(tx.execute(Q.forget_versions, (run, 0, head, size)).fetchall())):
         pass
     place: tuple[str, str, int] | None = ("", "", -1)
@@ -55,15 +59,12 @@ def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
     return freed + vacuum(store, pace)
 
 
-def _forget_named(tx: Any, run: int, seqs: list[int]) -> int | None:
-    head = tx.head(run)
-    if head is None:
-        return None
+def _forget_named(tx: Any, run: int, seqs: list[int], head: int) -> None:
+    """Checkpoints that were asked for by name; never what was the head when this began."""
     for seq in seqs:
-        if seq < head[0]:
+        if seq < head:
             tx.execute(Q.forget_version, (run, seq))
             tx.execute(Q.forget_aliases, (run, seq))
-    return int(head[0])
 
 
 def _prune_past(

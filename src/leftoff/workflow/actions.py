@@ -85,16 +85,16 @@ class Python:
             return NOTHING
 
 
-_ACTIONS: dict[str, Action] = {"run": Shell(), "python": Python()}
+KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
 
 
 def register(kind: str, action: Action) -> None:
     """Make a kind of step executable."""
-    _ACTIONS[kind] = action
+    KNOWN[kind] = action
 
 
 def action_of(step: Step) -> Action:
-    found = _ACTIONS.get(step.kind)
+    found = KNOWN.get(step.kind)
     if found is None:
         raise Unsupported(
             f"{step.path}: this leftoff cannot execute `{step.kind}:` steps.",

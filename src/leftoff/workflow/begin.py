@@ -63,16 +63,29 @@ def _begin(stage: Stage, unit: str, leaf: str) -> None:
 
 
 def _already_ended(stage: Stage, unit: str, leaf: str) -> bool:
-    """Whether somebody reported it done or skipped before it was its turn."""
+    """Whether somebody reported it done or skipped before it was its turn, or has it in hand."""
     if stage.ledger.shared:
         stage.state.look_again(unit)
     status = stage.state.status(unit)
+    expands = unit == leaf and stage.scheduler.steps[leaf].foreach is not None
+    if status in ("running", "waiting", "blocked") and not expands:
+        _leave(stage, unit, leaf, status)
+        return True
     if status not in ("completed", "skipped"):
         return False
     word = "step_done" if status == "completed" else "step_skipped"
     stage.tell(word, **stage.step_facts(stage.scheduler.steps[leaf], unit), why="somebody reported it")
     stage.follow(leaf, stage.scheduler.ended(unit, leaf, status))
     return True
+
+
+def _leave(stage: Stage, unit: str, leaf: str, status: str) -> None:
+    """Somebody else is at it: it is theirs until they say how it ended."""
+    stage.tell("warning", message=f"{unit} is {status}: it is left to whoever does it.", step=unit)
+    if unit == leaf:
+        stage.scheduler.wait(leaf)
+    else:
+        stage.scheduler.put_back(unit, leaf)
 
 
 # -- conditions
@@ -137,6 +150,7 @@ def _wait(stage: Stage, step: Step) -> None:
     instructions, approval = "", None
     if step.instructions:
         instructions = stage.templates.render(step.instructions, values, f"{step.path}: instructions")
+        instructions = stage.redactor.mask(instructions)
     if step.approval is not None:
         approval = _question(stage, step, values)
         told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
@@ -158,7 +172,7 @@ def _question(stage: Stage, step: Step, values: dict[str, Any]) -> dict[str, Any
     now = stage.ledger.clock.now()
     about: dict[str, Any] = {
         "step": step.path,
-        "ask": stage.templates.render(approval.ask, values, f"{step.path}: ask"),
+        "ask": stage.redactor.mask(stage.templates.render(approval.ask, values, f"{step.path}: ask")),
         "options": list(approval.options),
         "status": "waiting",
         "asked_at": iso(now),
@@ -228,7 +242,10 @@ def ready(stage: Stage, token: str, process: Process) -> None:
         if ended:
             stage.works.pop(token, None)
             stage.launcher.drop(token)
-            stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, ended[0]))
+            if ended[0] in ("completed", "skipped"):
+                stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, ended[0]))
+            else:
+                _leave(stage, work.unit, work.leaf, ended[0])
             return
         work.phase, work.began = RUNNING, stage.monotonic()
         stage.launcher.go(token)

@@ -17,12 +17,11 @@ from leftoff.engine.commit import Seal
 from leftoff.engine.world import dirty_paths
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
-from leftoff.workflow import begin, finish
+from leftoff.workflow import begin, finish, leftovers
 from leftoff.workflow.people import look_at_people
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.follow import Follower
-from leftoff.workflow.processes.job import Exit
 from leftoff.workflow.work import CHECKING, RUNNING, STARTING
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that somebody watches
 LOST_TRIES = 3
+SHOWN_AT_END = 1 << 16  # bytes of what a step printed faster than it could be shown
 QUIET = 1.0  # seconds without a look at the processes: not every death is told
 
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
@@ -192,25 +192,40 @@ class Driver:
         """It was to start, and nothing of it is on record."""
         self.stage.works.pop(work.token, None)
         self.stage.scheduler.put_back(work.unit, work.leaf)
+        leftovers.remove(work.folder)
 
     def _was_lost(self, work: Work, lost: Lost) -> None:
-        """Its shim ended without a word, and nothing of it runs: where it had not begun, once more."""
+        """Its shim ended without a word, and nothing of it runs: where nothing had begun, once more."""
         exit = files.read_exit(work.folder) if work.phase == RUNNING else None
-        if work.phase == CHECKING:
-            exit = Exit(137, signal.SIGKILL)
         tries = self._lost[work.unit] = self._lost.get(work.unit, 0) + 1
-        if exit is not None:
+        more = tries < LOST_TRIES and work.stopped is None
+        message = f"Its process could not be started: {lost.why}."
+        if work.phase == CHECKING:
+            self._check_was_lost(work, lost, more=more)
+        elif exit is not None:
             finish.ended(self.stage, work, exit)
         elif work.stopped is not None and work.phase == RUNNING:
             finish.stopped(self.stage, work)
-        elif lost.told:
+        elif work.phase == RUNNING and (files.began(work.folder) or not more):
             finish.killed(self.stage, work)
-        elif tries < LOST_TRIES and work.phase == STARTING:
-            self.stage.works.pop(lost.token, None)
+        elif work.phase == RUNNING:
+            finish.never_began(self.stage, work)
+        elif more:
+            self._never_mind(work)
             self.stage.scheduler.later(work.unit, work.leaf, self.stage.monotonic())
         else:
-            message = f"Its process could not be started: {lost.why}."
             finish.failed(self.stage, work, {"type": "not_started", "message": message}, None)
+
+    def _check_was_lost(self, work: Work, lost: Lost, *, more: bool) -> None:
+        """A check only looks: it can be run again. That it cannot be run says nothing of the step."""
+        self.stage.works.pop(lost.token, None)
+        if work.stopped is not None:
+            finish.stopped(self.stage, work)
+        elif more:
+            finish.check_again(self.stage, work)
+        else:
+            message = f"Its checks could not be run: {lost.why}."
+            finish.failed(self.stage, work, {"type": "check", "message": message}, 0, retry=False)
 
     def _look_at_watched(self) -> None:
         for token, watch in [*self._watched.items()]:
@@ -229,6 +244,8 @@ class Driver:
                 finish.ended(self.stage, work, exit)
             elif work.stopped is not None:
                 finish.stopped(self.stage, work)
+            elif not files.began(work.folder):
+                finish.never_began(self.stage, work)
             else:
                 finish.killed(self.stage, work)
 
@@ -276,6 +293,11 @@ class Driver:
     def _show_output(self, work: Work, *, last: bool = False) -> None:
         if work.follower is None:
             return
+        if last:
+            unseen = work.follower.skip(SHOWN_AT_END)
+            if unseen:
+                told = f"… {unseen} bytes are not shown here: leftoff logs {self.stage.ledger.run_id} {work.unit}\n"
+                self.stage.tell("output", step=work.unit, text=told)
         text = work.follower.read(last=last)
         if text:
             self.stage.tell("output", step=work.unit, text=text)
@@ -376,11 +398,11 @@ class Driver:
             return "failed", 1
         if "blocked" in steps:
             return "blocked", 7
-        if "waiting" in steps:
-            return "paused", 7
-        if scheduler.only is not None and "pending" in steps:
+        if set(steps) <= {"completed", "skipped"}:
+            return "completed", 0
+        if scheduler.only is not None and not {"waiting", "running"} & set(steps):
             return "paused", 0  # what was asked for is done; the rest was not asked for
-        return "completed", 0
+        return "paused", 7
 
     def close(self) -> None:
         self._closed = True

@@ -12,7 +12,6 @@ from leftoff.clock import iso
 from leftoff.engine.commit import Seal
 from leftoff.engine.runs import status_changes
 from leftoff.engine.world import remember_git
-from leftoff.errors import Conflict
 from leftoff.model.changes import NOTHING
 
 if TYPE_CHECKING:
@@ -60,18 +59,16 @@ class Entries:
     ) -> Entry:
         """A try at a step is about to start. What contains the step runs from now on, too.
 
-        ``ended`` gets the step's status where somebody has reported it done or skipped: then nothing starts. One that
-        is on record as running is never started beside itself.
+        ``ended`` gets the step's status where somebody has reported it done or skipped, or is at it: then nothing
+        starts. One that is on record as running is never started beside itself.
         """
 
         def entry(page: Page) -> Seal | None:
             before = page.step(path)
-            ended[:] = [before["status"]] if before["status"] in ("completed", "skipped") else []
+            ended[:] = [before["status"]] if before["status"] in ("completed", "skipped", "running") else []
             if ended:
                 self._state.steps[path] = before
                 return None
-            if before["status"] == "running":
-                raise Conflict(f"Step {path} is running already; it was not started a second time.")
             number = page.tx.add_attempt(token, page.run, path, page.at, process=process, log=log)
             record = {k: v for k, v in before.items() if k not in (*_OF_A_TRY, "outputs")}
             record.update(status="running", attempt=number, started_at=iso(page.at))
@@ -212,9 +209,8 @@ class Entries:
                 self._running(page, path)
             for order, below, item in some:
                 known = page.step(below) if page.tx.row(page.run, "step", below) is not None else {}
-                if (
-                    known.get("order") != order
-                ):  # from an expansion that was cut short, it may have another place
+                # From an expansion that was cut short, it may have another place.
+                if known.get("order") != order:
                     self._put(page, below, {"status": "pending", **known, "order": order, "item": item})
             if total is not None:
                 self._put(page, path, {**page.step(path), "status": "running", "items": total})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.artifacts import capture, relative
-from leftoff.errors import LeftoffError
+from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from leftoff.workflow.stage import Stage
 
 LINES = 20  # of a failed step's output are kept in its record
+# A step that ended well is no failure because that cannot be recorded: whoever resumes adopts it.
+NOT_ITS_FAULT = (StoreUnavailable, StaleEpoch)
 
 
 def ended(stage: Stage, work: Work, exit: Exit) -> None:
@@ -35,13 +37,16 @@ def ended(stage: Stage, work: Work, exit: Exit) -> None:
         if work.stopped is not None and not exit.timed_out:
             stopped(stage, work)
         else:
-            failed(stage, work, error_of(exit, work.step.timeout, _tail(stage, work)), exit.code)
+            error = error_of(exit, work.step.timeout, _tail(stage, work))
+            failed(stage, work, error, exit.code, retry=work.step.idempotent or not exit.cut_off)
         return
     try:
         if work.expands:
             _found_items(stage, work)
         elif not _told_otherwise(stage, work):
             next_check(stage, work)
+    except NOT_ITS_FAULT:
+        raise
     except LeftoffError as error:
         failed(stage, work, about(error), exit.code)
 
@@ -87,13 +92,15 @@ def stopped(stage: Stage, work: Work) -> None:
     facts = {"interrupted_at": iso(stage.ledger.clock.now())}
     stage.scheduler.put_back(work.unit, work.leaf)
 
+    # One that ended well stays open, as does one of which nobody knows how far it came: whoever resumes judges it.
+    token = work.token if code and work.step.idempotent else None
+
     def then() -> None:
         stage.tell("step_stopped", step=work.unit, why=work.stopped)
-        if code != 0:
+        if token:
             leftovers.tidy(work.folder)
 
-    # An attempt that ended well stays open: whoever resumes finds its exit, and adopts it.
-    stage.add(stage.entries.again(work.unit, work.token if code != 0 else None, facts, code), then)
+    stage.add(stage.entries.again(work.unit, token, facts, code), then)
 
 
 def expect(stage: Stage, work: Work) -> None:
@@ -161,6 +168,8 @@ def _checked(stage: Stage, work: Work, exit: Exit) -> None:
     work.phase, work.checker = RUNNING, None
     try:
         next_check(stage, work)
+    except NOT_ITS_FAULT:
+        raise
     except LeftoffError as error:
         failed(stage, work, about(error), 0)
 
@@ -173,6 +182,8 @@ def complete(stage: Stage, work: Work) -> None:
         outputs, captured = _outputs(stage, work)
         result = action_of(step).result(step, work.folder)
         _check_recordable(work, variables, outputs, result)
+    except NOT_ITS_FAULT:
+        raise
     except LeftoffError as error:
         failed(stage, work, about(error), 0)
         return
@@ -197,8 +208,7 @@ def complete(stage: Stage, work: Work) -> None:
         seconds = round(stage.monotonic() - work.began, 3) if work.began else None
         facts = {"seconds": seconds, "outputs": outputs, "why": work.why}
         told = {key: value for key, value in facts.items() if value not in (None, [])}
-        if variables:
-            stage.state.forget_variables()
+        stage.state.set_variables(variables)
         stage.tell("step_done", **stage.step_facts(step, work.unit), **told)
         leftovers.tidy(work.folder)
 
@@ -229,6 +239,10 @@ def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
 def _captured(stage: Stage, work: Work, path: str) -> Captured:
     """A file that a step wrote, and a copy of it; without one where it holds a secret of this workflow."""
     ledger, most = stage.ledger, None
+    if not os.access(path, os.R_OK):
+        raise Invalid(
+            f"The output {relative(stage.project, path)} cannot be read.", hint="Check its permissions."
+        )
     if holds_any(path, [value.encode() for value in stage.secrets.values() if value]):
         most = -1
         message = f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept."
@@ -246,7 +260,7 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
     unit, step = work.unit, work.step
     error = {k: stage.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
     stage.works.pop(work.token, None)
-    if work.doubtful:
+    if work.doubtful and step.idempotent:
         message = f"{unit} ended while nobody was watching, and runs again: {error.get('message')}"
         stage.scheduler.later(unit, work.leaf, stage.monotonic())
         stage.add(
@@ -256,7 +270,9 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
         return
     tries = stage.tries[unit] = stage.tries.get(unit, 0) + 1
     delay = (
-        _delay(work, tries) if retry and tries <= step.retries.max and not stage.scheduler.halted else None
+        _delay(work, tries)
+        if retry and not work.doubtful and tries <= step.retries.max and not stage.scheduler.halted
+        else None
     )
     tail = str(error.get("tail") or "")
     told = {"error": {k: v for k, v in error.items() if k != "tail"}, "tail": tail, "will_retry_in": delay}
@@ -273,6 +289,20 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
         return
     stage.add(stage.entries.fail(unit, token, error, code), then)
     stage.follow(work.leaf, stage.scheduler.ended(unit, work.leaf, "failed"))
+
+
+def never_began(stage: Stage, work: Work) -> None:
+    """Its attempt was on record, and it was never let go: that does not count."""
+    stage.works.pop(work.token, None)
+    stage.scheduler.later(work.unit, work.leaf, stage.monotonic())
+    stage.add(stage.entries.forget(work.unit, work.token), lambda: leftovers.remove(work.folder))
+
+
+def check_again(stage: Stage, work: Work) -> None:
+    """A check whose process was lost is run once more."""
+    leftovers.remove(_check_names(work)[1])
+    work.phase, work.checker = RUNNING, None
+    next_check(stage, work)
 
 
 def killed(stage: Stage, work: Work) -> None:

@@ -60,6 +60,7 @@ def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, s
         **stage.environ,
         **stage.secrets,
         **own,
+        "LEFTOFF_SECRETS": ",".join(stage.secrets),
         "LEFTOFF_RUN": stage.ledger.run_id,
         "LEFTOFF_STEP": work.unit,
         "LEFTOFF_ATTEMPT": work.token,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.engine.commit import Seal
     from leftoff.engine.head import Head
-    from leftoff.model.changes import Scrubber
+    from leftoff.engine.redact import Redactor
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 class Ledger:
     """One run, driven by this process."""
 
-    def __init__(self, store: Store, head: Head, epoch: int, clock: Clock, scrubber: Scrubber | None) -> None:
+    def __init__(self, store: Store, head: Head, epoch: int, clock: Clock, scrubber: Redactor) -> None:
         self.store = store
         self.run = head.run
         self.run_id = head.run_id
@@ -103,6 +103,8 @@ class Ledger:
     def _commit(self, tx: Tx, entry: Entry, at: int, token: bytes) -> Any:
         page = Page(self, tx, at)
         seal = entry(page)
+        if seal is not None and seal.note:
+            seal.note = self.scrubber.mask(seal.note)
         changes, large = save_blobs(self.store, page.changes)
         return commit_in(tx, self._head, changes, at, self._guard, seal, token, page.blobs + large)
 

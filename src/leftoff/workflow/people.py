@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.ledger import Page
     from leftoff.workflow.stage import Stage
 
+MOST = 200  # steps that are looked at; a later one is looked at again when it is its turn
 _OPEN = ("waiting", "blocked")
 _THEIRS = (*_OPEN, "pending")  # steps of which somebody else may have something to say
 
@@ -23,7 +24,7 @@ def look_at_people(stage: Stage) -> None:
     if not stage.ledger.moved():
         return
     stage.state.forget_variables()
-    paths = [path for status in _THEIRS for path in stage.scheduler.of(status)]
+    paths = [path for status in _THEIRS for path in stage.scheduler.of(status)][:MOST]
     for path, record in _records(stage, paths).items():
         before, status = stage.scheduler.status[path], str(record.get("status"))
         if status != before and stage.state.steps.get(path) != record:

@@ -67,7 +67,7 @@ def orphans(
         if attempt.ended_at is not None:
             continue
         record = state.steps.get(attempt.step, {})
-        step = _step_of(state.workflow, attempt.step, record)
+        step = step_of(state.workflow, attempt.step, record)
         if step is None or not _in_flight(attempt, record) or not _fits(old, step, attempt, record):
             strays.append(attempt)
         else:
@@ -87,7 +87,8 @@ def lives(attempt: Attempt, store_folder: str) -> bool:
     return groups.alive(process)
 
 
-def _step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step | None:
+def step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step | None:
+    """The definition of a step, or of what it is an item of."""
     step = workflow.find(path)
     if step is None and "item" in record:
         step = workflow.find(path.rpartition("/")[0])
@@ -140,4 +141,6 @@ def _judge_exit(orphan: Orphan) -> Orphan | None:
         return None
     if exit.code == 0:
         return orphan.judged(ADOPT, "it ended with exit code 0 while nobody was watching")
+    if exit.cut_off:
+        return orphan.again("it was cut off, and nobody knows how far it came")
     return orphan.judged(RUN, f"it ended with exit code {exit.code} while nobody was watching")

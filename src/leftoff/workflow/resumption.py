@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.approvals import as_word
+from leftoff.engine.commit import Guard
 from leftoff.engine.definition import definition_of, names_of
+from leftoff.engine.lease import free
 from leftoff.engine.pickup import from_step, with_outer
 from leftoff.engine.runs import open_run
-from leftoff.errors import CannotResume, LeftoffError, NeedsPerson
+from leftoff.engine.upgrade import bring_up
+from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import finish, leftovers, proof
 from leftoff.workflow.changes import compare
-from leftoff.workflow.ledger import Ledger
 from leftoff.workflow.parse import load, parse
 from leftoff.workflow.people import expire, tell_waiting
 from leftoff.workflow.processes.files import read_exit
@@ -31,6 +35,7 @@ from leftoff.workflow.recover import (
     folder_of,
     lives,
     orphans,
+    step_of,
 )
 from leftoff.workflow.reopening import DONE, Reopening, is_rejected
 from leftoff.workflow.runner import Runner, context_of, records_of
@@ -40,10 +45,14 @@ from leftoff.workflow.work import RUNNING, Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition import Step, Workflow
     from leftoff.workflow.recover import Orphan
     from leftoff.workflow.runner import Setting
+
+
+CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 
 
 def resume(
@@ -68,15 +77,26 @@ def resume(
     assert epoch is not None
     runner: Runner | None = None
     try:
+        bring_up(setting.store, head, now, Guard(epoch))
         runner = Runner(setting, workflow, head, epoch, dict(variables))
         Resumption(runner, earlier_definition(setting, row, workflow), again, repeat, only).go(variables)
     except BaseException:
         if runner is not None:
             runner.close()
-        if row.status != "running":  # else the lease tells that whoever drove it is gone, as before
-            Ledger(setting.store, head, epoch, setting.clock, setting.redactor).release()
+        _let_go(setting, row, epoch)
         raise
     return runner
+
+
+def _let_go(setting: Setting, row: RunRow, epoch: int) -> None:
+    """Nothing is driven after all. A run that is on record as running keeps the lease: it tells that nobody does."""
+
+    def work(tx: Tx) -> None:
+        now = tx.run_row(row.run)
+        if now is not None and now.status != "running":
+            free(tx, row.run, epoch)
+
+    setting.store.write(work)
 
 
 def earlier_definition(setting: Setting, row: RunRow, now: Workflow) -> Workflow | None:
@@ -84,9 +104,10 @@ def earlier_definition(setting: Setting, row: RunRow, now: Workflow) -> Workflow
     known = definition_of(setting.store, row)
     if known is None or known["digest"] == now.digest:
         return now
-    if known["text"] is None:
+    try:
+        return parse(known["text"] or "", now.path, given=names_of(setting.store, row))
+    except BadDefinition:  # not stored, or not understood by this version of leftoff
         return None
-    return parse(known["text"], now.path, given=names_of(setting.store, row))
 
 
 def current_definition(
@@ -163,6 +184,10 @@ class Resumption:
         for orphan in self.orphans:
             if orphan.action == ASK:
                 self._ask_about(orphan)
+        for path, record in self.state.steps.items():
+            if _was_killed(record) and not self._is_idempotent(path, record):
+                why = "it was cut off, and it must not simply run again"
+                self._ask_about_step(path, why, NOT_IDEMPOTENT)
 
     def _ask_about_definition(self) -> None:
         done = {path for path, record in self.state.steps.items() if record.get("status") in DONE}
@@ -172,7 +197,7 @@ class Resumption:
         unknown = self.changed and self.old is self.runner.workflow
         if found.finished or unknown:
             hint = "Steps that are finished do not run again. --accept definition.changed goes on."
-            told = found.told() or "what it was is not known, as there was a secret in it"
+            told = found.told() or "what it was is not known (a text with a secret in it is not stored)"
             self._question("definition.changed", f"{path} changed since the run began: {told}.", hint)
         elif found:
             self.stage.tell("warning", message=f"{path} changed since the run began: {found.told()}.")
@@ -201,13 +226,20 @@ class Resumption:
             orphan.judged(CHECK, "nobody knows how it ended, but its outputs are there and its checks hold")
 
     def _ask_about(self, orphan: Orphan) -> None:
-        if orphan.action != ASK:
-            return
+        if orphan.action == ASK:
+            self._ask_about_step(orphan.unit, orphan.why, orphan.code or NOT_IDEMPOTENT)
+
+    def _ask_about_step(self, path: str, why: str, code: str) -> None:
+        run_id = self.runner.run_id
         hint = (
-            f"Look whether it is done. `leftoff step done {orphan.unit} --run {self.runner.run_id}` says so; "
-            f"`leftoff resume {self.runner.run_id} --accept {orphan.code}` runs it again."
+            f"Look whether it is done. `leftoff step done {as_word(path)} --run {run_id}` says so; "
+            f"`leftoff resume {run_id} --accept {code}` runs it again."
         )
-        self._question(orphan.code or NOT_IDEMPOTENT, f"Step {orphan.unit}: {orphan.why}.", hint)
+        self._question(code, f"Step {path}: {why}.", hint)
+
+    def _is_idempotent(self, path: str, record: dict[str, Any]) -> bool:
+        step = step_of(self.runner.workflow, path, record)
+        return step is None or step.idempotent
 
     def _question(self, code: str, what: str, hint: str) -> None:
         if not self.setting.ask(code, what, hint):
@@ -244,8 +276,9 @@ class Resumption:
         alive = [a.process for a in self.strays if a.process is not None and lives(a, folder)]
         end_processes(alive, self.setting.grace)
         for attempt in self.strays:
-            code = _exit_code(folder_of(attempt, folder))
-            self.stage.add(self.stage.entries.end_attempt(attempt.token, code), durable=False)
+            left = folder_of(attempt, folder)
+            entry = self.stage.entries.end_attempt(attempt.token, _exit_code(left))
+            self.stage.add(entry, partial(leftovers.tidy, left))
         self.stage.close()
 
     def _reopen(self, variables: dict[str, Any]) -> None:
@@ -265,12 +298,12 @@ class Resumption:
             self.stage.add(entries.seal("manual", None, "before a rollback"))
         self.stage.add(reopening.entry(self.runner.ledger))
         for orphan in self.orphans:
-            token = orphan.attempt.token
+            token, folder = orphan.attempt.token, orphan.folder
             if orphan.action == FORGET:
-                folder = orphan.folder
-                self.stage.add(entries.forget(orphan.unit, token), lambda gone=folder: leftovers.remove(gone))  # type: ignore[misc]
+                self.stage.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
             elif orphan.action not in TAKEN:
-                self.stage.add(entries.again(orphan.unit, token, {}, _exit_code(orphan.folder)))
+                again = entries.again(orphan.unit, token, {}, _exit_code(folder))
+                self.stage.add(again, partial(leftovers.tidy, folder))
         self.stage.close()
         self.state.load()
 
@@ -314,8 +347,9 @@ class Resumption:
         scheduler, state = self.stage.scheduler, self.state
         if self.only is not None:
             scheduler.only = frozenset(leaf for leaf in state.graph.leaves if _is_one_of(leaf, self.only))
-        scheduler.restore({path: state.status(path) for path in state.graph.leaves})
+        ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
         self.stage.restore_batches()
+        self._seal_what_people_ended(ended)
         for leaf in state.graph.leaves:
             step = scheduler.steps[leaf]
             open_fan = step.foreach is not None and scheduler.status[leaf] == "pending"
@@ -331,6 +365,21 @@ class Resumption:
             if is_rejected(state.steps[leaf]):
                 self.stage.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
         self.stage.close()
+
+    def _seal_what_people_ended(self, phases: list[tuple[str, str]]) -> None:
+        """Phases and batches whose last step was decided or reported while nobody drove."""
+        for path, status in phases:
+            if self.state.status(path) not in (*DONE, "failed"):
+                self.stage.add(self.stage.entries.inner(path, status, "phase_transition"))
+        theirs = {
+            self.state.graph.level[leaf]
+            for leaf in self.state.graph.leaves
+            if not self.state.steps[leaf].get("attempt") or self.state.steps[leaf].get("kind") in _PEOPLES
+        }
+        if any(self.stage.scheduler.batch_is_complete(number) for number in theirs):
+            ledger = self.runner.ledger
+            known = ledger.store.read(lambda view: view.versions(ledger.run, sealed=True))
+            self.stage.complete_batches(theirs, {v.note for v in known if v.trigger == "batch_complete"})
 
     def _work(self, orphan: Orphan) -> Work:
         step = orphan.step
@@ -359,6 +408,7 @@ class Resumption:
 
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
+_PEOPLES = ("approval", "manual")
 _WORDS = {FORGET: RUN, ASK: RUN, CHECK: ADOPT}
 
 
@@ -370,6 +420,12 @@ def _is_one_of(path: str, only: Collection[str]) -> bool:
 def _exit_code(folder: str) -> int | None:
     exit = read_exit(folder)
     return exit.code if exit is not None else None
+
+
+def _was_killed(record: dict[str, Any]) -> bool:
+    """Whether a step failed in such a way that nobody knows how far it came."""
+    error = record.get("error")
+    return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") in CUT_OFF
 
 
 def _texts(value: Any) -> Iterator[str]:

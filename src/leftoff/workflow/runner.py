@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leftoff.engine.head import Head
     from leftoff.engine.redact import Redactor
     from leftoff.engine.settings import Redaction
-    from leftoff.store.base import Store, Tx
+    from leftoff.store.base import Store, Tx, View
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.stage import Observer
 
@@ -135,8 +135,13 @@ class Runner:
 # -- a new run
 
 
-def start(setting: Setting, workflow: Workflow, opening: Opening) -> Runner:
-    """Start a run of a workflow; its opening has the facts and the variables, the steps are added here."""
+def start(
+    setting: Setting, workflow: Workflow, opening: Opening, *, alone: Callable[[View], None] | None = None
+) -> Runner:
+    """Start a run of a workflow; its opening has the facts and the variables, the steps are added here.
+
+    ``alone`` is asked in the transaction that starts it, and raises where it must not be.
+    """
     known = Opening(
         opening.workflow,
         title=opening.title,
@@ -155,6 +160,8 @@ def start(setting: Setting, workflow: Workflow, opening: Opening) -> Runner:
     driver = (this_process(), setting.who)
 
     def work(tx: Tx) -> tuple[Head, int]:
+        if alone is not None:
+            alone(tx)
         head, epoch, _ = start_in(tx, known, changes, blobs, at, driver)
         assert epoch is not None
         return head, epoch

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.graph import Graph
 
 ENDED = ("completed", "skipped", "failed")
+TRIED = 64  # retries whose place is taken that are passed over in one turn
 ROOT, ALL = "", "*"  # scopes: the workflow, and every single unit
 
 
@@ -45,6 +46,7 @@ class Scheduler:
         self.graph = graph
         self.steps: dict[str, Step] = {step.path: step for step in workflow.walk()}
         self.status = {path: "pending" for path in graph.leaves}
+        self.asked: set[str] = set()  # leaves that began to wait for a person; some do no longer
         self.halted: str | None = None  # the step whose failure stops everything
         self.only: frozenset[str] | None = None  # the leaves that may begin, where not all may
         self.taken: dict[str, str] = {}  # units that hold places, and the leaf they belong to
@@ -81,16 +83,19 @@ class Scheduler:
 
     # -- what is known from before
 
-    def restore(self, statuses: dict[str, str]) -> None:
-        """Leaves that ended in an earlier life of the run; failed ones are to be done again."""
+    def restore(self, statuses: dict[str, str]) -> list[tuple[str, str]]:
+        """Leaves that ended in an earlier life of the run; failed ones are to be done again. The phases that ended."""
+        ended: list[tuple[str, str]] = []
         for path in self.graph.leaves:
             status = statuses.get(path, "pending")
             if status in ("completed", "skipped"):
-                self._end(path, status)
+                ended += self._end(path, status)
             elif status in ("waiting", "blocked"):
                 self.status[path] = status
+                self.asked.add(path)
                 self._offered.add(path)
         self._offer(self.graph.leaves)
+        return ended
 
     def expand(self, path: str, items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """The items of a `foreach`, each with its status. What ended thereby, as ``ended`` gives it."""
@@ -134,7 +139,11 @@ class Scheduler:
         return not (leaves or items or self._again or self._delayed)
 
     def of(self, status: str) -> list[str]:
-        return [path for path in self.graph.leaves if self.status[path] == status]
+        """The leaves of a status, in the order of the file. Those that wait for a person are asked for all the time."""
+        if status not in ("waiting", "blocked"):
+            return [path for path in self.graph.leaves if self.status[path] == status]
+        found = [path for path in self.asked if self.status[path] == status]
+        return sorted(found, key=self._place.__getitem__)
 
     def batch_is_complete(self, number: int) -> bool:
         return self._open[number] == 0
@@ -144,6 +153,7 @@ class Scheduler:
     def wait(self, leaf: str) -> None:
         """It waits for a person, and holds no place meanwhile."""
         self.status[leaf] = "waiting"
+        self.asked.add(leaf)
         self._free(leaf)
 
     def later(self, unit: str, leaf: str, at: float) -> None:
@@ -162,6 +172,7 @@ class Scheduler:
         self._free(unit)
         if unit == leaf:
             self.status[leaf] = "blocked"
+            self.asked.add(leaf)
         else:
             self._stick(leaf)
 
@@ -243,13 +254,16 @@ class Scheduler:
             self.status[leaf] = "running"
 
     def _take_again(self) -> list[str]:
-        out = []
-        for _ in range(len(self._again)):
+        out, kept = [], []
+        while self._again:
             unit, leaf = self._again.popleft()
             if self._take(unit, leaf):
                 out.append(unit)
             else:
-                self._again.append((unit, leaf))
+                kept.append((unit, leaf))
+                if self._full(ROOT, ALL) or len(kept) > TRIED:
+                    break
+        self._again.extendleft(reversed(kept))
         return out
 
     def _take_leaves(self) -> list[str]:

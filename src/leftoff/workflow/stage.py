@@ -15,7 +15,7 @@ from leftoff.clock import iso
 from leftoff.workflow.entries import Entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
     from leftoff.engine.redact import Redactor
     from leftoff.model.versions import Version
@@ -163,9 +163,21 @@ class Stage:
         if len(self.scheduler.batches[number]) > 1 and self.scheduler.batch_is_complete(number):
             self._seal_batch("batch_complete", number)
 
+    def complete_batches(self, numbers: Iterable[int], sealed: Collection[str | None]) -> None:
+        """Seal those that are complete, except where a checkpoint with such a note says so already."""
+        for number in sorted(numbers):
+            several, complete = (
+                len(self.scheduler.batches[number]) > 1,
+                self.scheduler.batch_is_complete(number),
+            )
+            if several and complete and self._note(number) not in sealed:
+                self._seal_batch("batch_complete", number)
+
+    def _note(self, number: int) -> str:
+        return f"batch {number + 1} of {len(self.scheduler.batches)}"
+
     def _seal_batch(self, trigger: str, number: int) -> None:
-        batches = self.scheduler.batches
-        note = f"batch {number + 1} of {len(batches)}"
+        batches, note = self.scheduler.batches, self._note(number)
         facts = {"batch": number + 1, "of": len(batches), "steps": batches[number]}
         self.add(self.entries.seal(trigger, None, note), lambda: self.tell(trigger, **facts))
 

@@ -84,6 +84,11 @@ class State:
         found = self.ledger.store.read(lambda view: self.ledger.reader(view).values("variable"))
         return [name for name, value in found.items() if value.holes and name not in self.overlay]
 
+    def set_variables(self, values: dict[str, Any]) -> None:
+        """These are on record now."""
+        if self._variables is not None:
+            self._variables.update(values)
+
     def forget_variables(self) -> None:
         self._variables = None
 

@@ -42,7 +42,7 @@ def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor
         return
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        found.put(changes)
+        found.put(changes, row.seq + 1)
         for got in outputs:
             got.put(changes)
         put(changes, seen)

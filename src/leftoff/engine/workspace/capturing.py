@@ -92,6 +92,10 @@ class Tracked:
         """That a file is not there any more."""
         return self._made(path, {"status": DELETED, **facts}, None)
 
+    def unread(self, path: str, **facts: Any) -> Captured:
+        """That a file is there which may not be read."""
+        return self._made(path, {**facts, "captured": False}, None)
+
     def _capture(self, at: Place, facts: dict[str, Any]) -> Captured:
         st = at.lstat()
         if st is None:
@@ -107,7 +111,7 @@ class Tracked:
         known = self.known.get(at.path)
         if known is not None and known.get("captured") and unchanged(known, st):
             row = self._blob(known["hash"])
-            if row is not None:  # not changed since: what is there is kept already
+            if row is not None and self.limits.allow(row.size):  # not changed since: it is kept already
                 same = {name: known[name] for name in ("hash", "size", "captured", "seen")}
                 return self._made(at.path, {**facts, **same, "mode": shown_mode(st.st_mode)}, row)
         return self._read(at, st, facts)

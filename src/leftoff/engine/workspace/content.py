@@ -11,7 +11,7 @@ from leftoff.model.hashing import long_sha256 as sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
     from leftoff.engine.workspace.paths import Place
@@ -96,6 +96,23 @@ def present(project: str, path: str, about: Mapping[str, Any] | None = None) -> 
         return NOTHING_THERE
     with at:
         return present_at(at, about)
+
+
+def cut_off(project: str, path: str, among: Collection[str]) -> bool:
+    """Whether one of these paths, which is no folder now, is above a path: then nothing of ours is there.
+
+    A link that was, or will be, put in a folder's place must not be followed to what lay in that folder.
+    """
+    parts = path.split("/")
+    for number in range(1, len(parts)):
+        above = "/".join(parts[:number])
+        try:
+            mode = os.lstat(os.path.join(project, above)).st_mode
+        except OSError:
+            return False
+        if not bits.S_ISDIR(mode):
+            return above in among
+    return False
 
 
 def present_at(at: Place, about: Mapping[str, Any] | None = None) -> Content:

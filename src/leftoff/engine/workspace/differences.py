@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.workspace.content import FILE, LINK, recorded
+from leftoff.engine.workspace.content import FILE, LINK, present, recorded
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
 from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from leftoff.engine.redact import Redactor
     from leftoff.engine.workspace.content import Content
     from leftoff.engine.workspace.plan import Entry, Plan
@@ -21,14 +24,26 @@ MOST_LINES = 400
 
 
 def difference(store: Store, project: str, plan: Plan, entry: Entry, redactor: Redactor) -> str:
-    """A unified diff, or a sentence where there can be none. Secrets in it are masked."""
+    """What a plan would overwrite or delete, against what was last recorded; else against what would be restored."""
     about = plan.sides.newest.get(entry.path)
-    before = recorded(about) if about is not None else entry.want
-    label = "as recorded" if about is not None else "as it would be restored"
-    old, new = recorded_text(store, before), present_text(project, entry.path, entry.now)
-    if old is None or new is None:
-        return f"{entry.path} has changed; it cannot be compared: it is no text, too long, or was not kept."
-    return redactor.mask(unified(old, new, f"{entry.path} ({label})", f"{entry.path} (now)"))
+    if about is not None:
+        return since_recorded(store, project, entry.path, about, redactor)
+    return _compared(store, project, entry.path, (entry.want, "as it would be restored"), redactor)
+
+
+def since_recorded(
+    store: Store, project: str, path: str, about: Mapping[str, Any], redactor: Redactor
+) -> str:
+    """From what a record says to what is there: a unified diff, or a sentence where there can be none."""
+    return _compared(store, project, path, (recorded(about), "as recorded"), redactor)
+
+
+def _compared(store: Store, project: str, path: str, before: tuple[Content, str], redactor: Redactor) -> str:
+    now = present(project, path)
+    old, new = recorded_text(store, before[0]), present_text(project, path, now)
+    if old is None or new is None or redactor.secret_file(path):
+        return f"{path} has changed; it cannot be shown: it is no text, too long, secret, or was not kept."
+    return redactor.mask(unified(old, new, f"{path} ({before[1]})", f"{path} (now)"))
 
 
 def unified(old: str, new: str, before: str, after: str) -> str:

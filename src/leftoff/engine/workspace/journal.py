@@ -63,6 +63,7 @@ class Journal:
     def __init__(
         self,
         kind: str,
+        run: int,
         run_id: str,
         ref: str,
         seq: int,
@@ -71,6 +72,7 @@ class Journal:
         saved: int = 0,
     ) -> None:
         self.kind = kind
+        self.run = run  # its number, which no later run of this name has
         self.run_id = run_id
         self.ref = ref  # as it was given: after the present was saved, `@~1` names something else
         self.seq = seq
@@ -82,6 +84,7 @@ class Journal:
         todo = None if self.todo is None else [one.to_json() for one in self.todo]
         return {
             "kind": self.kind,
+            "run": self.run,
             "run_id": self.run_id,
             "project": project,
             "ref": self.ref,
@@ -94,9 +97,8 @@ class Journal:
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Journal:
         todo = None if found["todo"] is None else [Todo.from_json(one) for one in found["todo"]]
-        return cls(
-            found["kind"], found["run_id"], found["ref"], found["seq"], found["token"], todo, found["saved"]
-        )
+        words = {name: found[name] for name in ("kind", "run", "run_id", "ref", "seq", "token", "saved")}
+        return cls(**words, todo=todo)
 
 
 class Journals:
@@ -130,12 +132,14 @@ class Journals:
     def path(self, run_id: str) -> str:
         return os.path.join(self._folder, f"{run_id}.json")
 
-    def load(self, run_id: str) -> Journal | None:
+    def load(self, run: int, run_id: str) -> Journal | None:
         """The journal of a run that was cut short here; ``None``: there is none."""
         path = self.path(run_id)
         try:
             with open(path, "rb") as file:
                 found = decode(file.read())
+            if found["run"] != run:
+                return None  # of one that was removed
             if found["project"] != self.project:
                 raise Conflict(
                     f"A rollback of run {run_id} was cut short in {found['project']}.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.history import went_back_to
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.content import (
@@ -18,6 +19,7 @@ from leftoff.engine.workspace.content import (
     NOTHING_THERE,
     OTHER,
     Content,
+    cut_off,
     link_to,
     present,
     recorded,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.redact import Redactor
     from leftoff.engine.workspace.git import Repo
+    from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
@@ -104,11 +107,13 @@ class Sides:
         self.then, self.outside = records(old)
         self.newest, outside = records(new)
         self.outside = sorted({*self.outside, *outside})
+        self.paths = {*self.then, *self.newest}
         self.outputs = {
             about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
         }
-        self.commit = complete_at(old)
-        self.complete_now = complete_at(new)
+        self.commit = complete_at(view, old, run, target.seq)
+        newest = view.run_row(run)
+        self.complete_now = complete_at(view, new, run, newest.seq) if newest is not None else None
         self.blobs = {
             about["hash"]
             for about in self.then.values()
@@ -116,13 +121,31 @@ class Sides:
         }
 
 
-def complete_at(reader: Reader) -> str | None:
-    """The commit of a version whose dirty files were all captured; empty before the first commit, else ``None``."""
+def complete_at(view: View, reader: Reader, run: int, seq: int) -> str | None:
+    """The commit of a version that has all that was dirty; empty before the first commit. ``None``: it has not.
+
+    The mark says for which version it was made: a later one that did not look at git again has it, too, and means
+    nothing by it. A rollback equals the version it went back to.
+    """
     mark = reader.plain("context").get(MARK)
     if not isinstance(mark, dict) or mark.get("complete") is not True:
         return None
+    while mark.get("seq") != seq:
+        version = view.version(run, seq)
+        before = back_to(view, run, version) if version is not None else None
+        if before is None:
+            return None
+        seq = before
     head = mark.get("head")
     return head if isinstance(head, str) and head.isalnum() else ""
+
+
+def back_to(view: View, run: int, version: Version) -> int | None:
+    """The seq that a rollback went back to, as its note says."""
+    if version.trigger != "rollback":
+        return None
+    versions = view.versions(run, sealed=True, before=version.seq)
+    return went_back_to(version, {one.id: one.seq for one in versions})
 
 
 def digest_of(tagged: str) -> bytes:
@@ -176,6 +199,7 @@ class Planner:
         self.project = project
         self.redactor = redactor
         self.sides = sides
+        self.making_way: set[str] = set()  # files and links that will be deleted
         self.repo: Repo | None = repository(project)
         self.head = (self.repo.head or "") if self.repo is not None else ""
 
@@ -188,7 +212,13 @@ class Planner:
         else:
             paths = set(only)
         wants = self._wants(paths, explicit=only is not None)
-        entries = [entry for path in sorted(paths) if (entry := self._entry(path, wants[path])) is not None]
+        entries = []
+        for path in sorted(paths):  # a folder comes before what is in it
+            entry = self._entry(path, wants[path])
+            if entry is not None:
+                entries.append(entry)
+                if entry.action == DELETE and entry.now.kind in (FILE, LINK):
+                    self.making_way.add(path)
         if only is None:
             entries += [_outside(path) for path in sides.outside]
         _settle_folders(self.project, entries)
@@ -251,7 +281,7 @@ class Planner:
     # -- against what is there
 
     def _entry(self, path: str, entry: Entry | None) -> Entry | None:
-        now = present(self.project, path, self.sides.newest.get(path) or self.sides.then.get(path))
+        now = self._present(path, wanted=entry is not None and entry.want.kind != ABSENT)
         if entry is None:
             if now.kind == ABSENT:
                 return None
@@ -269,6 +299,16 @@ class Planner:
         elif not self._has_content(entry):
             return entry.kept("its content was not kept")
         return entry
+
+    def _present(self, path: str, *, wanted: bool) -> Content:
+        """What is there; nothing, where a file or a link is above it that will go before, or need not be followed."""
+        if not wanted and cut_off(self.project, path, self.sides.paths):
+            return NOTHING_THERE
+        above = path
+        while above := above.rpartition("/")[0]:
+            if above in self.making_way:
+                return NOTHING_THERE
+        return present(self.project, path, self.sides.newest.get(path) or self.sides.then.get(path))
 
     def _has_content(self, entry: Entry) -> bool:
         want, now = entry.want, entry.now
@@ -318,11 +358,22 @@ def _settle_folders(project: str, entries: list[Entry]) -> None:
             left = [path for path in _below(project, entry.path) if path not in gone]
             if left:
                 entry.kept(f"there is a folder in its place, with {left[0]}")
-        above = entry.path
-        while above := above.rpartition("/")[0]:
-            full = os.path.join(project, above)
-            if os.path.lexists(full) and not os.path.isdir(full) and above not in gone:
-                entry.kept(f"{above} is in the way, which is no folder")
+        in_the_way = _in_the_way(project, entry.path, gone)
+        if in_the_way:
+            entry.kept(f"{in_the_way} is in the way, which is no folder")
+
+
+def _in_the_way(project: str, path: str, gone: set[str]) -> str:
+    """What is above a path, is no folder, and stays."""
+    parts = path.split("/")
+    for number in range(1, len(parts)):
+        above = "/".join(parts[:number])
+        full = os.path.join(project, above)
+        if above in gone or not os.path.lexists(full):
+            return ""  # from there on folders are made
+        if not os.path.isdir(full):
+            return above
+    return ""
 
 
 def _below(project: str, path: str) -> list[str]:

@@ -36,7 +36,7 @@ class FileThen:
         if found is None:
             named = reader.plain("artifact").get(self.path)
             found = named if isinstance(named, dict) else None
-        return found, complete_at(reader)
+        return found, complete_at(view, reader, target.row.run, target.seq)
 
     def _from_git(self, project: str) -> None:
         """A file that was not dirty then is in the commit that was checked out."""

@@ -53,7 +53,7 @@ class ReportHand:
         at = self.now()
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            found.put(changes)
+            found.put(changes, row.seq + 1)
             return Seal(trigger, note=note)
 
         def work(tx: Tx) -> int:

@@ -11,7 +11,15 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.workspace.capturing import Tracked
-from leftoff.engine.workspace.content import ABSENT, FOLDER, mode_of, present, shown_mode
+from leftoff.engine.workspace.content import (
+    ABSENT,
+    FOLDER,
+    NOTHING_THERE,
+    cut_off,
+    mode_of,
+    present,
+    shown_mode,
+)
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.journal import ROLLBACK, SINGLE, Journal, Journals, Todo
 from leftoff.engine.workspace.plan import DELETE, make_plan
@@ -82,7 +90,7 @@ class Restorer:
     def _run(self, kind: str, target: Target, ref: str, paths: list[str] | None, agree: Agree) -> Outcome:
         self.hand.check()
         with Journals(self.store, self.project) as journals:
-            left = journals.load(target.row.run_id)
+            left = journals.load(target.row.run, target.row.run_id)
             if left is not None:
                 same = (
                     left.kind == kind and (left.ref == ref or left.seq == target.seq) and _covers(left, paths)
@@ -94,7 +102,8 @@ class Restorer:
             plan = make_plan(self.store, self.project, target, self.redactor, only=paths)
             if not agree(plan):
                 return Outcome(target.seq, plan, done=False)
-            journal = Journal(kind, target.row.run_id, ref, target.seq, os.urandom(4).hex())
+            token = os.urandom(4).hex()
+            journal = Journal(kind, target.row.run, target.row.run_id, ref, target.seq, token)
             self._carry_out(journals, journal, target, plan)
             return Outcome(target.seq, plan)
 
@@ -113,8 +122,10 @@ class Restorer:
         if self._finished(journal, target):
             journals.remove(journal.run_id)
             return True
+        paths = {one.path for one in journal.todo}
         for one in journal.todo:
-            now = present(self.project, one.path)
+            cut = cut_off(self.project, one.path, paths)
+            now = NOTHING_THERE if cut else present(self.project, one.path)
             if not now.same(one.want) and not now.same(one.was) and now.kind != FOLDER:
                 return False  # what somebody wrote since must be saved first, so all is planned anew
         self._finish(journals, journal)
@@ -153,7 +164,7 @@ class Restorer:
         for entry in plan.touched:
             others[entry.path] = self._save(tracked, entry, others.get(entry.path), known.get(entry.path))
         dropped = [path for path in found.dropped if path not in others]
-        return Found(list(others.values()), dropped, found.mark)
+        return Found(list(others.values()), dropped, found.commit)
 
     def _save(self, tracked: Tracked, entry: Entry, dirty: Any, known: dict[str, Any] | None) -> Any:
         about = dirty.about if dirty is not None else known or {}
@@ -194,17 +205,20 @@ class Restorer:
 
 def put_in_place(putter: Putter, todo: list[Todo]) -> None:
     """Every file of a journal. What is there already is left alone, so that doing it again does no harm."""
-    gone = [one for one in todo if one.want.kind == ABSENT]
-    for one in gone:
-        putter.delete(one.path)
-    for one in todo:
-        if one.want.kind != ABSENT:
-            for other in gone:
-                if other.path.startswith(one.path + "/"):  # a folder makes room for a file
-                    putter.tidy(other.path)
-            putter.restore(one.path, one.want, one.commit, one.folders)
-    for one in gone:
-        putter.tidy(one.path)
+    coming = [one for one in todo if one.want.kind != ABSENT]
+    names = {one.path for one in coming}
+    gone = [one.path for one in todo if one.want.kind == ABSENT]
+    for path in gone:
+        if not cut_off(putter.project, path, names):  # a second try: what came is there already
+            putter.delete(path)
+    for one in coming:
+        for path in gone:
+            if path.startswith(one.path + "/") and not cut_off(putter.project, path, names):
+                putter.tidy(path)  # a folder makes room for a file
+        putter.restore(one.path, one.want, one.commit, one.folders)
+    for path in gone:
+        if not cut_off(putter.project, path, names):
+            putter.tidy(path)
 
 
 def _covers(journal: Journal, paths: list[str] | None) -> bool:

@@ -27,7 +27,7 @@ TICK_NS = 20_000_000  # more than any tick of a kernel's clock
 COARSE_NS = 2_000_000_000  # the resolution of file systems that know only seconds
 SAME, CHANGED, GONE = "same", "changed", "gone"
 _LINUX_TICK = 5  # CLOCK_REALTIME_COARSE: what the kernel stamps files with
-_TRIES = 3
+_TRIES = 2
 
 
 def tick() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
-from leftoff.engine.workspace.content import ABSENT, present, recorded
+from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
 from leftoff.errors import NotFound, StoreUnavailable
 
 TYPE_CHECKING = False
@@ -20,31 +20,39 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow, RunRow
 
-MARK = "workspace"  # of the collection `context`: at this version every dirty file was captured
+MARK = "workspace"  # of the collection `context`: which version has every dirty file, and of which commit
 
 
 class Found:
-    """Files that were looked at: what to record of them, and which need not be known any more."""
+    """Files that were looked at: what to record of them, and which need not be known any more.
 
-    def __init__(
-        self, captured: list[Captured], dropped: list[str], mark: dict[str, Any] | None = None
-    ) -> None:
+    ``commit``: git's, where these are all that differ from it; empty before the first one.
+    """
+
+    def __init__(self, captured: list[Captured], dropped: list[str], commit: str | None = None) -> None:
         self.captured = captured
         self.dropped = dropped
-        self.mark = mark
+        self.commit = commit
 
     @property
     def blobs(self) -> list[BlobRow]:
         return [got.blob for got in self.captured if got.blob is not None]
 
-    def put(self, changes: ChangeSet) -> None:
-        """Into a change set; the blobs must have their rows in the same commit."""
+    def put(self, changes: ChangeSet, seq: int) -> None:
+        """Into the change set of the commit that makes version ``seq``; with it the blobs must get their rows."""
         for path in self.dropped:
             changes.delete("file", path)
         for got in self.captured:
             got.put(changes, "file")
-        if self.mark is not None:
-            changes.put("context", MARK, self.mark)
+        if self.commit is not None:
+            changes.put("context", MARK, {"complete": True, "head": self.commit or None, "seq": seq})
+
+    def news(self, reader: Reader, seq: int) -> bool:
+        """Whether version ``seq`` does not know all this already."""
+        known, mark = known_files(reader), reader.plain("context").get(MARK)
+        marked = {"complete": True, "head": self.commit or None, "seq": seq} == mark
+        same = all(known.get(got.key) == got.about for got in self.captured) and not self.dropped
+        return not (same and (marked or self.commit is None))
 
 
 def look_at_git(
@@ -124,7 +132,7 @@ def _capture_other(tracked: Tracked, path: str, clean: bool, since: int) -> Capt
     """A file that git does not call dirty, or that is in no repository."""
     known = tracked.known.get(path)
     now = present(tracked.project, path, known)
-    if now.kind == ABSENT and known is not None:
+    if now.kind in (ABSENT, FOLDER) and known is not None:
         return tracked.deleted(path)
     if clean:
         return tracked.capture(path)
@@ -135,20 +143,17 @@ def _capture_other(tracked: Tracked, path: str, clean: bool, since: int) -> Capt
 
 def dirty_state(tracked: Tracked, repo: Repo) -> Found:
     """Every file that git calls dirty. Those that were known only for that, and are clean again, are dropped."""
-    head = repo.head
-    captured, paths = [], set()
+    commit = repo.head or ""
+    captured = []
     for one in repo.dirty():
         known = tracked.known.get(one.path)
         by = "git" if known is None or known.get("by") == "git" else None
         try:
             captured.append(_capture_dirty(tracked, one, by=by))
-        except (
-            StoreUnavailable
-        ) as error:  # a file that may not be read is not known, and no reason to know none
+        except StoreUnavailable as error:
             if "cannot be read" not in error.message:
                 raise
-        paths.add(one.path)
-    dropped = [
-        path for path, about in tracked.known.items() if about.get("by") == "git" and path not in paths
-    ]
-    return Found(captured, dropped, {"head": head, "complete": True})
+            captured.append(tracked.unread(one.path, status=one.status, staged=one.staged, by=by))
+    paths = {got.key for got in captured}
+    only_dirty = (path for path, about in tracked.known.items() if about.get("by") == "git")
+    return Found(captured, [path for path in only_dirty if path not in paths], commit)

@@ -7,18 +7,21 @@ digest of its arguments says whether it is still the same call.
 
 =================  =========================================================================
 ``decorators``     what users write; checks options where the function is defined
+``options``        retries, timeouts, keys, versions
 ``callables``      a step or a workflow as an object: call it, ``map``, ``defer``, ``run``, ``resume``
 ``scope``          where a call is made: which run, which branch, which number
-``call``           one call of a step: replay it, or begin, record, retry
-``flow``           one execution of a workflow on its run
-``records``        what is written of a step, and when its start is told
-``crews``          threads for ``map`` and ``defer``
-``tasks``          the same for coroutines
+``call``           one call: replay it, or begin, record, repeat it; no waiting in there
+``bodies``         making a call, in a thread or in a coroutine
+``maps``           many calls at a time; ``crews`` has the threads
+``handles``        calls that are under way while the workflow goes on
 ``opening``        which run a call of ``run`` or ``resume`` goes on with
+``runs``           executing a workflow on that run
+``flow``           such an execution: whether its calls follow what was recorded, and how it ends
+``records``        what is written of a step, and when its start is told
+``replayed``       a recorded failure as an exception
+``arguments``      what was passed, by parameter; its digest
 ``values``         arguments and results as JSON, and back as what they were
 ``kinds``          classes that are kept field by field, and registered ones
 ``judge``          whether an annotated return type can be kept
-``arguments``      what was passed, by parameter; its digest
-``options``        retries, timeouts, keys, versions
 =================  =========================================================================
 """

@@ -357,7 +357,7 @@ def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[st
     bound = function.signature.bind(args, named)
     arguments = encoded(function.counted(bound), function.name)
     key = function.key_of(bound, args, named)
-    make: type[Call] = function.call_type
+    make = Group if function.is_group else Call
     if key is not None:
         path = scope.keyed_path(function.name, key)
         call = make(function, scope, args, named, arguments, 0, path, scope.count)

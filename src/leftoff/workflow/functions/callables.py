@@ -30,6 +30,7 @@ class Durable:
 
     __name__: str
     __qualname__: str
+    is_group = False  # whether a call of it has steps below it
 
     def __init__(self, function: Callable[..., Any], settings: Options) -> None:
         self.plain = function  # the function itself: calling this records nothing
@@ -37,20 +38,12 @@ class Durable:
         self.name = settings.name
         self.signature = Signature(function, settings.name)
         self._fixed_key: str | None = None
-        for word in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
-            try:
+        for word in ("__name__", "__qualname__", "__doc__", "__module__"):
+            if hasattr(function, word):
                 setattr(self, word, getattr(function, word))
-            except (AttributeError, NameError):
-                pass
         self.__wrapped__ = function
 
     # -- identity
-
-    @property
-    def call_type(self) -> Any:
-        from leftoff.workflow.functions.call import Call, Group
-
-        return Group if isinstance(self, Runs) else Call
 
     def counted(self, bound: dict[str, Any]) -> dict[str, Any]:
         """The arguments that tell one call from another."""
@@ -121,7 +114,7 @@ class Durable:
         return self.__qualname__
 
     def __repr__(self) -> str:
-        return f"<leftoff {'workflow' if isinstance(self, Runs) else 'step'} {self.name}>"
+        return f"<leftoff {'workflow' if self.is_group else 'step'} {self.name}>"
 
 
 def _key(found: Any, name: str) -> str:
@@ -204,6 +197,8 @@ class AsyncStepFunction(InTasks[P, R]):
 
 class Runs(Durable):
     """A workflow: called outside every other it has a run of its own."""
+
+    is_group = True
 
     def __init__(
         self, function: Callable[..., Any], settings: Options, max_parallel: int = AT_A_TIME

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.errors import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from leftoff.workflow.functions.handles import Handle
 
@@ -31,48 +31,54 @@ def check_size(size: object) -> int:
     return size
 
 
-def in_parallel(
-    work: Callable[[int], None], todo: list[int], size: int, name: str, stop: Callable[[], bool] | None = None
-) -> None:
-    """Do the work for each number, ``size`` at a time, in order of their start.
+class Team:
+    """Threads that do a piece of work for each number, ``size`` at a time, in the order of their start.
 
     After an error (or once ``stop`` says so) nothing new is begun; what runs goes on to its end, then the error of the
     lowest number is raised.
     """
-    lock, wanted = allocate_lock(), iter(todo)
-    errors: dict[int, BaseException] = {}
-    left = min(size, len(todo))
-    changed = Condition()
-    stopped = False
 
-    def one_after_another() -> None:
-        nonlocal left
+    __slots__ = ("_changed", "_errors", "_left", "_stop", "_stopped", "_wanted", "_work")
+
+    def __init__(self, work: Callable[[int], None], stop: Callable[[], bool]) -> None:
+        self._work = work
+        self._stop = stop
+        self._stopped = False
+        self._changed = Condition()
+        self._errors: dict[int, BaseException] = {}
+        self._wanted: Iterator[int] = iter(())
+        self._left = 0  # threads
+
+    def do(self, todo: list[int], size: int, name: str) -> None:
+        """All of it, or until something goes wrong."""
+        self._wanted, self._left = iter(todo), min(size, len(todo))
+        for _ in range(self._left):
+            start(self._one_after_another, name)
         try:
-            while True:
-                with lock:
-                    over = errors or stopped or (stop is not None and stop())
-                    number = None if over else next(wanted, None)
-                if number is None:
-                    return
-                try:
-                    work(number)
-                except BaseException as error:
-                    errors[number] = error
+            with self._changed:
+                while self._left:
+                    self._changed.wait()
         finally:
-            with changed:
-                left -= 1
-                changed.notify()
+            self._stopped = True
+        if self._errors:
+            raise self._errors[min(self._errors)]
 
-    for _ in range(left):
-        start(one_after_another, name)
-    try:
-        with changed:
-            while left:
-                changed.wait()
-    finally:
-        stopped = True
-    if errors:
-        raise errors[min(errors)]
+    def _next(self) -> int | None:
+        with self._changed:
+            over = self._errors or self._stopped or self._stop()
+            return None if over else next(self._wanted, None)
+
+    def _one_after_another(self) -> None:
+        try:
+            while (number := self._next()) is not None:
+                try:
+                    self._work(number)
+                except BaseException as error:
+                    self._errors[number] = error
+        finally:
+            with self._changed:
+                self._left -= 1
+                self._changed.notify()
 
 
 class Crew:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from leftoff.errors import Usage
 from leftoff.model.ids import quote_part
 from leftoff.workflow.functions.arguments import encoded
-from leftoff.workflow.functions.call import MISSING, NEVER, Group
-from leftoff.workflow.functions.crews import check_size, in_parallel
+from leftoff.workflow.functions.call import MISSING, NEVER, Call, Group
+from leftoff.workflow.functions.crews import Team, check_size
 from leftoff.workflow.functions.scope import needs_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from leftoff.workflow.functions.call import Call
     from leftoff.workflow.functions.callables import Durable
     from leftoff.workflow.functions.scope import Scope
 
@@ -66,7 +65,7 @@ class Map:
         function, args = self._function, self._items[index]
         bound = function.signature.bind(args, {})
         arguments = encoded(function.counted(bound), function.name)
-        make: type[Call] = function.call_type
+        make = Group if function.is_group else Call
         call = make(function, self._scope, args, {}, arguments, 0, self._path(index), index)
         call.reaches, call.map = NEVER, self  # what reaches the workflow is the failure of the map
         return call
@@ -144,7 +143,7 @@ def map_in_threads(
         def plain(index: int) -> None:
             results[index] = function.plain(*items[index])
 
-        in_parallel(plain, list(range(len(items))), size, f"leftoff {function.name}")
+        Team(plain, lambda: False).do(list(range(len(items))), size, f"leftoff {function.name}")
         return results
     work = Map(function, scope, items, key)
 
@@ -152,7 +151,7 @@ def map_in_threads(
         work.results[index] = function.make(work.call(index))
 
     with work:
-        in_parallel(one, work.left(), size, f"leftoff {work.group.path}", lambda: work.stopped)
+        Team(one, lambda: work.stopped).do(work.left(), size, f"leftoff {work.group.path}")
     return work.results
 
 
@@ -186,7 +185,7 @@ async def _recorded_tasks(function: Durable, work: Map, size: int) -> list[Any]:
 
 
 async def _in_tasks(work: Callable[[int], Coroutine[Any, Any, None]], todo: list[int], size: int) -> None:
-    """Like ``in_parallel``."""
+    """Like a ``Team``."""
     import asyncio
 
     wanted, errors = iter(todo), dict[int, Exception]()

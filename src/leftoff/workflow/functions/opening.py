@@ -132,42 +132,44 @@ def open_run(request: Request) -> Opened | Finished:
 def _run(request: Request, store: Store) -> Opened | Finished:
     if request.run_id is None or not store._store.exists():
         request.check_complete()
-    now, driver, options = store._clock.now(), store._driver(), request.options
-    digest = Digest(request.inputs, store._redactor).text
+    head, epoch, about, row = _find_or_start(request, store, _opening(request, store))
+    if head is None:
+        assert row is not None
+        return Finished(_result(store, row))
+    return _drive(request, store, head, epoch, about, row is not None, None)
+
+
+def _opening(request: Request, store: Store) -> Opening:
+    given = request.options.get
     opening = store._opening(
-        request.function.name,
-        options.get("title"),
-        (),
-        options.get("branch"),
-        options.get("issue"),
-        request.run_id,
-        None,
+        request.function.name, given("title"), (), given("branch"), given("issue"), request.run_id, None
     )
-    opening.facts["inputs"] = digest
-    about = _about_new(request)
+    opening.facts["inputs"] = Digest(request.inputs, store._redactor).text
+    return opening
+
+
+def _find_or_start(
+    request: Request, store: Store, opening: Opening
+) -> tuple[Head | None, int, dict[str, Any], RunRow | None]:
+    """The run's head, epoch and what it knows of its function; its row if it was there. No head: it is finished."""
+    now, driver, about = store._clock.now(), store._driver(), _about_new(request)
     changes = opening_changes(opening, now, store._redactor)
     changes.put("context", FUNCTION, about)
     changes, blobs = save_blobs(store._store, changes)
 
-    def work(tx: Tx) -> tuple[Head | None, int, RunRow | None]:
-        row = _there(tx, request, opening, digest)
+    def work(tx: Tx) -> tuple[Head | None, int, dict[str, Any], RunRow | None]:
+        row = _there(tx, request, opening)
         if row is None:
             request.check_complete()
             head, epoch, _ = start_in(tx, opening, changes, blobs, now, driver)
-            return head, epoch or 0, None
+            return head, epoch or 0, about, None
         if row.status not in UNFINISHED:
-            return None, 0, row
-        over = bool(options.get("take_over"))
-        return _head(row), take(tx, row.run, row.run_id, driver[0], now, who=driver[1], take_over=over), row
+            return None, 0, about, row
+        known, over = _about(store, tx, request, row), bool(request.options.get("take_over"))
+        taken = take(tx, row.run, row.run_id, driver[0], now, who=driver[1], take_over=over)
+        return _head(row), taken, known, row
 
-    head, epoch, row = store._store.write(work)
-    if head is None:
-        assert row is not None
-        return Finished(_result(store, row))
-    if row is not None:
-        about = _about(store, row)
-        _check_known(request, row, about)
-    return _drive(request, store, head, epoch, about, row is not None, None)
+    return store._store.write(work)
 
 
 def _about_new(request: Request) -> dict[str, Any]:
@@ -181,8 +183,9 @@ def _about_new(request: Request) -> dict[str, Any]:
     return {word: fact for word, fact in about.items() if fact is not None}
 
 
-def _there(view: View, request: Request, opening: Opening, digest: str) -> RunRow | None:
+def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
     """The run that is asked for, if it is there."""
+    digest = opening.facts["inputs"]
     if opening.run_id is not None:
         row = view.find_run(opening.run_id)
         if row is not None:
@@ -228,8 +231,7 @@ def _resume(request: Request, store: Store) -> Opened | Finished:
     _check_ours(request, row)
     if row.status not in UNFINISHED and target.version is None:
         return Finished(_result(store, row))
-    about = _about(store, row)
-    _check_known(request, row, about)
+    about = store._store.read(lambda view: _about(store, view, request, row))
     take_over = bool(request.options.get("take_over"))
     head, epoch = open_existing(
         store._store, row.run_id, store._clock.now(), driver=store._driver(), take_over=take_over
@@ -253,7 +255,6 @@ def _target(request: Request, store: Store) -> Target:
 
 
 def _check_known(request: Request, row: RunRow, about: dict[str, Any]) -> None:
-    """Whether it can be executed at all; looked at before anything is changed."""
     for path in [] if request.given else marks(about["inputs"]):
         name = str(path[0]) if path else "inputs"
         raise Redacted(
@@ -266,26 +267,25 @@ def _check_known(request: Request, row: RunRow, about: dict[str, Any]) -> None:
 # -- both
 
 
-def _value(store: Store, row: RunRow, key: str) -> Any:
-    def look(view: View) -> Any:
-        return Reader(store._store, view, row.run, row.run_id).value("context", key)
-
-    return store._store.read(look)
+def _value(store: Store, view: View, row: RunRow, key: str) -> Any:
+    return Reader(store._store, view, row.run, row.run_id).value("context", key)
 
 
-def _about(store: Store, row: RunRow) -> dict[str, Any]:
-    """What the run knows of its function."""
-    found = _value(store, row, FUNCTION)
+def _about(store: Store, view: View, request: Request, row: RunRow) -> dict[str, Any]:
+    """What the run knows of its function. Whether it can be executed at all is told before its lease is taken."""
+    found = _value(store, view, row, FUNCTION)
     if found is None:
         raise CannotResume(
             f"Run {row.run_id} was not started by a durable function.", hint=f"leftoff.resume({row.run_id!r})"
         )
-    return dict(found.plain)
+    about = dict(found.plain)
+    _check_known(request, row, about)
+    return about
 
 
 def _result(store: Store, row: RunRow) -> Any:
     """What a finished run returned."""
-    found = _value(store, row, RETURNED)
+    found = store._store.read(lambda view: _value(store, view, row, RETURNED))
     if row.status != "completed" or found is None:
         how = row.status if row.status != "completed" else "completed by somebody, and has no result"
         raise CannotResume(

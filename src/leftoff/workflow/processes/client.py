@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from leftoff.workflow.processes.job import Job
 
 ROOM = 1 << 18  # so much of a job is sent without waiting for its shim; some systems have little by default
+TRIES = 3  # a free shim and the launcher may have been killed at the same time
 LOOK_S = 0.2  # how often attempts are looked after that lost their shim
 # Isolated, and without site-packages: no module of the user's can take the place of one that the launcher needs.
 _CODE = (
-    "import sys; sys.path.append(sys.argv[1]); from leftoff.workflow.processes.launcher import main; main()"
+    "'leftoff: starts steps'; import sys; sys.path.append(sys.argv[1]); "
+    "from leftoff.workflow.processes.launcher import main; main()"
 )
 
 
@@ -94,7 +96,7 @@ class _Shim:
 
     def take(self, job: Job | None) -> None:
         self.job = job
-        self.again = True  # if it dies before it is ready, another one may take the job
+        self.again = TRIES - 1  # if it dies before it is ready, another one takes the job
         self.ready = self.failed = self.ended = False
         self.told: float | None = None  # when it was told to go
         self.why = "its shim was never started, or was killed"
@@ -197,10 +199,10 @@ class Launcher:
                 left = LOOK_S if left is None else min(left, LOOK_S)
             found: list[Ready | Ended | Lost] = []
             for key, _ in self._selector.select(left):
-                if key.data is None:
-                    self._shut()
-                else:
+                if key.data is not None:
                     found += self._hear(key.data)
+                elif key.fileobj is self._socket:  # else another one has taken its place already
+                    self._shut()
             found += self._look_after()
             if found or (until is not None and monotonic() >= until):
                 return found
@@ -254,7 +256,7 @@ class Launcher:
         except OSError:  # it is gone already: whoever needs it will see
             pass
 
-    def _start_anew(self, job: Job, again: bool = True) -> None:
+    def _start_anew(self, job: Job, again: int = TRIES - 1) -> None:
         """Have a shim made for a job."""
         ours, theirs = socket.socketpair()
         try:
@@ -371,12 +373,18 @@ class Launcher:
             assert shim.process is not None
             self._orphans[job.token] = _Orphan(job, shim.process, shim.told, shim.why)
             return []
-        if (
-            not shim.ready and not shim.failed and shim.again
-        ):  # it, or the launcher, died before it took the job up
-            self._start_anew(job, again=False)
-            return []
-        return [Lost(job.token, shim.why, False)]
+        return [] if self._try_again(shim, job) else [Lost(job.token, shim.why, False)]
+
+    def _try_again(self, shim: _Shim, job: Job) -> bool:
+        """Have another shim take a job that this one did not take up: it, or the launcher, was killed."""
+        if shim.ready or shim.failed or not shim.again:
+            return False
+        try:
+            self._start_anew(job, shim.again - 1)
+        except LeftoffError as error:
+            shim.why = error.message
+            return False
+        return True
 
     def _look_after(self) -> list[Ready | Ended | Lost]:
         found: list[Ready | Ended | Lost] = []

@@ -104,8 +104,13 @@ def read_vars(folder: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             data = file.read(MOST_VARS + 1)
-    except OSError:
+    except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise Invalid(
+            f"What it wrote to LEFTOFF_VARS cannot be read: {error.strerror}.",
+            hint="Leave that file as it is.",
+        ) from None
     if len(data) > MOST_VARS:
         raise Invalid(
             f"{path} is larger than {MOST_VARS >> 20} MiB.", hint="Keep large data in files: outputs."

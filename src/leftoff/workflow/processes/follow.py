@@ -35,6 +35,18 @@ class Follower:
         self._rest = data[cut:]
         return data[:cut].decode("utf-8", "replace")
 
+    def skip(self, most: int) -> int:
+        """Leave out all but the last so many bytes of what is there; how many were left out."""
+        if self._file is None:
+            return 0
+        at = self._file.tell()
+        left = self._file.seek(0, 2) - at
+        unseen = max(0, left - most)
+        self._file.seek(at + unseen)
+        if unseen:
+            self._rest = b""
+        return unseen
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

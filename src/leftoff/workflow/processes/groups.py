@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from leftoff.host import ALIVE, GONE, scope, started
 from leftoff.workflow.processes.bell import STOP
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from leftoff.host import Process
 
+ROUND_S, ROUNDS = 0.002, 500  # how long, at most, is waited for what was killed
 NEAR = 256  # so many pids are asked one by one; for more, all that exist are listed
 
 
@@ -114,17 +116,16 @@ def terminate(process: Process) -> None:
 
 def kill(process: Process) -> None:
     """End everything at once, the shim too: how the attempt ended will not be known."""
-    for _ in range(100):
+    for _ in range(ROUNDS):
         if process.state() == ALIVE:
             # The shim is still there, so the number is still its session's; it goes last.
-            found = [pid for pid in members(process.pid) if pid != process.pid]
-            signal_all(found, signal.SIGKILL)
+            signal_all([pid for pid in members(process.pid) if pid != process.pid], signal.SIGKILL)
             _send_group(process.pid)
         else:
-            found = _left(process)
-            signal_all(found, signal.SIGKILL)
-        if not found:
+            signal_all(_left(process), signal.SIGKILL)
+        if process.scope != scope() or not alive(process):
             return
+        time.sleep(ROUND_S)
 
 
 def _send_group(group: int) -> None:

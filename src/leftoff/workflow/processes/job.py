@@ -142,6 +142,11 @@ class Exit:
     def ok(self) -> bool:
         return self.code == 0
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether something else ended it, so that nobody knows how far it came."""
+        return self.timed_out or self.stopped or self.signal is not None
+
     def line(self) -> bytes:
         """One line of JSON."""
         return text({name: getattr(self, name) for name in self.__slots__}).encode("utf-8", "replace") + b"\n"

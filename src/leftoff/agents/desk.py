@@ -1,0 +1,78 @@
+"""Where an agent's face works: the project, its settings, its store, the branch. Found when they are asked for."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.clock import SYSTEM
+from leftoff.engine import project as places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.redact import Redactor
+    from leftoff.engine.settings import Settings
+    from leftoff.store.base import Store
+
+
+class Desk:
+    """One call, of a hook or of a tool."""
+
+    def __init__(self, project: str, store: str | None = None) -> None:
+        self.project = project
+        self.clock = SYSTEM
+        self.at = SYSTEM.now()
+        self._given = store
+        self._settings: Settings | None = None
+        self._store: Store | None = None
+
+    @property
+    def settings(self) -> Settings:
+        if self._settings is None:
+            from leftoff.engine.settings import load
+
+            self._settings = load(self.project)
+        return self._settings
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            location = places.store_location(self.project, self._given, self.settings.store)
+            self._store = places.open_store(location)
+        return self._store
+
+    @property
+    def redactor(self) -> Redactor:
+        return self.settings.redactor()
+
+    @property
+    def branch(self) -> str:
+        return os.environ.get("LEFTOFF_BRANCH") or "main"
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """After how many milliseconds without a sign of life a run is quiet, and stalled."""
+        beat = self.settings.heartbeat
+        return int(beat.quiet * 1000), int(beat.stalled * 1000)
+
+    def git_facts(self) -> dict[str, Any]:
+        """What a new run remembers of git."""
+        return {
+            "git_branch": places.git_branch(self.project),
+            "git_head": places.git_head(self.project),
+        }
+
+    def close(self) -> None:
+        if self._store is not None:
+            if self._store.wrote and self.settings.section("status"):
+                self._board()
+            self._store.close(soon=True)
+
+    def _board(self) -> None:
+        """Keep the table current that `[status] file` names."""
+        from leftoff.engine import board
+
+        path = board.page_path(self.project, self.settings)
+        if path is not None and self.store.exists():
+            board.keep_current(path, lambda: board.table(self.store, self.at, self.limits))

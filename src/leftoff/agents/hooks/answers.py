@@ -1,0 +1,42 @@
+"""What a hook may print: context for the agent, as the one JSON document that its event allows."""
+
+from __future__ import annotations
+
+from leftoff.engine.brief import fit, parts, short
+from leftoff.engine.show import document
+from leftoff.model.codec import text
+from leftoff.model.versions import counts_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.agents.desk import Desk
+    from leftoff.store.rows import RunRow
+
+LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens
+
+
+def context(event: str, told: str) -> bytes:
+    """The answer that adds a text to what the agent knows."""
+    about = {"hookEventName": event, "additionalContext": told}
+    return text({"hookSpecificOutput": about}).encode("utf-8", "replace") + b"\n"
+
+
+def whole_brief(desk: Desk, row: RunRow, agent: str) -> str:
+    """Everything that a session must know of its run."""
+    from leftoff.engine.find import Target
+
+    found = document(desk.store, Target(row, None), desk.at, desk.limits)
+    head = f"leftoff keeps the progress of this session as run {row.run_id}.\n\n"
+    return head + fit(parts(found, desk.at, desk.project), LIMITS[agent] - len(head))
+
+
+def offer(row: RunRow) -> str:
+    """One line about a run that nobody works on."""
+    counts = counts_of(row.counts)
+    done, total = counts["completed"] + counts["skipped"], sum(counts.values())
+    name = f" ({short(row.title, 100)})" if row.title else ""
+    steps = f", {done} of {total} steps done" if total else ""
+    return (
+        f"An unfinished run is in this folder, and no session works on it: {row.run_id}{name}, {row.status}{steps}. "
+        f"`leftoff resume {row.run_id}` takes it up and prints what is known of it."
+    )

@@ -1,0 +1,91 @@
+"""An event of any agent, in one set of words: those of Claude Code, whose hooks the others follow."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.errors import Invalid
+from leftoff.model.codec import decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+AGENTS = ("claude", "codex", "gemini")
+
+# Gemini CLI has other words for some of its events.
+_SAME = {
+    "PreCompress": "PreCompact",
+    "BeforeAgent": "UserPromptSubmit",
+    "AfterAgent": "Stop",
+    "BeforeTool": "PreToolUse",
+    "AfterTool": "PostToolUse",
+}
+WRITES = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "apply_patch"))
+_PATHS = ("file_path", "notebook_path", "absolute_path", "path")
+_PATCHES = ("input", "patch", "command")
+_PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+
+
+class Event:
+    """What the agent says: which event of which session, where, and the rest as it came."""
+
+    __slots__ = ("cwd", "data", "name", "raw", "session")
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.raw = self.text("hook_event_name")
+        self.name = _SAME.get(self.raw, self.raw)
+        self.session = self.text("session_id")
+        self.cwd = self.text("cwd")
+
+    def text(self, key: str) -> str:
+        """A text of the event; empty where there is none."""
+        value = self.data.get(key)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def tool(self) -> str:
+        return self.text("tool_name")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the tool was called with."""
+        value = self.data.get("tool_input")
+        return value if isinstance(value, dict) else {}
+
+    def paths(self) -> list[str]:
+        """The files that a writing tool writes, as full paths."""
+        if self.tool not in WRITES:
+            return []
+        named = [self.given[key] for key in _PATHS if isinstance(self.given.get(key), str)][:1]
+        if not named:
+            named = _patched(self.given)
+        return [os.path.normpath(os.path.join(self.cwd or os.getcwd(), path)) for path in named if path]
+
+
+def _patched(given: dict[str, Any]) -> list[str]:
+    """The files that a patch names, in the form that Codex writes patches in."""
+    out: list[str] = []
+    for key in _PATCHES:
+        value = given.get(key)
+        text = "\n".join(map(str, value)) if isinstance(value, list) else value
+        for line in text.splitlines() if isinstance(text, str) else ():
+            start = next((mark for mark in _PATCHED if line.startswith(mark)), None)
+            if start is not None:
+                out.append(line[len(start) :].strip())
+    return list(dict.fromkeys(out))
+
+
+def read_event(data: bytes) -> Event:
+    """The event in what came on stdin; ``Invalid`` says why there is none."""
+    try:
+        found = decode(data.decode("utf-8-sig", "replace").strip())
+    except (ValueError, StopIteration, RecursionError) as error:
+        raise Invalid(f"What came on stdin is no JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise Invalid("What came on stdin is no event: it is no JSON object.")
+    event = Event(found)
+    if not event.name or not event.session:
+        raise Invalid("What came on stdin is no event: it has no hook_event_name or no session_id.")
+    return event

@@ -1,0 +1,346 @@
+"""What each event does. A table: the event's name, and the function that takes it to the store and answers."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.agents.hooks import files, lists
+from leftoff.clock import iso
+from leftoff.engine import sessions
+from leftoff.engine.commit import Seal
+from leftoff.engine.find import SESSION, is_spent
+from leftoff.engine.notes import put_note
+from leftoff.engine.project import main_worktree
+from leftoff.engine.world import remember_git
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leftoff.agents.desk import Desk
+    from leftoff.agents.hooks.events import Event
+    from leftoff.engine.report import Make, Reported
+    from leftoff.engine.sessions import Who
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import BlobRow, RunRow
+
+NOTHING = b""
+_WORDS = ("resume", "continue", "reprendre")
+_LONGEST = 2000  # characters of a message that is kept
+_ERROR = "session"  # the key of the error that ended a turn
+
+
+class Hook:
+    """One event at one desk. ``anywhere``: the hook is called in every folder, and must not make a store in each."""
+
+    def __init__(self, desk: Desk, event: Event, who: Who, *, anywhere: bool, driven: bool) -> None:
+        self.desk = desk
+        self.event = event
+        self.who = who
+        self.anywhere = anywhere
+        self.driven = driven  # the agent does a step of a run that a runner drives
+
+    # -- committing
+
+    def report(
+        self, make: Make, *, title: str | None = None, start: bool = False, blobs: list[BlobRow] | None = None
+    ) -> Reported | None:
+        """Commit to the session's run. ``start``: it is worth a run, where there is none."""
+        desk, opening = self.desk, None
+        if start and (not self.anywhere or self.has_home()):
+            opening = sessions.session_opening(self.who, desk.branch, title, desk.git_facts())
+        return sessions.report_session(
+            desk.store, self.who, make, desk.at, scrubber=desk.redactor, opening=opening, blobs=blobs
+        )
+
+    def has_home(self) -> bool:
+        """Whether a store is there already, or may be made: in a git repository."""
+        folder = self.desk.project
+        if self.desk.store.exists():
+            return True
+        while not os.path.exists(os.path.join(folder, ".git")):
+            above = os.path.dirname(folder)
+            if above == folder:
+                return False
+            folder = above
+        return True
+
+    def seal(self, trigger: str, note: str, make: Make | None = None, *, changed: bool = False) -> None:
+        """A checkpoint; with ``changed``, only if something did since the last one."""
+
+        def work(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            if make is not None:
+                make(tx, row, changes)
+            if changed and row.checkpoint is not None and not changes.changes:
+                return None
+            remember_git(self.desk.project, row, changes)
+            return Seal(trigger, note=note)
+
+        self.report(work)
+
+    def message(self, key: str) -> str:
+        """A text of the event, fit to be kept."""
+        text = self.event.text(key).encode("utf-8", "replace").decode().strip()
+        return self.desk.redactor.mask(text[:_LONGEST])
+
+
+# -- sessions
+
+
+def session_start(hook: Hook) -> bytes:
+    """The brief of the session's own run; or a line about one that nobody works on; or nothing."""
+    desk, who = hook.desk, hook.who
+    row = None
+    if not hook.driven and desk.store.exists():
+        sessions.finish_spent(desk.store, desk.branch, desk.at)
+        row = sessions.take_run(
+            desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=False
+        )
+    _export(hook, row)
+    if hook.driven or not desk.store.exists():
+        return NOTHING
+    from leftoff.agents.hooks import answers
+
+    if row is not None:
+        if is_spent(row):
+            return NOTHING
+        return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent))
+    free = desk.store.read(lambda view: sessions.offered_run(view, desk.branch, desk.at))
+    return answers.context(hook.event.raw, answers.offer(free)) if free is not None else NOTHING
+
+
+def _export(hook: Hook, row: RunRow | None) -> None:
+    """Tell the agent's shell whose session it is, so that its own reports reach its own run."""
+    path = os.environ.get("CLAUDE_ENV_FILE")
+    if not path or hook.driven:
+        return
+    given = {"LEFTOFF_SESSION": hook.who.session, "LEFTOFF_RUN": row.run_id if row is not None else None}
+    quoted = {key: value.replace("'", "'\\''") for key, value in given.items() if value}
+    lines = "".join(f"export {key}='{value}'\n" for key, value in quoted.items() if "\n" not in value)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(lines)
+
+
+def prompted(hook: Hook) -> bytes:
+    """Whoever says only "resume" gets the brief, and the run that nobody works on if the session has none."""
+    desk, who = hook.desk, hook.who
+    word = hook.event.text("prompt").strip().rstrip(".!").lower()
+    if word in _WORDS and not hook.driven:
+        row = sessions.take_run(
+            desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=True
+        )
+        if row is not None:
+            from leftoff.agents.hooks import answers
+
+            return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent))
+        return NOTHING
+    hook.report(_forget_error)
+    return NOTHING
+
+
+def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    """A new turn begins: what ended the last one is over."""
+    if tx.row(row.run, "error", _ERROR) is not None:
+        changes.delete("error", _ERROR)
+    return None
+
+
+def session_end(hook: Hook) -> bytes:
+    desk = hook.desk
+    if not hook.driven:
+        why = hook.message("reason") or "the session ended"
+        sessions.end_session(desk.store, hook.who, desk.at, scrubber=desk.redactor, why=why)
+    return NOTHING
+
+
+# -- tools
+
+
+def before_tool(hook: Hook) -> bytes:
+    """A file is captured before it is first changed."""
+    desk = hook.desk
+    paths = [path for path in files.inside(desk, hook.event.paths()) if os.path.lexists(path)]
+    if not paths or (hook.anywhere and not hook.has_home()):
+        return NOTHING
+    row = desk.store.read(lambda view: sessions.bound_run(view, hook.who)) if desk.store.exists() else None
+    found = files.captured(desk, files.unknown(desk, row, paths))
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        new = [got for got in found if tx.row(row.run, "file", got.key) is None]
+        for got in new:
+            got.put(changes, "file")
+        return Seal("agent_start", note="before the first change") if row.seq == 1 else None
+
+    if found:
+        hook.report(
+            make, title=_edits(paths), start=True, blobs=[g.blob for g in found if g.blob is not None]
+        )
+    return NOTHING
+
+
+def after_tool(hook: Hook) -> bytes:
+    """A file that was written is tracked; a todo list or a plan becomes the run's steps."""
+    event, desk = hook.event, hook.desk
+    items = lists.listed(event.tool, event.given)
+    if items is not None:
+        _keep_list(hook, items)
+    elif event.tool in ("TaskCreate", "TaskUpdate"):
+        _task_tool(hook)
+    else:
+        paths = files.inside(desk, event.paths())
+        if paths and (not hook.anywhere or hook.has_home()):
+            found = files.captured(desk, paths)
+
+            def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+                for got in found:
+                    got.put(changes, "file")
+                return None
+
+            blobs = [got.blob for got in found if got.blob is not None]
+            hook.report(make, title=_edits(paths), start=True, blobs=blobs)
+    return NOTHING
+
+
+def _edits(paths: list[str]) -> str:
+    return f"edits {os.path.basename(paths[0])}"
+
+
+def _keep_list(hook: Hook, items: list[lists.Item]) -> None:
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        if row.workflow == SESSION:
+            lists.put_list(hook.desk.store, tx, row, changes, items, hook.desk.redactor, hook.desk.at)
+        else:  # a run with steps of its own: the list is only the agent's
+            told = [{"text": item.text, "status": item.status} for item in items]
+            changes.put("context", f"todos of {hook.who.session}", {"todos": told, "at": iso(hook.desk.at)})
+        return None
+
+    title = next((item.text for item in items if item.status == "running"), items[0].text if items else None)
+    hook.report(make, title=title[:100] if title else None, start=bool(items))
+
+
+def _task_tool(hook: Hook) -> None:
+    """`TaskCreate` and `TaskUpdate`: one entry of the list at a time."""
+    given, answer = hook.event.given, hook.event.data.get("tool_response")
+    made = answer.get("task", answer) if isinstance(answer, dict) else None
+    task = given.get("taskId") or (made.get("id") if isinstance(made, dict) else None)
+    status = lists.status_of(given)
+    if hook.event.tool == "TaskUpdate" and "status" not in given:
+        return
+    _keep_task(hook, lists.Item(str(given.get("subject") or ""), status, str(task) if task else None))
+
+
+def _keep_task(hook: Hook, item: lists.Item, seal: Seal | None = None) -> None:
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        if row.workflow == SESSION:
+            lists.put_task(hook.desk.store, tx, row, changes, item, hook.desk.redactor, hook.desk.at)
+            return seal
+        return None
+
+    hook.report(make, title=item.text[:100] or None, start=bool(item.text))
+
+
+def task_created(hook: Hook) -> bytes:
+    subject, task = hook.event.text("task_subject"), hook.event.text("task_id")
+    if subject:
+        _keep_task(hook, lists.Item(subject, "pending", task or None))
+    return NOTHING
+
+
+def task_completed(hook: Hook) -> bytes:
+    subject, task = hook.event.text("task_subject"), hook.event.text("task_id")
+    if subject or task:
+        _keep_task(hook, lists.Item(subject, "completed", task or None), Seal("step_complete", note=subject))
+    return NOTHING
+
+
+# -- turns
+
+
+def subagent_stop(hook: Hook) -> bytes:
+    """A helper is done: who it was, what it said last."""
+    event = hook.event
+    name = event.text("agent_id")
+    about = {
+        "type": event.text("agent_type"),
+        "message": hook.message("last_assistant_message"),
+        "status": "completed",
+        "at": iso(hook.desk.at),
+    }
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        if name:
+            changes.put("member", name[:200], {key: value for key, value in about.items() if value})
+        return None
+
+    hook.seal("agent_complete", about["type"] or name or "a subagent", make)
+    return NOTHING
+
+
+def before_compact(hook: Hook) -> bytes:
+    hook.seal("manual", f"before the context is compacted ({hook.message('trigger') or 'auto'})")
+    return NOTHING
+
+
+def after_compact(hook: Hook) -> bytes:
+    """What the agent itself thinks worth knowing."""
+    summary = hook.message("compact_summary")
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        put_note(tx, row, changes, summary, hook.desk.at)
+        return None
+
+    if summary:
+        hook.report(make)
+    return NOTHING
+
+
+def stopped(hook: Hook) -> bytes:
+    """The end of a turn: a checkpoint if something changed."""
+    hook.seal("manual", "the agent's turn ended", _forget_error, changed=True)
+    return NOTHING
+
+
+def stop_failed(hook: Hook) -> bytes:
+    """A turn ended in an error of the agent's service: why, for whoever goes on."""
+    kind = hook.message("error") or "error"
+    detail = hook.message("error_details") or hook.message("last_assistant_message")
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        about = {"type": kind, "message": detail or kind, "at": iso(hook.desk.at)}
+        changes.put("error", _ERROR, about)
+        return None
+
+    hook.seal("error", kind, make)
+    return NOTHING
+
+
+EVENTS: dict[str, Callable[[Hook], bytes]] = {
+    "SessionStart": session_start,
+    "UserPromptSubmit": prompted,
+    "PreToolUse": before_tool,
+    "PostToolUse": after_tool,
+    "TaskCreated": task_created,
+    "TaskCompleted": task_completed,
+    "SubagentStop": subagent_stop,
+    "PreCompact": before_compact,
+    "PostCompact": after_compact,
+    "Stop": stopped,
+    "StopFailure": stop_failed,
+    "SessionEnd": session_end,
+}
+
+
+def where(event: Event) -> str:
+    """The folder to look for the project from: the session's, wherever the agent's shell may be by now."""
+    given = os.environ.get("CLAUDE_PROJECT_DIR") or ""
+    here = event.cwd or given or os.getcwd()
+    if not given or not os.path.isdir(given):
+        return here
+    real, top = os.path.realpath(here), os.path.realpath(given)
+    if real == top or real.startswith(top.rstrip(os.sep) + os.sep):
+        return here
+    folder = real
+    while not os.path.exists(os.path.join(folder, ".git")) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return here if main_worktree(folder) == top else given

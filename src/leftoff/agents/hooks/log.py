@@ -1,0 +1,28 @@
+"""`.leftoff/hook.log`: what a hook could not do, one line each. Nothing that goes wrong here is told to anybody."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.clock import SYSTEM, iso
+
+LARGEST = 1 << 20  # bytes; then the file becomes hook.log.1, and a new one begins
+FILE = "hook.log"
+
+
+def note(folder: str, *words: str) -> None:
+    """Add a line to the log of a store's folder, where there is such a folder."""
+    line = " ".join(" ".join(word.split()) for word in (iso(SYSTEM.now()), *words))
+    path = os.path.join(folder, FILE)
+    try:
+        if not os.path.isdir(folder):
+            return
+        if os.path.exists(path) and os.path.getsize(path) > LARGEST:
+            os.replace(path, f"{path}.1")
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, f"{line[:2000]}\n".encode("utf-8", "backslashreplace"))
+        finally:
+            os.close(fd)
+    except OSError:
+        pass

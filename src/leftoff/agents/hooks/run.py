@@ -1,0 +1,85 @@
+"""`leftoff hook`: from stdin to stdout, and never an error that the agent would see."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.agents.hooks import log
+from leftoff.agents.hooks.bounded import bounded
+from leftoff.agents.hooks.events import read_event
+from leftoff.engine.project import find_project, store_location
+from leftoff.errors import LeftoffError
+from leftoff.host import ancestor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.agents.hooks.events import Event
+    from leftoff.host import Process
+
+SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env timeout nice sudo".split())
+
+
+class Call:
+    """One call of the hook: which agent, and where it was told to look."""
+
+    __slots__ = ("agent", "anywhere", "project", "store")
+
+    def __init__(self, agent: str, *, anywhere: bool, project: str | None, store: str | None) -> None:
+        self.agent = agent
+        self.anywhere = anywhere
+        self.project = project
+        self.store = store
+
+
+def run_hook(call: Call, data: bytes) -> bytes:
+    """What to print."""
+    folder = ""
+    try:
+        event = read_event(data)
+        project, folder = _places(call, event)
+        process = ancestor(SHELLS)
+        answer = bounded(lambda: _work(call, event, project, folder, process))
+        if answer is None:
+            log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
+        return answer or b""
+    except Exception as error:
+        log.note(folder or os.path.join(os.getcwd(), ".leftoff"), call.agent, _told(error))
+        return b""
+
+
+def _places(call: Call, event: Event) -> tuple[str, str]:
+    """The project's folder, and that of its store."""
+    from leftoff.agents.hooks.handle import where
+
+    start = where(event)
+    project = find_project(start if os.path.isdir(start) else None, call.project)
+    location = store_location(project, call.store)
+    return project, location if "://" not in location else os.path.join(project, ".leftoff")
+
+
+def _work(call: Call, event: Event, project: str, folder: str, process: Process | None) -> bytes:
+    """In a process of its own: everything that may take long, or go wrong."""
+    try:
+        from leftoff.agents.desk import Desk
+        from leftoff.agents.hooks.handle import EVENTS, Hook
+        from leftoff.engine.sessions import Who
+
+        react = EVENTS.get(event.name)
+        if react is None:
+            return b""
+        desk = Desk(project, call.store)
+        try:
+            who = Who(event.session, call.agent, process, os.environ.get("LEFTOFF_RUN") or None)
+            driven = bool(os.environ.get("LEFTOFF_ATTEMPT"))
+            return react(Hook(desk, event, who, anywhere=call.anywhere, driven=driven))
+        finally:
+            desk.close()
+    except Exception as error:
+        log.note(folder, call.agent, event.name, event.session, _told(error))
+        return b""
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, LeftoffError):
+        return f"{error.code}: {error.message}"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,122 @@
+"""What each agent wants, and where: one recipe per agent, as data."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any
+
+from leftoff.agents.install.texts import COMMANDS, SKILL, markdown_command, toml_command
+
+_CLAUDE_WRITES = "Write|Edit|MultiEdit|NotebookEdit"
+_CLAUDE_LISTS = "TodoWrite|TaskCreate|TaskUpdate|ExitPlanMode"
+
+# event: its matcher (None: it has none)
+_EVENTS: dict[str, dict[str, str | None]] = {
+    "claude": {
+        "SessionStart": "startup|resume|clear|compact|fork",
+        "UserPromptSubmit": None,
+        "PreToolUse": _CLAUDE_WRITES,
+        "PostToolUse": f"{_CLAUDE_WRITES}|{_CLAUDE_LISTS}",
+        "TaskCreated": None,
+        "TaskCompleted": None,
+        "SubagentStop": None,
+        "PreCompact": None,
+        "PostCompact": None,
+        "Stop": None,
+        "StopFailure": None,
+        "SessionEnd": None,
+    },
+    "codex": {
+        "SessionStart": None,
+        "UserPromptSubmit": None,
+        "PreToolUse": "apply_patch",
+        "PostToolUse": "apply_patch|update_plan",
+        "SubagentStop": None,
+        "PreCompact": None,
+        "PostCompact": None,
+        "Stop": None,
+        "SessionEnd": None,
+    },
+    "gemini": {
+        "SessionStart": None,
+        "BeforeAgent": None,
+        "BeforeTool": "write_file|replace",
+        "AfterTool": "write_file|replace|write_todos",
+        "PreCompress": None,
+        "AfterAgent": None,
+        "SessionEnd": None,
+    },
+}
+_FOLDERS = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini"}
+_HOOKS = {"claude": "settings.json", "codex": "hooks.json", "gemini": "settings.json"}
+
+
+class Recipe:
+    """One agent, in one project or for one user."""
+
+    def __init__(self, agent: str, base: str, command: str, *, user: bool) -> None:
+        self.agent = agent
+        self.base = base  # the project's folder, or the user's home
+        self.user = user
+        self.command = command
+        self.folder = os.path.join(base, _FOLDERS[agent])
+
+    @property
+    def settings(self) -> str:
+        """The file that hooks are in."""
+        return os.path.join(self.folder, _HOOKS[self.agent])
+
+    def hooks(self) -> dict[str, dict[str, Any]]:
+        """For each event the entry that calls leftoff."""
+        out: dict[str, dict[str, Any]] = {}
+        for event, matcher in _EVENTS[self.agent].items():
+            entry = {"hooks": [self._hook(event)]}
+            out[event] = {"matcher": matcher, **entry} if matcher else dict(entry)
+        return out
+
+    def _hook(self, event: str) -> dict[str, Any]:
+        words = ["hook", self.agent, *(["--user"] if self.user else [])]
+        if self.agent == "claude":
+            return {"type": "command", "command": self.command, "args": words, "timeout": 10}
+        line = shlex.join([self.command, *words])
+        seconds = 3 if self.agent == "codex" and event == "SessionEnd" else 10
+        timeout = seconds * 1000 if self.agent == "gemini" else seconds
+        return {"type": "command", "command": line, "timeout": timeout}
+
+    # -- the MCP server
+
+    @property
+    def servers(self) -> str:
+        """The file that MCP servers are in."""
+        if self.agent == "claude":
+            return os.path.join(self.base, ".claude.json" if self.user else ".mcp.json")
+        return os.path.join(self.folder, "config.toml" if self.agent == "codex" else "settings.json")
+
+    def server(self) -> dict[str, Any]:
+        return {"command": self.command, "args": ["mcp"]}
+
+    # -- files of our own
+
+    def files(self) -> dict[str, str]:
+        """The skill and the commands, by path."""
+        out = {os.path.join(self.folder, "skills", "leftoff", "SKILL.md"): SKILL}
+        for name in COMMANDS:
+            if self.agent == "gemini":
+                out[os.path.join(self.folder, "commands", f"{name}.toml")] = toml_command(name)
+            else:
+                kind = "prompts" if self.agent == "codex" else "commands"
+                out[os.path.join(self.folder, kind, f"{name}.md")] = markdown_command(name)
+        return out
+
+
+def is_ours(hook: Any, agent: str) -> bool:
+    """Whether a hook calls `leftoff hook AGENT`, wherever that leftoff is."""
+    if not isinstance(hook, dict) or not isinstance(hook.get("command"), str):
+        return False
+    args = hook.get("args")
+    try:
+        words = [hook["command"], *args] if isinstance(args, list) else shlex.split(hook["command"])
+    except ValueError:
+        return False
+    return len(words) > 2 and os.path.basename(words[0]) == "leftoff" and words[1:3] == ["hook", agent]

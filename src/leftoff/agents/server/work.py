@@ -1,0 +1,332 @@
+"""What the tools do: each opens the project's store, calls an operation, and gives back what the command would print.
+
+Only this project's store is reachable: a run is named by a REF in it, files must be inside the project, and nothing
+here deletes anything or rolls back files.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.agents.desk import Desk
+from leftoff.engine.approvals import OPTIONS, how, question
+from leftoff.engine.brief import brief
+from leftoff.engine.commit import NO_GUARD, Guard, Seal
+from leftoff.engine.definition import definition_of
+from leftoff.engine.diff import diff
+from leftoff.engine.find import Target, current_run, resolve
+from leftoff.engine.info import list_info, run_info
+from leftoff.engine.notes import put_note
+from leftoff.engine.pickup import Way, driver_of, pick_up
+from leftoff.engine.records import check_collection, put_record, put_step
+from leftoff.engine.report import need_store, report
+from leftoff.engine.runs import Opening
+from leftoff.engine.settle import settle
+from leftoff.engine.show import document
+from leftoff.engine.start import start_run
+from leftoff.engine.steps import STATUS, StepReport, capture_outputs, next_order, step_changes
+from leftoff.engine.upnext import up_next
+from leftoff.engine.world import git_moved, look_at_files, remember_git
+from leftoff.errors import CannotResume, Conflict, Invalid, LeaseHeld, Usage
+from leftoff.model.changes import NOTHING, ChangeSet
+from leftoff.model.ids import check_step
+from leftoff.model.words import FINISHED, RUN_STATUS, STEP_ENDED, UNFINISHED
+
+if TYPE_CHECKING:
+    from leftoff.engine.report import Make, Reported
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
+
+_ACTIONS = {**{word: word for word in STATUS}, **{status: word for word, status in STATUS.items()}}
+
+
+class Work:
+    """One call of a tool."""
+
+    def __init__(self, project: str, store: str | None) -> None:
+        self.desk = Desk(project, store)
+        self.at = self.desk.at
+
+    @property
+    def store(self) -> Store:
+        return self.desk.store
+
+    # -- which run
+
+    def current(self, run_id: str | None) -> Any:
+        """How to find the run that is meant: the one named, that of this session, the only unfinished one."""
+        named = run_id or os.environ.get("LEFTOFF_RUN") or None
+        session = os.environ.get("LEFTOFF_SESSION") or None
+
+        def find(view: View) -> RunRow:
+            return current_run(view, branch=self.desk.branch, run=named, session=session)
+
+        return find
+
+    def target(self, ref: str | None) -> Target:
+        need_store(self.store)
+        find = self.current(None)
+        if ref:
+            return resolve(self.store, ref, find)
+        return Target(self.store.read(find), None)
+
+    def guard(self) -> Guard:
+        token = os.environ.get("LEFTOFF_ATTEMPT")
+        return Guard(attempt=token) if token else NO_GUARD
+
+    def report(self, run_id: str | None, make: Make, **more: Any) -> Reported:
+        return report(
+            self.store,
+            self.current(run_id),
+            make,
+            self.at,
+            guard=self.guard(),
+            scrubber=self.desk.redactor,
+            **more,
+        )
+
+    def run_json(self, run: int) -> dict[str, Any]:
+        found = run_info(self.store, run, self.at, self.desk.limits)
+        assert found is not None
+        return found.to_json()
+
+    # -- reporting
+
+    def start(self, opening: dict[str, Any], resume: bool) -> dict[str, Any]:
+        facts = {**self.desk.git_facts(), "session_id": os.environ.get("LEFTOFF_SESSION") or None}
+        facts.update(opening.pop("facts"))
+        branch = opening.pop("branch") or self.desk.branch
+        made = Opening(opening.pop("workflow"), branch=branch, facts=facts, **opening)
+        started = start_run(self.store, made, self.at, scrubber=self.desk.redactor, resume=resume)
+        out = self.run_json(started.run)
+        if started.twin is not None:
+            out["unfinished_twin"] = started.twin.run_id
+        return out
+
+    def step(self, run_id: str | None, step: str, status: str, **facts: Any) -> dict[str, Any]:
+        action = _ACTIONS.get(status)
+        if action is None:
+            raise Usage(
+                f"A step cannot be {status!r}.",
+                hint="status is one of running, completed, failed, blocked, skipped.",
+            )
+        outputs = facts.pop("outputs") or []
+        about = StepReport(action, check_step(step), **facts)
+        blobs = self._outputs(about, outputs) if outputs else []
+        about.masked(self.desk.redactor)
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            seal = step_changes(self.store, tx, row, changes, about, self.at)
+            if seal is not None:
+                remember_git(self.desk.project, row, changes)
+            return seal
+
+        done = self.report(run_id, make, blobs=blobs)
+        upcoming = self.store.read(lambda view: view.leaf(done.row.run, "pending"))
+        return {"run_id": done.row.run_id, "seq": done.seq, "next_step": upcoming}
+
+    def _outputs(self, about: StepReport, outputs: list[str]) -> Any:
+        full = [os.path.abspath(os.path.join(self.desk.project, path)) for path in outputs]
+        top = os.path.realpath(self.desk.project)
+        for path in full:
+            if os.path.commonpath([top, os.path.realpath(path)]) != top:
+                raise Invalid(f"{path} is outside of the project.", hint="Name files inside it.")
+        return capture_outputs(self.store, self.desk.project, about, full, self.desk.redactor, self.at)
+
+    def next(self, run_id: str | None, start: bool) -> dict[str, Any]:
+        find = self.current(run_id)
+        if not start:
+            need_store(self.store)
+
+            def look(view: View) -> dict[str, Any]:
+                row = find(view)
+                return {**up_next(self.store, view, row).to_json(), "run_id": row.run_id}
+
+            return self.store.read(look)
+        found: dict[str, Any] = {}
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            upcoming = up_next(self.store, tx, row)
+            found.update(upcoming.to_json())
+            if upcoming.step is not None:
+                step_changes(self.store, tx, row, changes, StepReport("start", upcoming.step), self.at)
+            return None
+
+        done = self.report(run_id, make)
+        return {**found, "run_id": done.row.run_id}
+
+    def put(self, run_id: str | None, collection: str, key: str, value: Any, new: bool) -> dict[str, Any]:
+        check_collection(collection)
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            if collection == "step":
+                put_step(self.store, tx, row, changes, check_step(key), value, new=new)
+            else:
+                put_record(changes, collection, key, value, new=new)
+            return None
+
+        return _told(self.report(run_id, make))
+
+    def set(self, run_id: str | None, variables: dict[str, Any]) -> dict[str, Any]:
+        changes = ChangeSet(self.desk.redactor)
+        for key, value in variables.items():
+            changes.put("variable", key, value)
+        return _told(self.report(run_id, _nothing, changes=changes))
+
+    def note(self, run_id: str | None, text: str, step: str | None, resume: bool) -> dict[str, Any]:
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            put_note(tx, row, changes, self.desk.redactor.mask(text), self.at, step=step, resume=resume)
+            return None
+
+        return _told(self.report(run_id, make))
+
+    def save(self, run_id: str | None, trigger: str, note: str | None) -> dict[str, Any]:
+        kept = self.desk.redactor.mask(note) if note else None
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            remember_git(self.desk.project, row, changes)
+            return Seal(trigger, tx.leaf(row.run, "running"), kept)
+
+        version = self.report(run_id, make).version
+        assert version is not None
+        return version.to_json()
+
+    def ask(self, run_id: str | None, step: str, ask: str, options: list[str] | None) -> dict[str, Any]:
+        path = check_step(step)
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            there = tx.row(row.run, "step", path)
+            if there is not None and there[1] in STEP_ENDED:
+                raise Conflict(
+                    f"Step {path} is {there[1]} already.", hint="Ask under the name of a new step."
+                )
+            told = self.desk.redactor.mask(ask)
+            about = {"status": "waiting", "kind": "approval", "order": next_order(tx, row.run, path)}
+            changes.put("step", path, about)
+            changes.put("approval", path, question(path, told, options or OPTIONS, self.at))
+            return Seal("approval", path, told)
+
+        done = self.report(run_id, make)
+        return {**_told(done), "status": "waiting", "how": how(done.row.run_id, path)}
+
+    def finish(self, run_id: str | None, status: str, summary: str | None) -> dict[str, Any]:
+        if status not in ("completed", "failed", "abandoned"):
+            raise Usage(f"A run cannot be finished as {status!r}.", hint="completed, failed or abandoned.")
+        done = settle(
+            self.store,
+            self.current(run_id),
+            status,
+            self.at,
+            project=self.desk.project,
+            scrubber=self.desk.redactor,
+            session=os.environ.get("LEFTOFF_SESSION") or None,
+            guard=self.guard(),
+            summary=self.desk.redactor.mask(summary) if summary else None,
+        )
+        return {**self.run_json(done.row.run), "left": done.left}
+
+    # -- looking
+
+    def runs(self, status: list[str] | None, workflow: str | None, branch: str | None, limit: int) -> Any:
+        wrong = [word for word in status or () if word not in RUN_STATUS]
+        if wrong:
+            raise Usage(f"No run is {wrong[0]!r}.", hint=f"status: {', '.join(RUN_STATUS)}.")
+        where = {"status": status, "workflow": workflow, "branch": branch, "limit": max(1, min(limit, 500))}
+        found = list_info(self.store, self.at, self.desk.limits, **where)
+        return {"runs": [run.to_json() for run in found]}
+
+    def show(self, ref: str | None) -> dict[str, Any]:
+        return document(self.store, self.target(ref), self.at, self.desk.limits)
+
+    def brief(self, ref: str | None) -> str:
+        return brief(self.store, self.target(ref), self.at, self.desk.project)
+
+    def diff(self, old: str, new: str) -> dict[str, Any]:
+        sides = [self.target(ref) for ref in (old, new)]
+        left, right = ((side.row.run, side.row.run_id, side.seq) for side in sides)
+        return diff(self.store, left, right).to_json()
+
+    def checkpoint(self, ref: str) -> dict[str, Any]:
+        target = self.target(ref)
+        if target.version is None:
+            raise Usage(f"{ref} names a run, not a checkpoint.", hint=f"run://{target.row.run_id} shows it.")
+        return {**target.version.to_json(), "state": self.show(ref)}
+
+    # -- resuming
+
+    def verify(self, run_id: str | None) -> dict[str, Any]:
+        target = self.target(run_id)
+        findings = [*self._driver(target), *self._world(target)]
+        if target.row.status in FINISHED:
+            message = f"Run {target.row.run_id} is {target.row.status}."
+            findings.insert(0, _finding("refuse", "run.finished", message, "There is nothing to resume."))
+        levels = [finding["level"] for finding in findings]
+        verdict = next((word for word in ("refuse", "ask", "warn") if word in levels), "resume")
+        found = self.show(target.row.run_id)
+        plan = [_planned(record) for record in found["step_records"]]
+        first = next((entry["step"] for entry in plan if entry["action"] != "skip"), None)
+        return {
+            "verdict": verdict,
+            "findings": findings,
+            "run_id": target.row.run_id,
+            "resume_from": first,
+            "plan": plan,
+        }
+
+    def _driver(self, target: Target) -> list[dict[str, Any]]:
+        try:
+            driver_of(self.store, target, self.at, os.environ.get("LEFTOFF_SESSION") or None)
+        except LeaseHeld as error:
+            return [_finding("refuse", "lease.held", error.message, "Wait for it, or work on another run.")]
+        return []
+
+    def _world(self, target: Target) -> list[dict[str, Any]]:
+        found = self.show(target.row.run_id)
+        own = {**found["records"].get("run", {}), "git_branch": found["git_branch"]}
+        out = [_finding("warn", "git.moved", line, "") for line in git_moved(self.desk.project, own)]
+        seen = look_at_files(self.desk.project, [*found["artifacts"], *found["files"]])
+        out += [_finding("ask", "outputs.missing", f"{path} is gone.", "", path) for path in seen.gone]
+        out += [_finding("warn", "files.changed", f"{path} has changed.", "", path) for path in seen.changed]
+        return out
+
+    def resume(self, run_id: str | None) -> dict[str, Any]:
+        target = self.target(run_id)
+        if target.version is not None:
+            raise Usage("Going back to a checkpoint is a person's to do.", hint=f"leftoff resume {run_id}")
+        if target.row.status not in UNFINISHED:
+            raise CannotResume(f"Run {target.row.run_id} is {target.row.status}.", hint="Start a new one.")
+        if definition_of(self.store, target.row) is not None:
+            raise Conflict(
+                f"Run {target.row.run_id} is one of a workflow file, which a runner executes.",
+                hint=f"Run this in a shell: leftoff resume {target.row.run_id}",
+            )
+        session = os.environ.get("LEFTOFF_SESSION") or None
+        pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=session)
+        return {**self.run_json(target.row.run), "brief": self.brief(target.row.run_id)}
+
+
+def _nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    return None
+
+
+def _told(done: Reported) -> dict[str, Any]:
+    return {"run_id": done.row.run_id, "seq": done.seq}
+
+
+def _finding(level: str, code: str, message: str, hint: str, subject: str | None = None) -> dict[str, Any]:
+    return {"level": level, "code": code, "message": message, "hint": hint, "subject": subject}
+
+
+def _planned(record: dict[str, Any]) -> dict[str, Any]:
+    status = record["status"]
+    if status in STEP_ENDED:
+        action, why = "skip", f"it is {status}"
+    elif status == "waiting":
+        action, why = "ask", "it waits for a person"
+    else:
+        action, why = "run", "it was in flight" if status == "running" else f"it is {status}"
+    return {"step": record["step"], "action": action, "why": why}
+
+
+NO_RESULT = NOTHING

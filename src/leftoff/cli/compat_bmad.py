@@ -1,0 +1,138 @@
+"""bmad's events: what `workflow.xml` says of a run, as the reports that it means."""
+
+from __future__ import annotations
+
+from leftoff.cli.given import asked, read_text
+from leftoff.dialects.bmad import STATUS, workflow_of
+from leftoff.dialects.bmad_events import parse
+from leftoff.dialects.report import Repairs
+from leftoff.engine.runs import Opening, status_changes
+from leftoff.engine.start import start_run
+from leftoff.engine.state import Reader
+from leftoff.engine.steps import StepReport, capture_outputs, step_changes
+from leftoff.engine.world import remember_git
+from leftoff.errors import Usage
+from leftoff.model.ids import check_run_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.dialects.bmad_events import Event
+    from leftoff.engine.commit import Seal
+    from leftoff.engine.report import Reported
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx, View
+    from leftoff.store.rows import RunRow
+
+
+def event(ctx: Context, rest: list[str]) -> int:
+    """All the events on stdin, in order; nothing is done where one of them cannot be read."""
+    found = parse(read_text("-"))
+    if not found:
+        raise Usage(
+            "There is no event on stdin.", hint="For example: <checkpoint-close><status>completed</status>…"
+        )
+    for each in found:
+        each.number("step-number"), each.number("step-completed"), each.number("next-step"), each.variables()
+    last: Reported | None = None
+    for each in found:
+        last = _WORK[each.name](ctx, each)
+    assert last is not None
+    return ctx.told(last)
+
+
+def _run_id(each: Event) -> str | None:
+    text = each.fields.get("run-id", "").strip()
+    return asked(lambda: check_run_id(text)) if text else None
+
+
+def _report(ctx: Context, each: Event, make: Any, **more: Any) -> Reported:
+    """On the run that the event names, else the current one."""
+    named = _run_id(each)
+    if named is not None:
+        setattr(ctx.args, "run", named)  # noqa: B010 - options have no fixed names
+    return ctx.report(make, **more)
+
+
+def _save(ctx: Context, each: Event) -> Reported:
+    """Before a step: the run, started where it is not there yet, its variables, and the step that begins."""
+    run_id, number = _run_id(each), each.number("step-number")
+    there = ctx.store.exists() and run_id is not None and _there(ctx, run_id)
+    if run_id is not None and not there:
+        opening = asked(lambda: Opening(workflow_of(run_id), branch=ctx.branch, run_id=run_id))
+        start_run(ctx.store, opening, ctx.now, scrubber=ctx.redactor)
+    status = STATUS.read(each.fields.get("status", "running").strip(), "running", Repairs(), "status")
+    at = ctx.now
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        for key, value in each.variables().items():
+            changes.put("variable", key, value)
+        changes.put("run", "status", status)
+        if number is not None:
+            path = _path(ctx, tx, row, number)
+            record = Reader(ctx.store, tx, row.run, row.run_id).value("step", path)
+            if record is None or record.plain.get("status") not in ("running", "completed"):
+                step_changes(ctx.store, tx, row, changes, StepReport("start", path), at)
+        return None
+
+    return _report(ctx, each, make, at=at)
+
+
+def _there(ctx: Context, run_id: str) -> bool:
+    return ctx.store.read(lambda view: view.find_run(run_id)) is not None
+
+
+def _path(ctx: Context, view: View, row: RunRow, number: int) -> str:
+    """The step of that number: the so-manyth leaf, else one that is called so."""
+    from leftoff.dialects.bmad import DIALECT
+    from leftoff.dialects.take import state_at
+
+    leaves = state_at(ctx.store, view, row, DIALECT).leaves()
+    return leaves[number - 1][0] if 0 < number <= len(leaves) else str(number)
+
+
+def _update(ctx: Context, each: Event) -> Reported:
+    """After a step: it is done, with what it wrote; the next one is known."""
+    number, next_step, at = each.number("step-completed"), each.number("next-step"), ctx.now
+    if number is None:
+        raise Usage("<checkpoint-update> needs a <step-completed>.", hint="Its number, from 1.")
+    named = _run_id(each)
+    if named is not None:
+        setattr(ctx.args, "run", named)  # noqa: B010
+    output = each.fields.get("artefact", "").strip()
+    row = ctx.current()
+    report = StepReport("done", ctx.store.read(lambda view: _path(ctx, view, row, number)))
+    blobs = capture_outputs(ctx.store, ctx.project, report, [output] if output else [], ctx.redactor, at)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
+        if next_step is not None:
+            path = _path(ctx, tx, row, next_step)
+            if tx.row(row.run, "step", path) is None:
+                changes.put("step", path, {"status": "pending", "order": next_step - 1})
+        remember_git(ctx.project, row, changes)
+        return seal
+
+    return ctx.report(make, at=at, blobs=blobs)
+
+
+def _close(ctx: Context, each: Event) -> Reported:
+    """At the end: the run's status, and what came of it."""
+    from leftoff.engine.commit import Seal as Sealed
+
+    word = each.fields.get("status", "completed").strip()
+    status = STATUS.read(word, "completed", Repairs(), "status")
+    summary = ctx.redactor.mask(each.fields.get("summary", "").strip()) or None
+    at = ctx.now
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        status_changes(changes, status, at, summary=summary)
+        remember_git(ctx.project, row, changes)
+        return Sealed("session_end", note=summary)
+
+    return _report(ctx, each, make, at=at)
+
+
+_WORK = {"checkpoint-save": _save, "checkpoint-update": _update, "checkpoint-close": _close}

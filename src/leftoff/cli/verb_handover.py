@@ -1,0 +1,78 @@
+"""``leftoff handover``: go on with a run in another agent."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from leftoff.cli.options import Opt, Spec
+from leftoff.errors import NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.agents.handover import Handover
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.find import Target
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+SPEC = Spec(
+    "handover",
+    "Print the command line that continues a run in another agent: with the brief as its prompt, or in its earlier\n"
+    "session where it had one there. --go saves a checkpoint and runs that command instead.",
+    usage="RUN",
+    least=1,
+    most=1,
+    options=(
+        Opt(
+            "--to",
+            "AGENT",
+            "claude, codex, gemini, opencode, or an agent of leftoff.toml",
+            needed=True,
+            filled=True,
+        ),
+        Opt("--go", None, "run the command now, in place of this one"),
+    ),
+    examples="""  leftoff handover latest --to codex
+  leftoff handover release-1 --to claude --go""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.agents.desk import Desk
+    from leftoff.agents.handover import hand_over
+    from leftoff.engine.pickup import driver_of
+
+    target = ctx.target(args.rest[0])
+    driver_of(ctx.store, target, ctx.now, os.environ.get("LEFTOFF_SESSION") or None)
+    found = hand_over(Desk(ctx.project, args.store), target, args.to)
+    if args.go:
+        return _go(found, target, ctx)
+    if args.json:
+        ctx.emit(found.to_json())
+    else:
+        ctx.out(shlex.join(["env", *(f"{key}={value}" for key, value in found.env.items()), *found.words]))
+    return 0
+
+
+def _go(found: Handover, target: Target, ctx: Context) -> int:
+    """A checkpoint, then the agent in our place."""
+    import shutil
+
+    from leftoff.engine.commit import Seal
+    from leftoff.engine.report import report
+    from leftoff.engine.runs import find
+
+    if shutil.which(found.words[0]) is None:
+        raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
+        changes.put("run", "agent", found.agent)
+        return Seal("manual", note=f"handed over to {found.agent}")
+
+    report(ctx.store, lambda view: find(view, target.row.run_id), make, ctx.now, scrubber=ctx.redactor)
+    ctx.close()
+    os.chdir(ctx.project)
+    os.execvpe(found.words[0], found.words, {**os.environ, **found.env})

@@ -1,0 +1,48 @@
+"""``leftoff prune``: let go what the project's rules no longer keep."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Opt, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "prune",
+    "Let go what the rules of `[retention]`, or those of the project's dialect, no longer keep: checkpoints by\n"
+    "trigger and number, runs that are over by age, archives by number. A run in progress stays, and so does the\n"
+    "newest checkpoint of every run. Space goes back to the file system; others can go on working meanwhile.",
+    options=(Opt("--dry-run", None, "say what would go, and why; change nothing"),),
+    examples="""  leftoff prune --dry-run
+  leftoff prune --json""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.dialects.upkeep import Upkeep
+
+    done = Upkeep(ctx.store, ctx.project, ctx.settings, ctx.now, ctx.limits).prune(dry=args.dry_run)
+    if args.json:
+        ctx.emit(done.to_json())
+        return 0
+    for about in done.removed:
+        ctx.out(_line(about, args.dry_run))
+    would = "would go" if args.dry_run else "went"
+    ctx.say(
+        f"leftoff: {len(done.removed)} {would}, {done.kept} checkpoints stay; {done.freed:,} bytes given back."
+    )
+    for line in done.warnings:
+        ctx.say(f"leftoff: {line}")
+    return 0
+
+
+def _line(about: dict[str, Any], dry: bool) -> str:
+    verb = {"archive": ("archived", "would be archived")}.get(
+        about["action"], ("removed", "would be removed")
+    )[dry]
+    name = f"{about['run_id']}@{about['seq']}" if "seq" in about else about["run_id"]
+    return f"{about['kind']} {name}: {verb} ({about['why']})"

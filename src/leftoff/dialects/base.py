@@ -1,0 +1,232 @@
+"""What a dialect is: two pure functions between documents and records, and data that says how a protocol lives.
+
+``decode`` fills a ``Draft`` from a document; ``encode`` makes the canonical document of a run at a version. Both are
+wrapped here, by ``read`` and ``write``, which carry along whatever the dialect has no place for.
+
+Obligations of a dialect:
+
+1. ``encode`` uses nothing but the ``State`` it is given; equal states give equal documents.
+2. ``decode`` never raises anything but ``Rejected`` or ``TooNew``; what it cannot use it leaves alone, with a line.
+3. Decoding what was encoded gives the same records, as far as the protocol has a place for them.
+4. Everything the protocol fixes (names, words, files, retention) is data of its module.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from leftoff.dialects import json_text
+from leftoff.dialects.draft import Draft
+from leftoff.dialects.report import Repairs, shown
+from leftoff.dialects.residue import patch, residue
+from leftoff.engine.keeping import DEFAULT, phase
+from leftoff.errors import LeftoffError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from leftoff.dialects.draft import Decoded, Source, State
+    from leftoff.dialects.mirror import Mirror
+    from leftoff.dialects.places import Loaded
+    from leftoff.engine.keeping import Policy
+    from leftoff.engine.report import Make
+    from leftoff.model.versions import Version
+    from leftoff.store.rows import RunRow
+
+    Reject = Callable[[str, LeftoffError], None]
+
+
+class Dialect:
+    """One protocol. A module has one instance, named ``DIALECT``."""
+
+    name = ""
+    about = ""
+    #: keys of its documents, for spelling mistakes such as camelCase
+    keys: tuple[str, ...] = ()
+    #: whether its documents are YAML
+    yaml = False
+    #: whether the id in a document names one version of the run, rather than the run
+    id_names_version = False
+    #: how the absolute path of one of its files ends
+    files = r"(?!)"
+
+    def recognise(self, document: dict[str, Any], path: str) -> int:
+        """How much a document looks like one of this dialect: 0 not at all, 100 without doubt."""
+        raise NotImplementedError
+
+    def is_own_id(self, name: str) -> bool:
+        """Whether this is how the protocol names a checkpoint."""
+        return False
+
+    # -- how it lives
+
+    def retention(self, project: str) -> Policy:
+        """What is kept, where the project's settings do not say otherwise."""
+        return DEFAULT
+
+    def phase_of(self, version: Version) -> str:
+        """The phase that a checkpoint belongs to, for rules that count per phase."""
+        return phase(version)
+
+    def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
+        """Move the files of a run that left the store to where the protocol keeps them; ``removed``: delete them."""
+
+    # -- how it resumes
+
+    #: what is asked where a state looks wrong; ``None``: it goes on
+    corrupted: str | None = None
+
+    def refuses(self, state: State) -> str | None:
+        """Why a run cannot be resumed."""
+        return None
+
+    def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
+        """Steps that were in flight, as what they left behind says they ended."""
+        return {}
+
+    def doubts(self, state: State, project: str, now: int) -> list[str]:
+        """Why a state should not be trusted as it is."""
+        return []
+
+    def greeting(self, state: State, project: str, now: int) -> list[str]:
+        """What is said when a run goes on."""
+        return []
+
+    def question(self, state: State) -> str | None:
+        """What a person is asked before it does."""
+        return None
+
+    # -- its mirror: the files that are kept in step
+
+    #: whether a sign of life shows in its files
+    beats = False
+
+    def same_run(self, run_id: str) -> str:
+        """The id that a document of this run carries."""
+        return run_id
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        """The id and the steps of a run that is started, where the protocol fixes them.
+
+        ``given``: workflow, title, issue and task, as they were given.
+        """
+        return None, []
+
+    def dump(self, document: dict[str, Any]) -> str:
+        """The document as the text of a file."""
+        if not self.yaml:
+            return json_text.dump(document)
+        from leftoff.dialects import yaml_text
+
+        return yaml_text.dump(document)
+
+    def present(self, project: str) -> list[str]:
+        """Its documents that are in the project now, relative to it."""
+        return []
+
+    def part_of(self, path: str) -> str | None:
+        """Which part of a run's document a file holds; ``None``: the whole."""
+        return None
+
+    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+        """Where the documents of a run belong now, and which part of it each holds."""
+        return {}
+
+    def before(self, mirror: Mirror, row: RunRow) -> bool:
+        """Whatever must happen before its documents are written; whether something was taken in."""
+        return False
+
+    def shown(self, mirror: Mirror, row: RunRow) -> State | None:
+        """The version that its documents show: the head, unless the protocol writes checkpoints only."""
+        return mirror.state(row)
+
+    def home(self, state: State, default: str) -> str:
+        """Where a run's document is: where it was found, else where the protocol puts it."""
+        origin = state.run("imported")
+        path = origin.get("path") if isinstance(origin, dict) and origin.get("dialect") == self.name else None
+        inside = isinstance(path, str) and not path.startswith(("/", "../")) and self.owns(f"/{path}")
+        return str(path) if inside else default
+
+    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+        """The files beside its documents: indexes, pages, messages."""
+
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """A document that no longer belongs where it is."""
+        full = mirror.desk.full(path)
+        mirror.desk.forget(path)
+        if os.path.lexists(full):
+            os.unlink(full)
+
+    def names(self, state: State) -> list[str]:
+        """What the protocol calls a checkpoint that shows this state."""
+        return []
+
+    def sealing(self, make: Make, project: str) -> Make:
+        """A report, sealed as the protocol wants it."""
+        return make
+
+    def set_up(self, project: str) -> list[str]:
+        """Files that the protocol wants to be there from the start, made where they are not; their paths."""
+        return []
+
+    def ignored(self) -> list[str]:
+        """Lines for `.gitignore`."""
+        return []
+
+    # -- its files
+
+    def owns(self, path: str) -> bool:
+        """Whether a file lies where this dialect keeps its documents."""
+        return re.search(self.files, path) is not None
+
+    def group(self, paths: list[str]) -> list[list[str]]:
+        """Which files belong to one run."""
+        return [[path] for path in paths]
+
+    def hints(self, path: str) -> dict[str, str]:
+        """What the place of a file says of it."""
+        return {}
+
+    def load(self, paths: list[str], load: Callable[[str], Loaded], reject: Reject) -> list[Loaded]:
+        """The documents of one run, oldest first."""
+        return [load(path) for path in paths]
+
+    def decode(self, draft: Draft, document: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def encode(self, state: State) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def read(
+    dialect: Dialect, document: dict[str, Any], source: Source, repairs: Repairs, known: State | None = None
+) -> Decoded:
+    """A run out of a document, with everything that is in it."""
+    document = respelt(document, dialect.keys, repairs)
+    draft = Draft(source, repairs, known)
+    dialect.decode(draft, document)
+    decoded = draft.done()
+    for key, value in residue(dialect.encode(decoded.state()), document).items():
+        decoded.records["extra", key] = value
+    return decoded
+
+
+def write(dialect: Dialect, state: State) -> dict[str, Any]:
+    """The document of a run at a version."""
+    return patch(dialect.encode(state), state.of("extra"))
+
+
+def respelt(document: dict[str, Any], keys: tuple[str, ...], repairs: Repairs) -> dict[str, Any]:
+    """Known keys in the protocol's spelling: ``runId`` is read as ``run_id`` where that is not there."""
+    known = {key.replace("_", "").lower(): key for key in keys}
+    out: dict[str, Any] = {}
+    for key, value in document.items():
+        right = known.get(key.replace("_", "").replace("-", "").replace(" ", "").lower(), key)
+        if right != key and right not in document and right not in out:
+            repairs.add(f"the key {shown(key)} is read as {right}.")
+            key = right
+        out[key] = value
+    return out

@@ -1,0 +1,253 @@
+"""claude: `.claude/checkpoints/{type}_{project}_{timestamp}.json`, its phases counted from 1."""
+
+from __future__ import annotations
+
+import re
+
+from leftoff.clock import compact
+from leftoff.dialects.claude_files import ClaudeFiles
+from leftoff.dialects.draft import DONE, MOST_STEPS
+from leftoff.dialects.report import Rejected, TooNew, shown
+from leftoff.dialects.times import read_stamp
+from leftoff.dialects.words import run_words
+from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.model.ids import slug
+from leftoff.model.times import DAY_MS, millis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.draft import Draft, State
+
+KEYS = (
+    "schema_version",
+    "checkpoint_id",
+    "workflow_type",
+    "project_name",
+    "workflow_description",
+    "created_at",
+    "updated_at",
+    "status",
+    "current_phase",
+    "total_phases",
+    "completed_phases",
+    "workflow_state",
+    "last_error",
+    "tests_passing",
+    "plan_modification_time",
+)
+REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
+NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
+STALE_MS = 7 * DAY_MS
+#: completed ones are kept 7 days, then archived; failed ones 30 days
+RETENTION = Policy(
+    keep=DEFAULT.keep,
+    runs={
+        "completed": (7 * DAY_MS, ARCHIVE),
+        "failed": (30 * DAY_MS, REMOVE),
+        "abandoned": (30 * DAY_MS, REMOVE),
+    },
+)
+STATUS = run_words(
+    {
+        "running": "in_progress",
+        "completed": "completed",
+        "failed": "failed",
+        "paused": "paused",
+        "blocked": "blocked",
+        "abandoned": "abandoned",
+    },
+    {"complete": "completed"},
+)
+_ID = re.compile(r"([a-z][a-z0-9-]*)_(.+)_(\d{8}_\d{6})\Z")
+_STAND_INS = {
+    "checkpoint_id": ("id",),
+    "created_at": ("timestamp", "checkpoint_at", "saved_at"),
+    "workflow_description": ("description", "message", "name"),
+}
+_LAST_ERROR = "last_error"
+
+
+def snake(text: str) -> str:
+    """A project's name as ids carry it."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "project"
+
+
+class Claude(ClaudeFiles):
+    name = "claude"
+    about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
+    keys = KEYS
+    files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
+
+    def retention(self, project: str) -> Policy:
+        return RETENTION
+
+    def recognise(self, document: dict[str, Any], path: str) -> int:
+        if "workflow_type" in document and "checkpoint_id" in document:
+            return 75
+        inside = "/.claude/checkpoints/" in f"/{path}" or "/.claude/data/checkpoints/" in f"/{path}"
+        return 40 if inside and ("checkpoint_id" in document or "id" in document) else 0
+
+    def names(self, state: State) -> list[str]:
+        return [state.run_id + ".json"]
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        """`{type}_{project}_{timestamp}`."""
+        project = str(given.get("title") or given["workflow"])
+        return make_id(slug(given["workflow"]), project, now), []
+
+    # -- reading
+
+    def decode(self, draft: Draft, document: dict[str, Any]) -> None:
+        _check_schema(document, draft.source.path)
+        said = self._stand_ins(draft, document)
+        given = draft.text(said, "checkpoint_id")
+        if given is None:
+            raise Rejected(f"{draft.source.path} is no claude checkpoint: it has no checkpoint_id.")
+        draft.name(given)
+        draft.alias(given)
+        draft.alias(draft.source.name)
+        draft.alias(draft.source.name.removesuffix(".json"))
+        draft.run("created_at", draft.iso(said, "created_at"))
+        self._names(draft, said, given)
+        draft.run("title", draft.text(said, "workflow_description"))
+        draft.run("branch", "main")
+        draft.run("status", self._status(draft, said))
+        draft.at = draft.time(document, "updated_at")
+        if draft.at is None:
+            draft.at = millis(draft.records.get(("run", "created_at")))
+        self._phases(draft, document)
+        for key, value in draft.mapping(document, "workflow_state").items():
+            draft.put("variable", key, value)
+        if document.get(_LAST_ERROR) is not None:
+            error = document[_LAST_ERROR]
+            draft.put("error", _LAST_ERROR, error if isinstance(error, dict) else {"message": error})
+
+    @staticmethod
+    def _stand_ins(draft: Draft, document: dict[str, Any]) -> dict[str, Any]:
+        """What is known under another name."""
+        out = dict(document)
+        for key, others in _STAND_INS.items():
+            for other in others:
+                if out.get(key) is None and isinstance(document.get(other), (str, int, float)):
+                    out[key] = document[other]
+                    draft.repairs.add(f"{key} is missing; {other} is taken for it.")
+        return out
+
+    @staticmethod
+    def _names(draft: Draft, document: dict[str, Any], given: str) -> None:
+        """Type and project: as they are written, else from the id."""
+        match = _ID.match(given)
+        kind = draft.text(document, "workflow_type")
+        if kind is None:
+            kind = match[1] if match else "checkpoint"
+            draft.repairs.add(f"workflow_type is missing; read as {kind}.")
+        draft.run("workflow", kind)
+        project = draft.text(document, "project_name")
+        if project is None:
+            inside = document.get("workflow_state")
+            project = inside.get("project_name") if isinstance(inside, dict) else None
+            where = "workflow_state"
+            if not isinstance(project, str) or not project:
+                project, where = (match[2] if match else snake(given)), "the id"
+            draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
+        draft.run("project", project)
+        if match and draft.records.get(("run", "created_at")) is None and read_stamp(match[3]) is not None:
+            draft.repairs.add("created_at is missing; the time is in the id.")
+
+    @staticmethod
+    def _status(draft: Draft, document: dict[str, Any]) -> str:
+        if document.get("status") is None:
+            draft.repairs.add("status is missing; read as paused.")
+            return "paused"
+        return draft.status(STATUS, document, "status", "running")
+
+    @staticmethod
+    def _phases(draft: Draft, document: dict[str, Any]) -> None:
+        done = draft.ordinals(document, "completed_phases")
+        total, current = draft.number(document, "total_phases"), draft.number(document, "current_phase")
+        draft.run("total", total)
+        count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
+        names = [path for path, _ in draft.known.leaves()] if draft.known is not None else []
+        for number in range(1, count + 1):
+            path = names[number - 1] if number <= len(names) else str(number)
+            status = "completed" if number in done else "pending"
+            draft.put("step", path, {"status": status, "order": number - 1})
+
+    # -- writing
+
+    def encode(self, state: State) -> dict[str, Any]:
+        leaves = state.leaves()
+        done = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") in DONE]
+        left = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") not in DONE]
+        total = state.run("total")
+        known = total if isinstance(total, int) and not isinstance(total, bool) else 0
+        created = state.run("created_at")
+        kind = str(state.run("workflow", "implement"))
+        project = str(state.run("project") or snake(str(state.run("title") or kind)))
+        return {
+            "checkpoint_id": state.run_id,
+            "workflow_type": kind,
+            "project_name": project,
+            "workflow_description": state.run("title"),
+            "created_at": created,
+            "updated_at": state.updated_at,
+            "status": STATUS.write(state.status),
+            "current_phase": left[0] if left else min(len(leaves) + 1, max(known, len(leaves))),
+            "total_phases": max(known, len(leaves)),
+            "completed_phases": done,
+            "workflow_state": dict(state.of("variable")),
+            "last_error": _last_error(state),
+        }
+
+
+def _last_error(state: State) -> Any:
+    """The newest error that is open: a text where nothing else is known of it."""
+    errors = state.of("error")
+    if not errors:
+        return None
+    about = errors.get(_LAST_ERROR)
+    if about is None:
+        about = max(errors.values(), key=lambda e: str(e.get("at")) if isinstance(e, dict) else "")
+    if isinstance(about, dict) and list(about) == ["message"] and not isinstance(about["message"], dict):
+        return about["message"]
+    return about
+
+
+def _check_schema(document: dict[str, Any], path: str) -> None:
+    """A newer schema is refused with its version named."""
+    version = document.get("schema_version")
+    if version is None:
+        return
+    parts = str(version).split(".")
+    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
+        raise Rejected(f"{path}: {shown(version)} is no schema version.")
+    if tuple(map(int, parts))[:2] > NEWEST:
+        newest = ".".join(map(str, NEWEST))
+        raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
+
+
+def why_ask(document: dict[str, Any], now: int, plan_changed: int | None) -> str | None:
+    """Why a person should look before this is resumed; ``None`` where it is safe. The first reason counts."""
+    if document.get("tests_passing") is not True:
+        return "tests were not passing"
+    if document.get("last_error") is not None:
+        return f"the last error is open: {shown(document['last_error'])}"
+    if document.get("status") != "in_progress":
+        return f"its status is {document.get('status')}"
+    updated = millis(document.get("updated_at") or document.get("created_at"))
+    if updated is None or now - updated > STALE_MS:
+        return "it is older than 7 days"
+    known = document.get("plan_modification_time")
+    if plan_changed is not None and isinstance(known, (int, float)) and int(known) != plan_changed:
+        return "the plan file was changed since"
+    return None
+
+
+def make_id(kind: str, project: str, at: int) -> str:
+    """`{workflow_type}_{project_name}_{timestamp}`."""
+    return f"{kind}_{snake(project)}_{compact(at).replace('-', '_')}"
+
+
+DIALECT = Claude()

@@ -1,0 +1,208 @@
+"""crunch's files: one per checkpoint, their index, and the symlink to the latest."""
+
+from __future__ import annotations
+
+import os
+from glob import glob
+
+from leftoff.clock import iso
+from leftoff.dialects import yaml_text
+from leftoff.dialects.base import Dialect, write
+from leftoff.dialects.crunch_config import EXAMPLE, FILE, load
+from leftoff.dialects.crunch_parts import PHASES
+from leftoff.dialects.draft import DONE
+from leftoff.dialects.swap import write_new
+from leftoff.dialects.take import own_alias, state_at
+from leftoff.engine.commit import Seal
+from leftoff.model.hashing import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.dialects.crunch_config import Config
+    from leftoff.dialects.draft import State
+    from leftoff.dialects.mirror import Mirror
+    from leftoff.engine.report import Make
+    from leftoff.model.changes import ChangeSet
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+INDEX, LATEST = "index.yaml", "latest"
+
+
+class CrunchFiles(Dialect):
+    def _folder(self, config: Config, row: RunRow) -> str:
+        return config.location.replace("{issue}", str(row.issue or row.run_id).replace("/", "-"))
+
+    def _file(self, config: Config, alias: str) -> str:
+        return f"{alias}.yaml.gz" if config.compress else f"{alias}.yaml"
+
+    def present(self, project: str) -> list[str]:
+        place = load(project).location.replace("{issue}", "*")
+        return sorted(
+            glob(f"{place}/CP-*.yaml", root_dir=project) + glob(f"{place}/CP-*.yaml.gz", root_dir=project)
+        )
+
+    def before(self, mirror: Mirror, row: RunRow) -> bool:
+        """Every checkpoint that has no file yet gets its name and its file, the newest one last."""
+        config = load(mirror.project)
+        if not config.enabled:
+            return False
+        known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("written", {})
+        versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))
+        folder = self._folder(config, row)
+        for version in reversed(versions):
+            alias = own_alias(self, version) or self._named(mirror, row, version)
+            path = f"{folder}/{self._file(config, alias)}"
+            if (
+                alias not in known
+                and version is not versions[0]
+                and not os.path.exists(mirror.desk.full(path))
+            ):
+                state = mirror.store.read(
+                    lambda view, seq=version.seq: state_at(mirror.store, view, row, self, seq)  # type: ignore[misc]
+                )
+                mirror.put_text(path, yaml_text.dump(write(self, state)))
+            known.setdefault(alias, path)
+        self._let_go(mirror, known, {own_alias(self, version) for version in versions})
+        return False
+
+    def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
+        """`CP-{phase}-{YYYYMMDD}-{4 hex, longer where taken}`, from now on another name of the checkpoint."""
+        from leftoff.dialects.crunch import current
+
+        state = mirror.store.read(lambda view: state_at(mirror.store, view, row, self, version.seq))
+        phase = (version.step or "").partition("/")[0]
+        phase = phase if phase in PHASES else current(state)[0]
+        mark = version.checkpoint or sha256(f"{row.run_id}:{version.seq}".encode()).hexdigest()
+
+        def work(tx: Tx) -> str:
+            there = tx.version(row.run, version.seq)
+            own = own_alias(self, there)
+            if own is not None:
+                return own
+            length = 4
+            while tx.aliased(name := f"CP-{phase}-{iso(version.at)[:10].replace('-', '')}-{mark[:length]}"):
+                length += 1
+            tx.add_alias(row.run, version.seq, name)
+            return name
+
+        return mirror.store.write(work)
+
+    @staticmethod
+    def _let_go(mirror: Mirror, known: dict[str, str], there: set[str | None]) -> None:
+        """Files of checkpoints that were pruned go too."""
+        for alias in [alias for alias in known if alias not in there]:
+            path = known.pop(alias)
+            mirror.desk.forget(path)
+            if os.path.isfile(mirror.desk.full(path)):
+                os.unlink(mirror.desk.full(path))
+
+    def shown(self, mirror: Mirror, row: RunRow) -> State | None:
+        """Its newest checkpoint; what was only committed is in no file."""
+        newest = mirror.store.read(lambda view: view.versions(row.run, sealed=True, limit=1))
+        if not newest or not load(mirror.project).enabled:
+            return None
+        return mirror.state(row, newest[0].seq)
+
+    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+        config = load(mirror.project)
+        assert state.alias is not None
+        return {f"{self._folder(config, row)}/{self._file(config, state.alias)}": None}
+
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """Older checkpoints stay where they are."""
+        mirror.desk.forget(path)
+
+    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+        config = load(mirror.project)
+        folder = self._folder(config, row)
+        versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))[::-1]
+        entries = [self._entry(version) for version in versions]
+        index = {
+            "issue_number": int(row.issue) if str(row.issue).isdigit() else row.issue,
+            "checkpoints": entries,
+            "latest": state.alias,
+            "total_checkpoints": len(entries),
+        }
+        mirror.put_text(f"{folder}/{INDEX}", yaml_text.dump(index))
+        self._link(mirror.desk.full(folder), self._file(config, str(state.alias)))
+
+    def _entry(self, version: Version) -> dict[str, object]:
+        alias = own_alias(self, version)
+        return {
+            "checkpoint_id": alias,
+            "created_at": iso(version.at),
+            "trigger": version.trigger,
+            "phase": self.phase_of(version),
+            "can_resume": True,
+        }
+
+    @staticmethod
+    def _link(folder: str, name: str) -> None:
+        path, temp = os.path.join(folder, LATEST), os.path.join(folder, f".{LATEST}.leftoff")
+        if os.path.islink(path) and os.readlink(path) == name:
+            return
+        if os.path.lexists(temp):
+            os.unlink(temp)
+        os.symlink(name, temp)
+        os.replace(temp, path)
+
+    def sealing(self, make: Make, project: str) -> Make:
+        """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
+        config = load(project)
+
+        def sealed(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            seal = make(tx, row, changes)
+            trigger = trigger_of(tx, row, changes, seal)
+            if trigger is None or not config.seals(trigger):
+                return None
+            if seal is None:
+                return Seal(trigger)
+            return Seal(trigger, seal.step, seal.note, seal.aliases)
+
+        return sealed
+
+    def set_up(self, project: str) -> list[str]:
+        path = os.path.join(project, FILE)
+        if os.path.lexists(path):
+            return []
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_new(path, yaml_text.dump(EXAMPLE).encode())
+        return [FILE]
+
+    def ignored(self) -> list[str]:
+        return [".claude/crunch/*/checkpoints/"]
+
+
+def trigger_of(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> str | None:
+    """Why the protocol would make a checkpoint here; ``None``: it would not."""
+    if seal is None:
+        return _conflict(changes)
+    if seal.trigger != "step_complete" or seal.step is None:
+        return seal.trigger
+    parts = seal.step.split("/")
+    if parts[0] not in PHASES:
+        return seal.trigger
+    if len(parts) == 1:
+        return "phase_transition"
+    if not parts[1].startswith("batch-"):
+        return "agent_complete"
+    if len(parts) == 2 or _last_of(tx, row, f"{parts[0]}/{parts[1]}", seal.step):
+        return "batch_complete"
+    return None
+
+
+def _last_of(tx: Tx, row: RunRow, batch: str, step: str) -> bool:
+    """Whether every other step of a batch is done."""
+    others = (record.key for record in tx.records(row.run, "step", f"{batch}/", f"{batch}0"))
+    found = (tx.row(row.run, "step", key) for key in others if key != step)
+    return all(about is None or about[1] in DONE for about in found)
+
+
+def _conflict(changes: ChangeSet) -> str | None:
+    for collection, key in changes.changes:
+        if collection == "conflict":
+            stored = changes.changes[collection, key].stored
+            return "conflict_resolved" if b"resolved" in stored else "conflict_start"
+    return None

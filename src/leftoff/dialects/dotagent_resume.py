@@ -1,0 +1,146 @@
+"""How dotagent resumes: validate, read off the outputs that exist what is done, and say what comes next."""
+
+from __future__ import annotations
+
+import json
+import os
+from glob import glob
+
+from leftoff.dialects.draft import DONE
+from leftoff.dialects.words import meaning
+from leftoff.model.times import DAY_MS, millis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.draft import State
+
+REPORTS = "memory/reports"
+DETECTED = "Detected interrupted workflow: {id}"
+RESUMING = "Resuming workflow {id} from {phase} phase"
+LAST = "Last activity: {at}"
+COMPLETED = "Completed: {phases}"
+CORRUPTED = "State appears corrupted. Start fresh? [y/N]"
+QUESTION = "Resume workflow from {phase}? [Y/n]"
+ANCIENT_MS = 7 * DAY_MS
+#: who is asked to do a phase again
+AGENTS = {
+    "REQUIREMENTS": "re-run PM",
+    "ARCHITECTURE": "re-run architects",
+    "IMPLEMENTATION": "continue the executor",
+    "VERIFICATION": "re-run QA",
+    "REFLECTION": "re-run reflector",
+}
+ROUNDTABLE = "run the roundtable: the designs are there, final_design.json is not"
+FINAL = {
+    "REQUIREMENTS": "demand.json",
+    "ARCHITECTURE": "final_design.json",
+    "VERIFICATION": "verification.json",
+    "REFLECTION": "reflection*",
+}
+MOST_BYTES = 16 << 20
+
+
+def output_of(phase: str, project: str) -> str | None:
+    """What a phase left behind, if it is whole: JSON that can be read, or any other file that is not empty."""
+    pattern = FINAL.get(phase)
+    if pattern is None:
+        return None
+    for path in sorted(glob(f"{REPORTS}/{pattern}", root_dir=project)):
+        full = os.path.join(project, path)
+        if path.endswith(".json"):
+            if read_json(full) is not None:
+                return path
+        elif os.path.isfile(full) and os.path.getsize(full) > 0:
+            return path
+    return None
+
+
+def read_json(path: str) -> Any:
+    """What a file of JSON holds; ``None`` where there is none, or it is half written."""
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:
+            return None
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def next_action(phase: str, project: str) -> str:
+    """What to do in a phase that was interrupted."""
+    if phase == "ARCHITECTURE" and glob(f"{REPORTS}/designs/*", root_dir=project):
+        return ROUNDTABLE
+    return AGENTS[phase]
+
+
+def settled(state: State, project: str) -> dict[str, dict[str, Any]]:
+    """Steps that were in flight and whose output says how they ended."""
+    out: dict[str, dict[str, Any]] = {}
+    for path, step in state.steps():
+        if step.get("status") != "running":
+            continue
+        done = output_of(path, project) if path in AGENTS else None
+        if done is not None:
+            out[path] = {**step, "status": "completed", "outputs": [done], "adopted": True}
+        elif "/" in path:
+            ended = _ended(step, project)
+            if ended is not None:
+                out[path] = {**step, "status": ended, "adopted": True}
+    return out
+
+
+def _ended(step: dict[str, Any], project: str) -> str | None:
+    """The final status in the output of a task."""
+    for path in step.get("outputs") or ():
+        if isinstance(path, str) and not os.path.isabs(path) and ".." not in path.split("/"):
+            found = read_json(os.path.join(project, path))
+            word = meaning(found.get("status")) if isinstance(found, dict) else None
+            if word in ("completed", "failed", "skipped"):
+                return word
+    return None
+
+
+def doubts(state: State, project: str, now: int) -> list[str]:
+    """Why the state should not be trusted as it is."""
+    out = []
+    for path, step in state.steps():
+        for output in (step.get("outputs") or ()) if step.get("status") in DONE else ():
+            if isinstance(output, str) and not os.path.exists(os.path.join(project, output)):
+                out.append(f"{path}: its output {output} is not there")
+    began = millis(state.run("created_at"))
+    if began is not None and began > now + 60_000:
+        out.append(f"it began in the future: {state.run('created_at')}")
+    steps = state.of("step")
+    order = [steps[name].get("status") in DONE for name in AGENTS if isinstance(steps.get(name), dict)]
+    if order != sorted(order, reverse=True):
+        out.append("a later phase is completed, an earlier one is not")
+    written = state.of("extra").get("as-written:phase/interruption_safe")
+    if isinstance(written, dict) and written.get("as") is False:
+        out.append("interruption_safe is false: it was being written when something stopped")
+    return out
+
+
+def warnings(state: State, now: int) -> list[str]:
+    began = millis(state.run("created_at"))
+    if began is not None and now - began > ANCIENT_MS:
+        return [f"The state is {(now - began) // DAY_MS} days old; proceed with caution, or start fresh."]
+    return []
+
+
+def greeting(state: State, phase: str, project: str, now: int) -> list[str]:
+    done = [name for name in AGENTS if _status(state, name) in DONE]
+    return [
+        DETECTED.format(id=state.run_id),
+        RESUMING.format(id=state.run_id, phase=phase),
+        LAST.format(at=state.updated_at),
+        COMPLETED.format(phases=", ".join(done) or "none"),
+        f"Next: {next_action(phase, project)}",
+        *warnings(state, now),
+    ]
+
+
+def _status(state: State, name: str) -> Any:
+    record = state.of("step").get(name)
+    return record.get("status") if isinstance(record, dict) else None

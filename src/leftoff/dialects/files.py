@@ -1,0 +1,54 @@
+"""Files that a document names: as records, and as lists of paths."""
+
+from __future__ import annotations
+
+from leftoff.dialects.report import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.draft import Draft, State
+
+_OURS = ("hash", "size", "captured", "captured_at")  # what leftoff adds when it looks at a file
+
+
+def about_file(about: dict[str, Any]) -> dict[str, Any]:
+    """What was said of a file, without what leftoff found when it looked at it."""
+    return (
+        {key: value for key, value in about.items() if key not in _OURS} if "captured_at" in about else about
+    )
+
+
+def decode_files(draft: Draft, entries: list[Any], status: str | None, where: str) -> None:
+    """Records of `file`, by path; a file that is known as an artifact is one already."""
+    made = _artifact_paths(draft.known) if draft.known is not None and status == "created" else set()
+    for entry in entries:
+        about = dict(entry) if isinstance(entry, dict) else {"path": entry}
+        path = about.get("path")
+        if not isinstance(path, str) or not path:
+            draft.repairs.add(f"{where}: {shown(entry)} names no file; kept as it is written.")
+        elif path not in made:
+            if status is not None:
+                about["status"] = status
+            if not draft.put("file", path, about):
+                draft.repairs.add(f"{where}: {shown(path)} is there twice, or cannot be a name.")
+
+
+def created(state: State) -> list[str]:
+    """Files that came about: those that say so, and every artifact."""
+    own = [key for key, about in state.of("file").items() if _status(about) == "created"]
+    return [*own, *sorted(_artifact_paths(state) - set(own))]
+
+
+def modified(state: State) -> list[str]:
+    return [key for key, about in state.of("file").items() if _status(about) != "created"]
+
+
+def _status(about: Any) -> Any:
+    return about.get("status") if isinstance(about, dict) else None
+
+
+def _artifact_paths(state: State) -> set[str]:
+    found = (about.get("path") for about in state.of("artifact").values() if isinstance(about, dict))
+    return {path for path in found if isinstance(path, str)}

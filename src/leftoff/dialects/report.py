@@ -1,0 +1,40 @@
+"""What an importer says of a document: the repairs that reading it took, and why it was rejected."""
+
+from __future__ import annotations
+
+from leftoff.errors import Invalid, Unsupported
+
+LONGEST = 120  # characters of a value that are shown in a line
+
+
+class Rejected(Invalid):
+    """A document that is none of ours, or too far from it to be read."""
+
+    code = "invalid"
+    default_hint = "Nothing of it was imported. `leftoff dialects` lists what is understood."
+
+
+class TooNew(Unsupported):
+    """A document in a version of its format that this leftoff does not know."""
+
+
+class Repairs:
+    """Lines, each of which says what was wrong and how it was read. The same line is said once."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.lines: list[str] = []
+        self.prefix = prefix
+
+    def add(self, line: str) -> None:
+        line = self.prefix + line
+        if line not in self.lines:
+            self.lines.append(line)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+def shown(value: object) -> str:
+    """A value in a line of a report."""
+    text = repr(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -1,0 +1,392 @@
+"""sitebuilder: `progress/checkpoints/{agent}-{task}.json`, one file per task, its subtasks as steps."""
+
+from __future__ import annotations
+
+from leftoff.clock import compact, iso
+from leftoff.dialects.draft import State
+from leftoff.dialects.files import created, decode_files, modified
+from leftoff.dialects.issues import NUMBER, decode_issues
+from leftoff.dialects.notes import decode_notes, encode_notes
+from leftoff.dialects.report import Rejected, shown
+from leftoff.dialects.sitebuilder_files import SitebuilderFiles
+from leftoff.dialects.times import read_time
+from leftoff.dialects.words import run_words, step_words
+from leftoff.engine.definition import KEY as DEFINITION
+from leftoff.model.ids import quote_part, slug, unquote_part
+from leftoff.model.times import millis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.draft import Draft
+
+KEYS = (
+    "checkpoint_id",
+    "agent",
+    "agent_name",
+    "task_id",
+    "task_title",
+    "status",
+    "progress_percent",
+    "started_at",
+    "updated_at",
+    "completed_at",
+    "subtasks",
+    "files_created",
+    "files_modified",
+    "acceptance_criteria_met",
+    "review_scores",
+    "errors",
+    "context",
+    "resumable",
+    "resume_instructions",
+    "heartbeat",
+)
+_OWN = ("task_id", "task_title", "subtasks", "progress_percent", "acceptance_criteria_met", "resumable")
+STATUS = run_words(
+    {
+        "running": "in_progress",
+        "completed": "complete",
+        "blocked": "blocked",
+        "failed": "failed",
+        "paused": "in_progress",
+        "abandoned": "failed",
+    },
+    {"completed": "completed", "in progress": "running"},
+)
+STEPS = step_words(
+    {
+        "pending": "pending",
+        "running": "in_progress",
+        "waiting": "in_progress",
+        "completed": "complete",
+        "failed": "failed",
+        "blocked": "blocked",
+        "skipped": "skipped",
+    },
+    {"completed": "completed"},
+)
+RESUMABLE = ("running", "blocked", "paused", "failed")
+RESUME = "resume"  # the key of the note that holds `resume_instructions`
+_OURS = frozenset("status order outputs attempt started_at completed_at error result title total".split())
+_ERROR = ("type", "message", "timestamp", "blocking")
+WARN_S, STALLED_S = 600, 1800  # without a beat
+
+
+class Sitebuilder(SitebuilderFiles):
+    name = "sitebuilder"
+    about = "Site builders: progress/checkpoints/{agent}-{task}.json"
+    keys = KEYS
+    files = r"/progress/checkpoints/[^/]+\.json$"
+
+    def recognise(self, document: dict[str, Any], path: str) -> int:
+        own = sum(key in document for key in _OWN)
+        if "agent" in document and "task_id" in document:
+            return 60 + own
+        if "/progress/checkpoints/" in f"/{path}" and own:
+            return 55 + own
+        return 50 if own >= 3 else 0
+
+    def names(self, state: State) -> list[str]:
+        return [self.encode(state)["checkpoint_id"]]
+
+    def refuses(self, state: State) -> str | None:
+        """`resumable` must be true, and the status `in_progress` or `blocked`."""
+        if not _resumable(state):
+            return "its checkpoint says that it is not resumable"
+        word = STATUS.write(state.status)
+        return None if word in ("in_progress", "blocked", "failed") else f"its status is {word}"
+
+    def greeting(self, state: State, project: str, now: int) -> list[str]:
+        """Where to go on, and what is left: only items that are not complete."""
+        told = _told(state)
+        left = [path for path, step in state.leaves() if step.get("status") not in ("completed", "skipped")]
+        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+        return [*([told] if told else []), f"Left: {', '.join(left[:5]) or 'nothing'}{more}"]
+
+    def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
+        """`{agent}-{task}`: one run per task."""
+        return (slug(f"{given['workflow']}-{given['task']}") if given.get("task") else None), []
+
+    # -- reading
+
+    def decode(self, draft: Draft, document: dict[str, Any]) -> None:
+        self._name(draft, document)
+        draft.run("title", draft.text(document, "task_title"))
+        draft.run("agent", draft.text(document, "agent_name"))
+        status = draft.status(STATUS, document, "status", "running")
+        draft.run("status", status)
+        draft.run("created_at", draft.iso(document, "started_at"))
+        draft.run("completed_at", draft.iso(document, "completed_at"))
+        draft.at = draft.time(document, "updated_at")
+        if draft.at is None:
+            draft.at = millis(
+                draft.records.get(("run", "completed_at")) or draft.records.get(("run", "created_at"))
+            )
+        draft.alias(draft.text(document, "checkpoint_id") or "")
+        self._subtasks(draft, draft.mapping(document, "subtasks"))
+        decode_files(draft, draft.entries(document, "files_created"), "created", "files_created")
+        decode_files(draft, draft.entries(document, "files_modified"), "modified", "files_modified")
+        for collection, key in (("criterion", "acceptance_criteria_met"), ("score", "review_scores")):
+            for name, value in draft.mapping(document, key).items():
+                draft.put(collection, name, value)
+        self._context(draft, document)
+        self._errors(draft, document)
+        if isinstance(document.get("resumable"), bool) and document["resumable"] != (status in RESUMABLE):
+            draft.run("resumable", document["resumable"])
+
+    def _name(self, draft: Draft, document: dict[str, Any]) -> None:
+        agent, task = draft.text(document, "agent"), draft.text(document, "task_id")
+        if agent is None or task is None:
+            agent, task = self._from_name(draft, document, agent, task)
+        draft.run("workflow", agent)
+        draft.run("branch", "main")
+        draft.run("task", task)
+        draft.name(f"{agent}-{task}")
+
+    @staticmethod
+    def _from_name(
+        draft: Draft, document: dict[str, Any], agent: str | None, task: str | None
+    ) -> tuple[str, str]:
+        """Agent and task from the file's name, or from the id: `migration-T060`, `migration-T060-20251208-143025`."""
+        given = document.get("checkpoint_id")
+        stem = draft.source.name.removesuffix(".json").removesuffix("-complete")
+        parts = given.split("-") if isinstance(given, str) and given.count("-") >= 3 else []
+        if parts and parts[-1].isdigit() and parts[-2].isdigit():
+            stem = "-".join(parts[:-2])
+        first, dash, rest = stem.partition("-")
+        if not (dash and first and rest):
+            raise Rejected(f"{draft.source.path} is no sitebuilder checkpoint: it names no agent and task.")
+        draft.repairs.add(f"agent and task_id are missing; taken from {shown(stem)}.")
+        return agent or first, task or rest
+
+    def _subtasks(self, draft: Draft, subtasks: dict[str, Any]) -> None:
+        found = {"completed": 0, "failed": 0}
+        items = subtasks.get("items")
+        if isinstance(items, int) and not isinstance(items, bool):
+            draft.repairs.add(f"subtasks.items: the number {items} is not a list; kept as it is written.")
+            items = []
+        for number, item in enumerate(draft.entries({"items": items}, "items")):
+            step = self._item(draft, item, number)
+            if step in found:
+                found[step] += 1
+        total = draft.number(subtasks, "total")
+        draft.run("total", total)
+        beyond = {}
+        for word, listed in found.items():
+            declared = draft.number(subtasks, word)
+            if declared is not None and declared > listed:
+                beyond[word] = declared - listed
+            elif declared is not None and declared < listed:
+                draft.repairs.add(f"subtasks.{word} is {declared}, but {listed} are listed; those count.")
+        if beyond:
+            draft.run("beyond", beyond)
+
+    def _item(self, draft: Draft, item: Any, number: int) -> str | None:
+        """One subtask as a step; its status."""
+        if not isinstance(item, dict):
+            item = {"id": item}
+        given = item.get("id", item.get("name"))
+        if isinstance(given, (dict, list, bool)) or given is None or given == "":
+            draft.repairs.add(f"subtasks.items: {shown(item)} has no id; kept as it is written.")
+            return None
+        path = quote_part(str(given))
+        status = STEPS.read(item.get("status"), "pending", draft.repairs, f"subtask {path}")
+        record = {"status": status, "order": number}
+        outputs = item.get("output")
+        if isinstance(outputs, str) and outputs:
+            record["outputs"] = [outputs]
+        elif isinstance(outputs, list):
+            record["outputs"] = outputs
+        for key, value in item.items():
+            if key not in ("id", "status", "output", "order", "outputs"):
+                record[key] = value
+        if not draft.put("step", path, record):
+            draft.repairs.add(f"subtask {path} is there twice; the first one counts.")
+            return None
+        return status
+
+    def _context(self, draft: Draft, document: dict[str, Any]) -> None:
+        context = draft.mapping(document, "context")
+        derived = _derived(draft.known or State(draft.run_id, draft.records, 0))
+        for key, value in context.items():
+            if key != "notes" and (key not in derived or value != derived[key]):
+                draft.put("context", key, value)
+        decode_notes(draft, draft.text(context, "notes"))
+        told = draft.text(document, "resume_instructions")
+        if told is not None and told != _told(draft.known or State(draft.run_id, draft.records, 0)):
+            draft.put("note", RESUME, {"text": told, "resume": True})
+
+    def _errors(self, draft: Draft, document: dict[str, Any]) -> None:
+        """An error that is known keeps its key: whoever clears it from the file clears it."""
+        known = {}
+        if draft.known is not None:
+            known = {_frozen(_entry(about)): (key, about) for key, about in draft.known.of("error").items()}
+        new = []
+        for entry in draft.entries(document, "errors"):
+            there = known.get(_frozen(entry))
+            if there is not None:
+                draft.put("error", *there)
+            else:
+                new.append(self._read_error(draft, entry))
+        decode_issues(draft, new, "error")
+
+    @staticmethod
+    def _read_error(draft: Draft, entry: Any) -> Any:
+        if not isinstance(entry, dict):
+            return entry
+        about = dict(entry)
+        when = read_time(
+            entry.get("timestamp"), draft.repairs, "errors.timestamp", draft.source.modified or None
+        )
+        if when is not None:
+            about["at"] = iso(when)
+            del about["timestamp"]
+        if isinstance(entry.get("blocking"), bool):
+            about["status"] = "blocked" if about.pop("blocking") else "failed"
+        return about
+
+    # -- writing
+
+    def encode(self, state: State) -> dict[str, Any]:
+        agent = str(state.run("workflow", ""))
+        task = str(state.run("task") or state.run_id.removeprefix(f"{agent}-"))
+        started = state.run("created_at")
+        began = millis(started)
+        subtasks = _subtasks(state)
+        document = {
+            "checkpoint_id": f"{agent}-{task}-{compact(began if began is not None else state.at)}",
+            "agent": agent,
+            "agent_name": state.run("agent"),
+            "task_id": task,
+            "task_title": state.run("title"),
+            "status": STATUS.write(state.status),
+            "progress_percent": percent(state, subtasks),
+            "started_at": started,
+            "updated_at": iso(max(state.at, state.beat or 0)),
+            "completed_at": state.run("completed_at"),
+            "subtasks": subtasks,
+            "files_created": created(state),
+            "files_modified": modified(state),
+            "acceptance_criteria_met": {key: _met(value) for key, value in state.of("criterion").items()},
+            "review_scores": {key: _score(value) for key, value in state.of("score").items()},
+            "errors": [_entry(about) for about in _in_order(state)],
+            "context": _context(state),
+            "resumable": _resumable(state),
+            "resume_instructions": _told(state),
+        }
+        if state.beat is not None:
+            document["heartbeat"] = {
+                "last_beat": iso(state.beat),
+                "interval_seconds": state.interval,
+                "status": "alive",
+            }
+        return document
+
+
+def _subtasks(state: State) -> dict[str, Any]:
+    items, counts = [], {"completed": 0, "failed": 0}
+    for path, step in state.leaves():
+        status = step.get("status")
+        counts["completed"] += status in ("completed", "skipped")
+        counts["failed"] += status == "failed"
+        item = {"id": unquote_part(path), "status": STEPS.write(str(status)), "output": _output(step)}
+        item.update((key, value) for key, value in step.items() if key not in _OURS)
+        items.append(item)
+    beyond, total = state.run("beyond"), state.run("total")
+    for word in counts:
+        more = beyond.get(word) if isinstance(beyond, dict) else 0
+        counts[word] += more if isinstance(more, int) else 0
+    known = total if isinstance(total, int) and not isinstance(total, bool) else 0
+    return {"total": max(known, len(items)), **counts, "items": items}
+
+
+def _output(step: dict[str, Any]) -> Any:
+    outputs = step.get("outputs")
+    if not isinstance(outputs, list) or not outputs:
+        return None
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def percent(state: State, subtasks: dict[str, Any]) -> int:
+    """Rounded down: 10 of 29 is 34."""
+    if not subtasks["total"]:
+        return 100 if state.status == "completed" else 0
+    return int(min(100, subtasks["completed"] * 100 // subtasks["total"]))
+
+
+def _met(value: Any) -> Any:
+    return value["met"] if isinstance(value, dict) and set(value) <= {"met"} and value else value
+
+
+def _score(value: Any) -> Any:
+    return value["score"] if isinstance(value, dict) and set(value) <= {"score"} and value else value
+
+
+def _in_order(state: State) -> list[Any]:
+    def place(item: tuple[str, Any]) -> tuple[int, str]:
+        number = item[1].get(NUMBER) if isinstance(item[1], dict) else None
+        return (number if isinstance(number, int) else 1 << 30), item[0]
+
+    return [about for _, about in sorted(state.of("error").items(), key=place)]
+
+
+def _entry(about: Any) -> Any:
+    """An error as the protocol has it: type, message, timestamp, blocking, then whatever else is known."""
+    if not isinstance(about, dict):
+        return about
+    rest = {
+        key: value for key, value in about.items() if key not in (NUMBER, "step", "attempt", "resume_with")
+    }
+    if list(rest) == ["message"] and not isinstance(rest["message"], (dict, list)):
+        return rest["message"]
+    if "at" in rest:
+        rest["timestamp"] = rest.pop("at")
+    if rest.get("status") in ("blocked", "failed"):
+        rest["blocking"] = rest.pop("status") == "blocked"
+    return {key: rest[key] for key in (*_ERROR, *(key for key in rest if key not in _ERROR)) if key in rest}
+
+
+def _frozen(value: Any) -> str:
+    return repr(sorted(value.items(), key=str)) if isinstance(value, dict) else repr(value)
+
+
+def _derived(state: State | None) -> dict[str, Any]:
+    """Where the work is, for a run that says nothing of it itself."""
+    if state is None:
+        return {}
+    leaves = state.leaves()
+    done = [path for path, step in leaves if step.get("status") in ("completed", "skipped")]
+    left = [path for path, step in leaves if step.get("status") not in ("completed", "skipped")]
+    return {"last_processed": done[-1] if done else None, "next_to_process": left[0] if left else None}
+
+
+def _context(state: State) -> dict[str, Any]:
+    notes = {key: value for key, value in state.of("note").items() if key != RESUME}
+    plain = State(state.run_id, {("note", key): value for key, value in notes.items()}, state.at)
+    own = {key: value for key, value in state.of("context").items() if key != DEFINITION}
+    out = {**_derived(state), **own}
+    return {**out, "notes": encode_notes(plain) or None}
+
+
+def _resumable(state: State) -> bool:
+    said = state.run("resumable")
+    return said if isinstance(said, bool) and state.status in RESUMABLE else state.status in RESUMABLE
+
+
+def _told(state: State | None) -> str | None:
+    """What whoever goes on shall do first."""
+    if state is None:
+        return None
+    note = state.of("note").get(RESUME)
+    if isinstance(note, dict) and isinstance(note.get("text"), str):
+        return str(note["text"])
+    for about in state.of("error").values():
+        if isinstance(about, dict) and isinstance(about.get("resume_with"), str):
+            return str(about["resume_with"])
+    left = _derived(state)["next_to_process"]
+    return f"Continue from {left}" if left is not None and state.status in RESUMABLE else None
+
+
+DIALECT = Sitebuilder()

@@ -1,0 +1,122 @@
+"""sitebuilder's files: a checkpoint per task, a message to the orchestrator, and the table in `STATUS.md`."""
+
+from __future__ import annotations
+
+import os
+from glob import glob
+
+from leftoff.dialects.base import Dialect
+from leftoff.model.times import ago, millis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.draft import State
+    from leftoff.dialects.mirror import Mirror
+    from leftoff.store.rows import RunRow
+
+ROOTS = ("docs/agentic-orchestration/progress", "progress")
+MESSAGE = "@orchestrator: Task {task} progress: {percent}%"
+TITLE = "## Active Checkpoints"
+HEAD = (
+    "| Agent | Task | Progress | Last Update | Status |",
+    "|-------|------|----------|-------------|--------|",
+)
+
+
+class SitebuilderFiles(Dialect):
+    beats = True
+
+    def _root(self, project: str) -> str:
+        return next((root for root in ROOTS if os.path.isdir(os.path.join(project, root))), ROOTS[-1])
+
+    def present(self, project: str) -> list[str]:
+        return sorted(path for root in ROOTS for path in glob(f"{root}/checkpoints/*.json", root_dir=project))
+
+    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+        name = f"{row.run_id}-complete" if state.status == "completed" else row.run_id
+        folder = os.path.dirname(self.home(state, f"{self._root(mirror.project)}/checkpoints/{name}.json"))
+        return {f"{folder}/{name}.json": None}
+
+    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+        document = self.encode(state)
+        root = os.path.dirname(os.path.dirname(next(iter(self.places(mirror, row, state)))))
+        self._message(mirror, root, document)
+        mirror.desk.runs.setdefault(row.run_id, {})["row"] = {
+            "agent": document["agent"],
+            "task": document["task_id"],
+            "percent": document["progress_percent"],
+            "at": document["updated_at"],
+            "status": document["status"],
+        }
+        self._table(mirror, root)
+
+    @staticmethod
+    def _message(mirror: Mirror, root: str, document: dict[str, Any]) -> None:
+        """One line in the agent's outbox for each percentage; a crash may make us look for it again."""
+        line = MESSAGE.format(task=document["task_id"], percent=document["progress_percent"])
+        agent = document["agent"].replace("/", "-").replace("\0", "-")
+        path = mirror.desk.full(os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md"))
+        there = (mirror.desk.read(path) or b"").decode("utf-8", "replace")
+        own = [told for told in there.splitlines() if told.startswith(line.rpartition(" ")[0])]
+        if own and own[-1] == line:
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+            file.write(("" if there.endswith("\n") or not there else "\n") + line + "\n")
+
+    def _table(self, mirror: Mirror, root: str) -> None:
+        """Only the table under its title is ours; the rest of the page stays."""
+        path = f"{root}/STATUS.md"
+        there = (mirror.desk.read(mirror.desk.full(path)) or b"").decode("utf-8", "replace")
+        known = [about["row"] for about in mirror.desk.runs.values() if "row" in about]
+        known.sort(key=lambda about: (str(about["agent"]), str(about["task"])))
+        rows = [_line(about, mirror.clock()) for about in known]
+        ours = {(about["agent"], about["task"]) for about in known}
+        kept = [line for line in _rows(there) if _key(line) not in ours]
+        mirror.put_text(path, replace_table(there, [*rows, *kept]))
+
+    def ignored(self) -> list[str]:
+        return [f"{ROOTS[-1]}/checkpoints/"]
+
+
+def _line(about: dict[str, Any], now: int) -> str:
+    then = millis(about["at"])
+    when = ago(then, now) if then is not None else "—"
+    return f"| {about['agent']} | {about['task']} | {about['percent']}% | {when} | {about['status']} |"
+
+
+def _key(line: str) -> tuple[str, str]:
+    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    return (cells[0], cells[1]) if len(cells) > 1 else ("", "")
+
+
+def _rows(page: str) -> list[str]:
+    """The rows of the table that is there: tasks that somebody wrote down and nobody has begun."""
+    lines = page.splitlines()
+    if TITLE not in lines:
+        return []
+    out = []
+    for line in lines[lines.index(TITLE) + 1 :]:
+        if line.startswith("#"):
+            break
+        if line.startswith("|"):
+            out.append(line)
+    return out[2:]
+
+
+def replace_table(page: str, rows: list[str]) -> str:
+    """The page with these rows in the table under the title, which is added where there is none."""
+    lines = page.splitlines()
+    if TITLE not in lines:
+        lines += [*([""] if lines else []), TITLE, ""]
+    start = lines.index(TITLE) + 1
+    end = start
+    while end < len(lines) and not lines[end].startswith("#"):
+        end += 1
+    inside = lines[start:end]
+    tables = [number for number, line in enumerate(inside) if line.startswith("|")]
+    before = inside[: tables[0]] if tables else [*inside] or [""]
+    after = inside[tables[-1] + 1 :] if tables else []
+    return "\n".join([*lines[:start], *before, *HEAD, *rows, *after, *lines[end:]]) + "\n"

@@ -1,0 +1,167 @@
+"""One changed document into a run that is here: merged against the version it was written from, as a checkpoint."""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.dialects.base import read, write
+from leftoff.dialects.draft import Source, State
+from leftoff.dialects.merge import GONE, merge
+from leftoff.dialects.report import Repairs
+from leftoff.dialects.residue import is_residue
+from leftoff.engine.commit import Seal
+from leftoff.engine.takein import records_at
+from leftoff.errors import NoCheckpoint, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.base import Dialect
+    from leftoff.dialects.draft import Decoded, Records
+    from leftoff.dialects.merge import Edits
+    from leftoff.model.changes import ChangeSet
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
+
+
+IMPORTED = "imported"  # the run record that says where a run came from
+MOST_VERSIONS = 500  # that are looked through for the one a file was written from
+
+
+def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int | None = None) -> State:
+    """A run at a version (``None``: its head) as the dialect sees it."""
+    version = view.version(row.run, row.seq if seq is None else seq)
+    lease = view.lease(row.run)
+    beat = lease.beat if lease is not None and seq is None else None
+    records = records_at(store, view, row, seq)
+    at = version.at if version is not None else row.updated_at
+    alias = own_alias(dialect, version)
+    if (
+        version is not None and version.checkpoint is None
+    ):  # what is only committed goes by the checkpoint before it
+        sealed = view.versions(row.run, sealed=True, before=version.seq, limit=1)
+        alias = own_alias(dialect, sealed[0]) if sealed else None
+    trigger = version.trigger if version is not None else None
+    return State(row.run_id, records, at, alias=alias, trigger=trigger, beat=beat)
+
+
+def own_alias(dialect: Dialect, version: Version | None) -> str | None:
+    """The protocol's own id of a version."""
+    if version is None:
+        return None
+    return next((name for name in version.aliases if dialect.is_own_id(name)), None)
+
+
+def as_said(dialect: Dialect, state: State, source: Source, known: State) -> Records:
+    """The records of a state, as far as the dialect's document says them."""
+    return read(dialect, write(dialect, state), source, Repairs(), known).records
+
+
+def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: Decoded) -> State | None:
+    """The version that a document was written from: by the id it carries, or its time, or the last one taken in."""
+    own = next((name for name in theirs.aliases if dialect.is_own_id(name)), None)
+    named = view.aliased(own, row.run) if own is not None and dialect.id_names_version else None
+    if named is not None:
+        return state_at(store, view, row, dialect, named[1].seq)
+    record = view.record(row.run, "run", IMPORTED)
+    seq = record.seq if record is not None else 0
+    for version in view.versions(row.run, sealed=False, limit=MOST_VERSIONS):
+        if version.at == theirs.at:
+            seq = max(seq, version.seq)
+            break
+    try:
+        return state_at(store, view, row, dialect, seq) if seq else None
+    except NoCheckpoint:  # pruned
+        return None
+
+
+class Taking:
+    """What a report does to take a changed document in.
+
+    ``base``: the document it was changed from, where that is known. ``run_id``: ``NotFound`` where the document is of
+    another run. ``facts``: put with it, if there is anything to take in. ``edits``: what it came to.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        dialect: Dialect,
+        document: dict[str, Any],
+        source: Source,
+        repairs: Repairs,
+        *,
+        base: dict[str, Any] | None = None,
+        facts: dict[str, Any] | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        self.store = store
+        self.dialect = dialect
+        self.document = document
+        self.source = source
+        self.repairs = repairs
+        self.base = base
+        self.facts = facts or {}
+        self.run_id = run_id
+        self.edits: Edits | None = None
+
+    def __call__(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        head = state_at(self.store, tx, row, self.dialect)
+        theirs = read(self.dialect, self.document, self.source, self.repairs, head)
+        if self.run_id is not None and theirs.run_id != self.dialect.same_run(self.run_id):
+            raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
+        ours = as_said(self.dialect, head, self.source, head)
+        self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
+        if not edits:
+            return None
+        _apply(edits, head.records, changes)
+        _tell(edits, self.dialect, self.source, theirs.at, changes)
+        for key, value in self.facts.items():
+            changes.put("run", key, value)
+        names = [
+            name
+            for name in theirs.aliases
+            if self.dialect.is_own_id(name) or tx.aliased(name, row.run) is None
+        ]
+        return Seal("external", note=_note(edits, self.source), aliases=tuple(names))
+
+    def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
+        """What the document was changed from: a version of ours, the document itself, else the present."""
+        version = base_of(self.store, tx, row, self.dialect, theirs)
+        if version is not None:
+            return as_said(self.dialect, version, self.source, head)
+        if self.base is not None:
+            return read(self.dialect, self.base, self.source, Repairs(), head).records
+        return ours
+
+
+def _apply(edits: Edits, stored: Records, changes: ChangeSet) -> None:
+    for address, value in edits.records.items():
+        if value is not GONE:
+            changes.put(*address, value)
+        elif address in stored:
+            changes.delete(*address)
+    for address in edits.fields:
+        changes.put(*address, edits.apply(address, stored.get(address)))
+
+
+def _tell(edits: Edits, dialect: Dialect, source: Source, at: int, changes: ChangeSet) -> None:
+    """Where both sides changed the same, the store's value stays and a `conflict` record tells."""
+    for both in edits.contradictions:
+        about = {
+            "kind": "mirror",
+            "status": "open",
+            "record": both.name,
+            "kept": both.ours,
+            "refused": both.theirs,
+            "path": source.path,
+            "at": iso(at),
+        }
+        changes.put("conflict", f"{dialect.name}:{both.name}"[:1000], about)
+
+
+def _note(edits: Edits, source: Source) -> str:
+    own = [address for address in edits.records if not is_residue(address[1])]
+    number = len(own) + len(edits.fields)
+    note = f"{source.name} was changed: {number} record{'' if number == 1 else 's'}"
+    return note + (f", {len(edits.contradictions)} in conflict" if edits.contradictions else "")

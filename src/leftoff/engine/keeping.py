@@ -1,0 +1,228 @@
+"""What is kept, and for how long: rules as data, and what follows from them for the runs that are here.
+
+Checkpoints are kept by trigger and count (-1: all), per phase where a rule says so; runs that are over by status and
+age; archives by number. Whatever a rule says, a run in progress stays, and so does the newest checkpoint of every run.
+"""
+
+from __future__ import annotations
+
+from leftoff.errors import Invalid
+from leftoff.model.times import DAY_MS
+from leftoff.model.words import RUN_STATUS, TRIGGERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
+
+ALL = -1
+ARCHIVE, REMOVE = "archive", "remove"
+IN_PROGRESS = ("running", "paused", "blocked")
+_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_KEYS = ("auto", "keep", "archives", "max_size")
+
+
+class Keep:
+    """How many checkpoints of a trigger are kept: of the run, or of each of its phases."""
+
+    __slots__ = ("count", "per_phase")
+
+    def __init__(self, count: int, *, per_phase: bool = False) -> None:
+        self.count = count
+        self.per_phase = per_phase
+
+    def __str__(self) -> str:
+        if self.count == ALL:
+            return "all"
+        return f"the last {self.count}" + (" per phase" if self.per_phase else "")
+
+
+class Policy:
+    """The rules of a project."""
+
+    def __init__(
+        self,
+        *,
+        keep: dict[str, Keep] | None = None,
+        runs: dict[str, tuple[int, str]] | None = None,
+        archives: int | None = None,
+        max_bytes: int | None = None,
+        auto: bool = False,
+    ) -> None:
+        self.keep = keep or {}
+        self.runs = runs or {}  # by status: after how many milliseconds, and what then
+        self.archives = archives
+        self.max_bytes = max_bytes
+        self.auto = auto
+
+
+#: without a dialect, and where a dialect says nothing: milestones stay, what comes by the hundred is thinned out
+DEFAULT = Policy(
+    keep={
+        "step_complete": Keep(100),
+        "batch_start": Keep(20),
+        "batch_complete": Keep(50),
+        "agent_start": Keep(20),
+        "agent_complete": Keep(50),
+        "user_interrupt": Keep(10),
+        "session_end": Keep(10),
+        "error": Keep(20),
+        "external": Keep(20),
+    },
+    runs={"completed": (90 * DAY_MS, ARCHIVE), "abandoned": (90 * DAY_MS, ARCHIVE)},
+)
+
+
+def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = False) -> Policy:
+    """The rules that `[retention]` gives, over those of the dialect or the default."""
+    keep, runs = dict(base.keep), dict(base.runs)
+    for key in section:
+        if key not in (*_KEYS, *RUN_STATUS):
+            raise _wrong(f"has no key {key!r}", f"Keys: {', '.join((*_KEYS, *RUN_STATUS))}.")
+    for trigger, count in _table(section, "keep").items():
+        if trigger not in TRIGGERS:
+            raise _wrong(f"keep: there is no trigger {trigger!r}", f"Triggers: {', '.join(TRIGGERS)}.")
+        old = keep.get(trigger)
+        keep[trigger] = Keep(_count(count, f"keep.{trigger}"), per_phase=old is not None and old.per_phase)
+    for status in RUN_STATUS:
+        if status in section:
+            runs.pop(status, None)
+            age = _age(section[status], status)
+            if age is not None:
+                runs[status] = (age, base.runs[status][1] if status in base.runs else ARCHIVE)
+    said = section.get("auto", auto)
+    if not isinstance(said, bool):
+        raise _wrong(f"auto must be true or false, not {said!r}", "Without quotes: auto = true")
+    archives = _count(section["archives"], "archives") if "archives" in section else base.archives
+    size = _bytes(section["max_size"]) if "max_size" in section else base.max_bytes
+    return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=said)
+
+
+def _wrong(what: str, hint: str) -> Invalid:
+    return Invalid(f"leftoff.toml: [retention] {what}.", hint=hint)
+
+
+def _table(section: dict[str, Any], key: str) -> dict[str, Any]:
+    found = section.get(key, {})
+    if not isinstance(found, dict):
+        raise _wrong(f"{key} must be a table, not {found!r}", "For example: keep = {step_complete = 20}")
+    return found
+
+
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < ALL:
+        raise _wrong(f"{name} must be a number, not {value!r}", "-1 keeps all.")
+    return value
+
+
+def _age(value: Any, name: str) -> int | None:
+    if value in ("never", -1):
+        return None
+    text = str(value).strip()
+    if isinstance(value, str) and text[-1:] in _UNITS and text[:-1].strip().isdecimal():
+        return int(text[:-1]) * _UNITS[text[-1]]
+    raise _wrong(f"{name} must be an age, not {value!r}", 'For example: "7d", "12h", or "never".')
+
+
+def _bytes(value: Any) -> int:
+    text = str(value).strip().lower()
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
+    factor = _SIZES.get(text[len(text.rstrip("abcdefghijklmnopqrstuvwxyz")) :])
+    if isinstance(value, bool) or factor is None or not number.isdecimal():
+        raise _wrong(f"max_size must be a size, not {value!r}", 'For example: "500 MB".')
+    return int(number) * factor
+
+
+# -- what follows
+
+
+class Removal:
+    """One thing that the rules let go, and why."""
+
+    __slots__ = ("action", "checkpoint", "kind", "run", "run_id", "seq", "why")
+
+    def __init__(
+        self, kind: str, row: RunRow, why: str, *, action: str = REMOVE, version: Version | None = None
+    ) -> None:
+        self.kind = kind
+        self.run = row.run
+        self.run_id = row.run_id
+        self.why = why
+        self.action = action
+        self.seq = version.seq if version is not None else None
+        self.checkpoint = version.id if version is not None else None
+
+    def to_json(self) -> dict[str, Any]:
+        about: dict[str, Any] = {
+            "kind": self.kind,
+            "run_id": self.run_id,
+            "why": self.why,
+            "action": self.action,
+        }
+        if self.seq is not None:
+            about |= {"seq": self.seq, "checkpoint_id": self.checkpoint}
+        return about
+
+
+class Plan:
+    """What would be let go, and how many checkpoints stay."""
+
+    def __init__(self) -> None:
+        self.removals: list[Removal] = []
+        self.kept = 0
+
+
+def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], str] | None = None) -> Plan:
+    """What the rules say of the runs that are here; nothing is changed."""
+    made = Plan()
+    if not store.exists():
+        return made
+
+    def look(view: View) -> None:
+        for row in view.list_runs({}):
+            over = _over(row, rules, now)
+            if over is not None:
+                made.removals.append(over)
+                continue
+            versions = view.versions(row.run, sealed=True)
+            dropped = _dropped(row, versions, rules, phase_of or phase)
+            made.removals += dropped
+            made.kept += len(versions) - len(dropped)
+
+    store.read(look)
+    return made
+
+
+def _over(row: RunRow, rules: Policy, now: int) -> Removal | None:
+    """A run that is over, and old enough."""
+    rule = rules.runs.get(row.status)
+    if rule is None or row.status in IN_PROGRESS or now - row.updated_at <= rule[0]:
+        return None
+    days = rule[0] // DAY_MS
+    return Removal("run", row, f"{row.status} for more than {days} days", action=rule[1])
+
+
+def _dropped(
+    row: RunRow, versions: list[Version], rules: Policy, phase_of: Callable[[Version], str]
+) -> list[Removal]:
+    seen: dict[tuple[str, str], int] = {}
+    out = []
+    for number, version in enumerate(versions):  # newest first
+        rule = rules.keep.get(version.trigger or "")
+        if rule is None or rule.count == ALL:
+            continue
+        group = (version.trigger or "", phase_of(version) if rule.per_phase else "")
+        seen[group] = seen.get(group, 0) + 1
+        if seen[group] > rule.count and number > 0 and version.seq < row.seq:
+            out.append(Removal("checkpoint", row, f"{version.trigger}: {rule} are kept", version=version))
+    return out
+
+
+def phase(version: Version) -> str:
+    """The phase that a checkpoint belongs to: the top of its step's path."""
+    return (version.step or "").partition("/")[0]

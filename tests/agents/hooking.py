@@ -1,0 +1,99 @@
+"""Agents that call their hooks: in this process, or as a process of their own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command import LEFTOFF, Called, call, environment
+
+AGENT = """
+import json, subprocess, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    done = subprocess.run(asked["words"], input=asked["event"].encode(), capture_output=True)
+    print(json.dumps([done.returncode, done.stdout.decode(), done.stderr.decode()]), flush=True)
+"""
+
+
+def event_of(session: str, cwd: Path, name: str, **more: Any) -> dict[str, Any]:
+    """An event as agents send it."""
+    about = {"session_id": session, "transcript_path": None, "cwd": str(cwd), "hook_event_name": name}
+    return {**about, **more}
+
+
+class Session:
+    """A session whose events come from this very process."""
+
+    def __init__(self, cwd: Path, name: str = "s1", agent: str = "claude", *options: str) -> None:
+        self.cwd = cwd
+        self.name = name
+        self.agent = agent
+        self.options = options
+        self.env: dict[str, str] = {}
+
+    def fire(self, event: str, **more: Any) -> Called:
+        """Call the hook; it must end well, and complain of nothing."""
+        data = json.dumps(event_of(self.name, self.cwd, event, **more))
+        done = call("hook", self.agent, *self.options, cwd=self.cwd, input=data, timeout=60, **self.env)
+        assert (0, "") == (done.code, done.err), str(done)
+        return done
+
+    def context(self, event: str, **more: Any) -> str | None:
+        """The context that the hook gives the agent; None where it prints nothing."""
+        done = self.fire(event, **more)
+        if done.out == "":
+            return None
+        about = done.json["hookSpecificOutput"]
+        assert {"hookEventName", "additionalContext"} == set(about)
+        assert event == about["hookEventName"]
+        return str(about["additionalContext"])
+
+    def todos(self, **todos: str) -> None:
+        """A todo list: text=status."""
+        given = [{"content": text.replace("_", " "), "status": status} for text, status in todos.items()]
+        assert "" == self.fire("PostToolUse", tool_name="TodoWrite", tool_input={"todos": given}).out
+
+    def writes(self, path: str, text: str, tool: str = "Write") -> None:
+        """Write a file as the agent does: told before and after."""
+        full = self.cwd / path
+        given = {"file_path": str(full)}
+        assert "" == self.fire("PreToolUse", tool_name=tool, tool_input=given).out
+        full.write_text(text)
+        assert "" == self.fire("PostToolUse", tool_name=tool, tool_input=given, tool_response={}).out
+
+
+class Living(Session):
+    """A session in a process of its own, which can be killed."""
+
+    def __init__(self, cwd: Path, name: str = "s1", agent: str = "claude") -> None:
+        super().__init__(cwd, name, agent)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", AGENT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+            env=environment(),
+        )
+
+    def fire(self, event: str, **more: Any) -> Called:
+        words = [str(LEFTOFF), "hook", self.agent]
+        data = json.dumps(event_of(self.name, self.cwd, event, **more))
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"words": words, "event": data}) + "\n")
+        self.process.stdin.flush()
+        code, out, err = json.loads(self.process.stdout.readline())
+        done = Called(tuple(words), code, out, err)
+        assert (0, "") == (done.code, done.err), str(done)
+        return done
+
+    def kill(self) -> None:
+        self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+        self.process.wait()

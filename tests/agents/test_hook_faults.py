@@ -1,0 +1,200 @@
+"""A store that is broken, locked, read-only or gone never stops the agent, nor holds it up."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leftoff
+from tests.agents.hooking import Session, event_of
+from tests.cli.command import LEFTOFF, call, environment, succeed
+from tests.cli.test_cold_start import HEAVY
+
+EVENTS: list[dict[str, Any]] = [
+    {"event": "SessionStart", "source": "startup"},
+    {"event": "UserPromptSubmit", "prompt": "resume"},
+    {"event": "PreToolUse", "tool_name": "Edit", "tool_input": {"file_path": "a.txt"}},
+    {"event": "PostToolUse", "tool_name": "Edit", "tool_input": {"file_path": "a.txt"}},
+    {"event": "PostToolUse", "tool_name": "TodoWrite", "tool_input": {"todos": [{"content": "x"}]}},
+    {"event": "PreCompact", "trigger": "auto"},
+    {"event": "Stop"},
+    {"event": "SessionEnd", "reason": "exit"},
+]
+
+
+def fire_all(session: Session) -> list[str]:
+    """Each event once; what they print. That they end well is checked where they are called."""
+    return [session.fire(**about).out for about in EVENTS]
+
+
+@pytest.fixture
+def session(project: Path) -> Session:
+    made = Session(project)
+    (project / "a.txt").write_text("a")
+    made.todos(one="in_progress")
+    return made
+
+
+@pytest.mark.damages_store
+def test_a_corrupt_store(session: Session, project: Path) -> None:
+    """Nothing is printed, and the log says why."""
+    database = project / ".leftoff" / "store.db"
+    for name in ("store.db-wal", "store.db-shm"):
+        (project / ".leftoff" / name).unlink(missing_ok=True)
+    database.write_bytes(b"\xff" * database.stat().st_size)
+    assert [""] * len(EVENTS) == fire_all(session)
+    assert "corrupt" in (project / ".leftoff" / "hook.log").read_text()
+
+
+def test_a_missing_store(session: Session, project: Path) -> None:
+    """Gone from one event to the next: a new one is begun."""
+    shutil.rmtree(project / ".leftoff")
+    fire_all(session)
+    assert 1 == len(succeed("ls", "--all", "--json", cwd=project).json["runs"])
+
+
+def test_a_store_that_cannot_be_made(project: Path) -> None:
+    """A file where the store should be."""
+    (project / ".leftoff").write_text("in the way")
+    (project / "leftoff.toml").write_text("")
+    (project / "a.txt").write_text("a")
+    assert [""] * len(EVENTS) == fire_all(Session(project))
+    (project / ".leftoff").unlink()
+
+
+def test_settings_that_are_wrong(session: Session, project: Path) -> None:
+    """A person's typing error is not the agent's."""
+    (project / "leftoff.toml").write_text("this is not TOML")
+    assert [""] * len(EVENTS) == fire_all(session)
+    assert "not TOML" in (project / ".leftoff" / "hook.log").read_text()
+    (project / "leftoff.toml").unlink()
+
+
+def test_a_locked_store(session: Session, project: Path) -> None:
+    """The agent goes on without waiting for the lock; what was to be saved is saved once it is free."""
+    with open(project / ".leftoff" / "lock", "rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        data = json.dumps(event_of("s2", project, "PostToolUse", tool_name="TodoWrite",
+                                   tool_input={"todos": [{"content": "late", "status": "pending"}]}))  # fmt: skip
+        done = call("hook", "claude", cwd=project, input=data, timeout=20)
+        assert (0, "", "") == (done.code, done.out, done.err)
+        assert "took too long" in (project / ".leftoff" / "hook.log").read_text()
+    for _ in range(600):
+        if any(run.session_id == "s2" for run in _rows(project)):
+            break
+        time.sleep(0.05)
+    assert ["late"] == [run.next_step for run in _rows(project) if run.session_id == "s2"]
+
+
+def _rows(project: Path) -> list[Any]:
+    from types import SimpleNamespace
+
+    found = succeed("ls", "--all", "--json", cwd=project).json["runs"]
+    return [SimpleNamespace(**run) for run in found]
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
+def test_a_read_only_store(session: Session, project: Path) -> None:
+    """On a file system that takes nothing: neither an error nor a word."""
+    data = json.dumps(event_of("s1", project, "Stop"))
+    script = f"mount --bind {project} {project} && mount -o remount,ro,bind {project} && exec {LEFTOFF} hook claude"
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script],
+        input=data,
+        capture_output=True,
+        text=True,
+        cwd=project,
+        env=environment(),
+        timeout=60,
+    )
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"this machine lets nobody mount: {done.stderr}")
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_ten_at_once(project: Path) -> None:
+    """As agents call them: one run, every file and every list of every session, no mixing."""
+    names = [f"f{n}.txt" for n in range(10)]
+    for name in names:
+        (project / name).write_text(name)
+    session = Session(project)
+
+    def write(name: str) -> None:
+        given = {"file_path": str(project / name)}
+        session.fire("PostToolUse", tool_name="Write", tool_input=given)
+
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(write, names))
+    _settled(project, lambda: names == _files(project))
+    assert names == _files(project)
+    assert 1 == len(_rows(project))
+
+
+def _files(project: Path) -> list[str]:
+    runs = _rows(project)
+    if not runs:
+        return []
+    shown = succeed("show", runs[0].run_id, "--json", cwd=project).json
+    return sorted(about["path"] for about in shown["files"])
+
+
+def _settled(project: Path, there: Any) -> None:
+    """On a busy machine a hook may end before its work does."""
+    for _ in range(200):
+        if there():
+            return
+        time.sleep(0.1)
+
+
+def test_many_sessions_in_one_folder(project: Path) -> None:
+    """Two hundred, ten at a time: each has its own run with its own steps, and nothing else."""
+    names = [f"session-{n:03d}" for n in range(200)]
+
+    def work(name: str) -> None:
+        Session(project, name).todos(**{f"first_of_{name}": "completed", f"second_of_{name}": "in_progress"})
+
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(work, names))
+    store = leftoff.open(project / ".leftoff")
+    try:
+        _settled(project, lambda: len(store.list(limit=None)) == 200)
+        found = store.list(limit=None)
+        assert names == sorted(str(run.row.session) for run in found)
+        for run in found:
+            assert (f"second-of-{run.row.session}", 2) == (run.current_step, run.steps["total"])
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("event", ["Stop", "PreToolUse", "PostToolUse"])
+def test_nothing_heavy_is_imported(event: str, session: Session, project: Path) -> None:
+    """What a bare Python has not loaded and is heavy stays unloaded, also in the process that does the work."""
+    given = {"tool_name": "Edit", "tool_input": {"file_path": str(project / "a.txt")}}
+    script = (
+        "import sys; bare = set(sys.modules); import leftoff.agents.hooks.run as run\n"
+        "def told(work, limit=0):\n"
+        "    out = work(); print(*sorted(set(sys.modules) - bare), file=sys.stderr); return out\n"
+        "run.bounded = told\n"
+        "from leftoff.cli import main; sys.exit(main(['hook', 'claude']))"
+    )
+    data = json.dumps(event_of("s1", project, event, **given))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=data,
+        capture_output=True,
+        text=True,
+        cwd=project,
+        env=environment(),
+        timeout=60,
+    )
+    assert 0 == done.returncode, done.stderr
+    assert set() == (HEAVY - {"_hashlib"}) & set(done.stderr.split())  # files are hashed

@@ -1,0 +1,181 @@
+"""Which session sees and changes which run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents.hooking import Living, Session
+from tests.cli.command import call, succeed
+
+
+@pytest.fixture
+def living(project: Path) -> Iterator[Living]:
+    """A session that can be killed."""
+    agent = Living(project, "dies")
+    yield agent
+    if agent.process.returncode is None:
+        agent.kill()
+
+
+def runs(cwd: Path) -> list[dict[str, object]]:
+    return list(succeed("ls", "--all", "--json", cwd=cwd).json["runs"])
+
+
+def test_nothing_unfinished_nothing_said(project: Path) -> None:
+    """A new session where nothing is unfinished is told nothing, and leaves nothing behind."""
+    session = Session(project)
+    for name in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
+        assert "" == session.fire(name, source="startup", prompt="hello", reason="exit").out
+    assert [] == list(project.iterdir())
+
+
+def test_the_own_run_is_briefed_in_full(project: Path) -> None:
+    """After a compaction, and when the session is resumed, it gets its own run's brief."""
+    session = Session(project)
+    session.todos(fix_it="completed", test_it="in_progress")
+    for source in ("compact", "resume"):
+        told = session.context("SessionStart", source=source)
+        assert told is not None and "test-it" in told and "1 of 2 steps done" in told
+        assert len(told) <= 10_000
+
+
+def test_a_live_session_is_never_shown_to_another(project: Path) -> None:
+    """Two sessions in one folder: neither hears of the other's run, nor takes it by a word."""
+    Session(project, "first").todos(secret_plan="in_progress")
+    second = Session(project, "second")
+    assert None is second.context("SessionStart", source="startup")
+    assert None is second.context("UserPromptSubmit", prompt="continue")
+
+
+def test_a_dead_session_is_offered_in_one_line(project: Path, living: Living) -> None:
+    """The agent's process is gone: the next session is offered its run, and is not bound to it."""
+    living.todos(half_done="in_progress")
+    other = Session(project, "next")
+    assert None is other.context("SessionStart", source="startup")
+    living.kill()
+    told = other.context("SessionStart", source="startup")
+    (run,) = runs(project)
+    assert told is not None and str(run["run_id"]) in told and "\n" not in told
+    assert "dies" == run["session_id"]
+
+
+@pytest.mark.parametrize("word", ["resume", "Continue.", " reprendre "])
+def test_a_word_takes_the_offered_run(word: str, project: Path, living: Living) -> None:
+    """Alone in a prompt it gives the brief, and the run is this session's from then on."""
+    living.todos(half_done="in_progress")
+    living.kill()
+    told = Session(project, "next").context("UserPromptSubmit", prompt=word)
+    assert told is not None and "half-done" in told
+    assert ["next"] == [run["session_id"] for run in runs(project)]
+
+
+def test_a_word_among_others_does_nothing(project: Path, living: Living) -> None:
+    """Only the word alone asks for the brief."""
+    living.todos(half_done="in_progress")
+    living.kill()
+    assert None is Session(project, "next").context("UserPromptSubmit", prompt="continue with the tests")
+
+
+def test_an_unbound_session_starts_its_own_run(project: Path, living: Living) -> None:
+    """A session that was offered a run and did not take it keeps its own progress apart."""
+    living.todos(half_done="in_progress")
+    living.kill()
+    other = Session(project, "next")
+    other.context("SessionStart", source="startup")
+    other.todos(something_else="in_progress")
+    assert {"dies": "half-done", "next": "something-else"} == {
+        run["session_id"]: run["current_step"] for run in runs(project)
+    }
+
+
+def test_the_agent_reports_on_its_own_run(project: Path) -> None:
+    """What SessionStart exports leads the agent's own commands to its run, whatever else is unfinished."""
+    Session(project, "other").todos(theirs="in_progress")
+    session = Session(project, "it's mine")
+    session.todos(mine="in_progress")
+    exported = project / "env"
+    session.env = {"CLAUDE_ENV_FILE": str(exported)}
+    session.fire("SessionStart", source="resume")
+    import subprocess
+
+    shell = f'. {exported}; printf \'%s %s\' "$LEFTOFF_SESSION" "$LEFTOFF_RUN"'
+    given = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True).stdout
+    name, _, run = given.rpartition(" ")
+    assert "it's mine" == name
+    succeed("step", "done", "mine", cwd=project, LEFTOFF_SESSION=name, LEFTOFF_RUN=run)
+    steps = {run["session_id"]: run["steps"] for run in runs(project)}
+    assert 1 == steps["it's mine"]["completed"] and 0 == steps["other"]["completed"]  # type: ignore[index]
+
+
+def test_a_session_that_ends_with_nothing_open_is_completed(project: Path) -> None:
+    """And one with something open is paused; the same session goes on with the same run."""
+    session = Session(project)
+    session.todos(one="completed")
+    session.fire("SessionEnd", reason="exit")
+    assert ["completed"] == [run["status"] for run in runs(project)]
+    session.todos(one="completed", two="pending")
+    session.fire("SessionEnd", reason="exit")
+    assert ["paused"] == [run["status"] for run in runs(project)]
+
+
+def test_a_spent_run_of_a_dead_session_is_finished(project: Path, living: Living) -> None:
+    """Died with nothing open: offered to nobody, not in the way of `resume`, and completed by the next session."""
+    living.todos(one="completed")
+    living.kill()
+    assert 3 == call("resume", cwd=project).code
+    assert None is Session(project, "next").context("SessionStart", source="startup")
+    assert ["completed"] == [run["status"] for run in runs(project)]
+
+
+def test_two_sessions_want_the_same_run(project: Path, living: Living) -> None:
+    """Only one gets it."""
+    living.todos(half_done="in_progress")
+    living.kill()
+    told = [Session(project, name).context("UserPromptSubmit", prompt="resume") for name in ("a", "b")]
+    assert [True, False] == [text is not None for text in told]
+
+
+def test_everywhere_makes_no_store_outside_of_git(project: Path) -> None:
+    """With --user, a folder that is no git repository and has no store stays as it is."""
+    session = Session(project, "s1", "claude", "--user")
+    session.todos(one="in_progress")
+    session.writes("a.txt", "a")
+    assert ["a.txt"] == [path.name for path in project.iterdir()]
+    (project / ".git").mkdir()
+    session.todos(one="in_progress")
+    assert 1 == len(runs(project))
+
+
+def test_a_session_inside_a_run_of_a_runner(project: Path) -> None:
+    """An agent that does a step of a run is told nothing, and its list does not change the run's steps."""
+    run = succeed("start", "flow", "--steps", "a,b", cwd=project).out.strip()
+    session = Session(project)
+    session.env = {"LEFTOFF_RUN": run, "LEFTOFF_ATTEMPT": "0123456789abcdef"}
+    assert None is session.context("SessionStart", source="startup")
+    session.todos(my_own="in_progress")
+    session.fire("SessionEnd", reason="exit")
+    (found,) = runs(project)
+    assert (run, 2, "running") == (found["run_id"], found["steps"]["total"], found["status"])  # type: ignore[index]
+
+
+def test_codex_has_less_room(project: Path) -> None:
+    """Its context spills at 2,500 tokens: the brief stays below."""
+    session = Session(project, "s1", "codex")
+    plan = [{"step": f"step number {n} " + "of many words " * 12, "status": "pending"} for n in range(200)]
+    session.fire("PostToolUse", tool_name="update_plan", tool_input={"plan": plan})
+    told = session.context("SessionStart", source="resume")
+    assert told is not None and 4000 < len(told) <= 6000
+    assert "step number 0" in told
+
+
+def test_json_survives_any_text(project: Path) -> None:
+    """Lone surrogates, NULs and newlines in a list are no reason to lose it."""
+    session = Session(project)
+    data = {"todos": [{"content": "a\ud800b\u0000c\nd", "status": "pending"}]}
+    session.fire("PostToolUse", tool_name="TodoWrite", tool_input=data)
+    assert 1 == len(runs(project))
+    assert json.dumps(session.context("SessionStart", source="resume"))

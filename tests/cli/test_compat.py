@@ -1,0 +1,183 @@
+"""`leftoff compat`: the protocols' own commands."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import call, succeed
+
+STATE = {
+    "project_name": "dark_mode",
+    "workflow_description": "Dark mode",
+    "current_phase": 2,
+    "total_phases": 5,
+    "completed_phases": [1],
+    "workflow_state": {"plan_path": "plan.md"},
+    "tests_passing": True,
+}
+
+
+def saved(project: Path, **more: Any) -> Path:
+    """A checkpoint, and where it is."""
+    result = succeed("compat", "save-checkpoint", "implement", json.dumps({**STATE, **more}), cwd=project)
+    return project / result.out.strip()
+
+
+def test_save_prints_the_path(project: Path) -> None:
+    """The file is there under the protocol's name, and the run in the store."""
+    path = saved(project)
+    assert path.parent == project / ".claude/checkpoints"
+    assert path.name.startswith("implement_dark_mode_")
+    document = json.loads(path.read_text())
+    assert (path.stem, "implement", [1]) == tuple(
+        document[key] for key in ("checkpoint_id", "workflow_type", "completed_phases")
+    )
+    run = succeed("show", path.stem, "--json", cwd=project).json
+    assert ({"plan_path": "plan.md"}, 1, 5) == (
+        run["variables"],
+        run["steps"]["completed"],
+        run["steps"]["total"],
+    )
+
+
+def test_saving_again_is_the_same_checkpoint(project: Path) -> None:
+    """A second save of the same project updates it."""
+    first = saved(project)
+    assert first == saved(project, completed_phases=[1, 2], current_phase=3)
+    assert 2 == succeed("show", first.stem, "--json", cwd=project).json["steps"]["completed"]
+    assert 1 == len(list(first.parent.glob("*.json")))
+
+
+def test_load_prints_the_newest(project: Path) -> None:
+    """By type, and by project; what a person should look at first is said."""
+    path = saved(project)
+    for words in (["implement"], ["implement", "dark_mode"], ["implement", "Dark mode"]):
+        result = succeed("compat", "load-checkpoint", *words, cwd=project)
+        assert path.stem == json.loads(result.out)["checkpoint_id"]
+        assert "" == result.err
+    saved(project, last_error="1 test failed")
+    assert "last error is open" in succeed("compat", "load-checkpoint", "implement", cwd=project).err
+    assert 3 == call("compat", "load-checkpoint", "orchestrate", cwd=project).code
+    assert 3 == call("compat", "load-checkpoint", "implement", "other", cwd=project).code
+
+
+def test_list_is_one_row_each(project: Path) -> None:
+    """All of them, or those of a type."""
+    saved(project)
+    saved(project, project_name="auth")
+    assert 2 == len(succeed("compat", "list-checkpoints", cwd=project).out.splitlines())
+    assert "" == succeed("compat", "list-checkpoints", "orchestrate", cwd=project).out
+    assert 2 == len(succeed("compat", "list-checkpoints", "--json", cwd=project).json["checkpoints"])
+
+
+def test_cleanup_by_age(project: Path) -> None:
+    """What is over and older goes, one in progress stays."""
+    path = saved(project)
+    failed = saved(project, project_name="auth", status="failed")
+    assert (
+        "" == succeed("compat", "cleanup-checkpoints", "0", cwd=project).out.replace(failed.stem, "").strip()
+    )
+    assert path.exists() and not failed.exists()
+    assert 2 == call("compat", "cleanup-checkpoints", "soon", cwd=project).code
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["quux"], 2),
+        (["save-checkpoint", "implement"], 2),
+        (["save-checkpoint", "implement", "{"], 2),
+        (["save-checkpoint", "implement", "[]"], 2),
+        (["load-checkpoint"], 2),
+        (["save-checkpoint", "implement", '{"checkpoint_id": "../../x", "schema_version": "9.0"}'], 4),
+    ],
+)
+def test_wrong_calls(project: Path, words: list[str], code: int) -> None:
+    """Wrong usage is 2, a document that cannot be kept is 4; nothing is left behind."""
+    assert code == call("compat", *words, cwd=project).code
+    assert not any(path.suffix == ".json" for path in project.rglob("*"))
+
+
+EVENTS = """
+<checkpoint-save>
+  <run-id>dev-story-20260227-143022</run-id>
+  <step-number>1</step-number>
+  <variables>{"user": "Ada &amp; Eve", "n": 3}</variables>
+  <status>running</status>
+</checkpoint-save>
+<!-- after the step -->
+<checkpoint-update>
+  <step-completed>1</step-completed>
+  <artefact>out.md</artefact>
+  <next-step>2</next-step>
+</checkpoint-update>
+"""
+RUN = "dev-story-20260227-143022"
+
+
+def test_bmad_events(project: Path) -> None:
+    """They start the run, set its variables, do its steps and close it with a summary that is shown."""
+    (project / "out.md").write_text("hello")
+    succeed("compat", "bmad-event", cwd=project, input=EVENTS)
+    now = succeed("show", RUN, "--json", cwd=project).json
+    assert ({"user": "Ada & Eve", "n": 3}, "dev-story") == (now["variables"], now["workflow"])
+    assert [("1", "completed"), ("2", "pending")] == [(s["step"], s["status"]) for s in now["step_records"]]
+    assert ["out.md"] == [about["path"] for about in now["artifacts"]]
+    inside = f"<run-id>{RUN}</run-id><status>completed</status><summary>Done &lt;3</summary>"
+    close = f"<x><checkpoint-close>{inside}</checkpoint-close></x>"
+    succeed("compat", "bmad-event", cwd=project, input=close)
+    assert "completed" == succeed("show", RUN, "--json", cwd=project).json["status"]
+    assert "Done <3" in succeed("brief", RUN, cwd=project).out
+
+
+def test_an_event_before_a_step_is_seen(project: Path) -> None:
+    """A step that was begun and not ended is in flight, so an orphan is seen."""
+    text = EVENTS[: EVENTS.index("<!--")]
+    succeed("compat", "bmad-event", cwd=project, input=text)
+    succeed("compat", "bmad-event", cwd=project, input=text)
+    (step,) = succeed("show", RUN, "--json", cwd=project).json["step_records"]
+    assert ("running", 1) == (step["status"], step["attempt"])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", 2),
+        ("hello", 4),
+        ("<checkpoint-save><run-id>x</run-id>", 4),
+        ("<checkpoint-save><quux/></checkpoint-save>", 4),
+        ("<checkpoint-save><run-id>x</run-id><variables>[1]</variables></checkpoint-save>", 4),
+        ("<checkpoint-save><run-id>x</run-id><step-number>one</step-number></checkpoint-save>", 4),
+        ("<checkpoint-save><run-id>../x</run-id></checkpoint-save>", 2),
+        ("<checkpoint-update><next-step>2</next-step></checkpoint-update>", 2),
+        ("<checkpoint-close><status>completed</status></checkpoint-close>", 3),
+        ("<!DOCTYPE x [<!ENTITY a 'b'>]><checkpoint-close/>", 4),
+        ("<checkpoint-save><run-id>&a;</run-id></checkpoint-save>", 4),
+    ],
+)
+def test_events_that_cannot_be_read(project: Path, text: str, code: int) -> None:
+    """They are refused with a reason, before any of them is done."""
+    result = call("compat", "bmad-event", cwd=project, input=text)
+    assert code == result.code and "Traceback" not in result.err
+    assert (
+        not (project / ".leftoff/store.db").exists()
+        or [] == succeed("ls", "--json", cwd=project).json["runs"]
+    )
+
+
+def test_events_in_a_project_that_follows_bmad(project: Path) -> None:
+    """The files show what the events said."""
+    succeed("init", "--dialect", "bmad", cwd=project)
+    (project / "out.md").write_text("hello")
+    succeed("compat", "bmad-event", cwd=project, input=EVENTS)
+    path = project / f"_bmad-output/.runs/main/{RUN}/state.json"
+    state = json.loads(path.read_text())
+    assert ([1], 2, {"user": "Ada & Eve", "n": 3}) == tuple(
+        state[key] for key in ("steps_completed", "current_step", "session_variables")
+    )
+    assert os.path.exists(path.parent / "artefacts/step-01-out.md")

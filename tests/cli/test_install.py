@@ -1,0 +1,247 @@
+"""`leftoff install`: into settings that people wrote, and out again without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from leftoff.agents.install.jsonc import parse
+from tests.cli.command import LEFTOFF, call, succeed
+
+AGENTS = ("claude", "codex", "gemini")
+SETTINGS = {
+    "claude": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+}
+
+FILES = {
+    "empty file": "",
+    "blank file": " \n\n",
+    "empty object": "{}",
+    "empty object with a comment": "{\n  // nothing yet\n}\n",
+    "four spaces": '{\n    "model": "opus",\n    "env": {"A": "b"}\n}\n',
+    "tabs": '{\n\t"model": "opus",\n\t"permissions": {\n\t\t"allow": []\n\t}\n}',
+    "one line": '{"model":"opus","hooks":{"Stop":[{"hooks":[{"type":"command","command":"x"}]}]}}',
+    "CRLF": '{\r\n  "model": "opus",\r\n  "hooks": {\r\n    "Stop": []\r\n  }\r\n}\r\n',
+    "comments": """// mine
+{
+  "a": 1, /* b */ // c
+  "hooks": { // d
+    /* e */ "Stop": [ /* f */ ] // g
+  }, // h
+}
+// i
+""",
+    "other hooks": json.dumps(
+        {
+            "hooks": {
+                event: [{"matcher": "*", "hooks": [{"type": "command", "command": "lint.sh"}]}]
+                for event in ("Stop", "PreToolUse", "SessionStart", "AfterTool")
+            },
+            "z": True,
+        },
+        indent=3,
+    ),
+    "trailing commas": '{\n  "hooks": {\n    "Stop": [\n      {"hooks": [{"command": "y"},]},\n    ],\n  },\n}',
+    "odd indentation": '{ "a":\n        [1,\n2 ]\n   , "hooks" :\n {"PreToolUse"\n:[ ]} }',
+    "empty hooks": '{"hooks": {  }, "mcpServers": { }}',
+    "BOM": '\ufeff{\n  "a": "é…",\n  "hooks": {"SessionEnd": [{"hooks": []}]}\n}\n',
+    "escapes": '{"a\\"b": "// no comment {", "hooks": {"St\\u006fp": [{"hooks": [{"command": "} ]"}]}]}}',
+    "other servers": '{"mcpServers": {"other": {"command": "o", "args": ["mcp"]}}}',
+}
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("name", FILES)
+def test_in_and_out(name: str, agent: str, project: Path) -> None:
+    """What was there stays there; installing twice is installing once; uninstalling leaves every byte as it was."""
+    put(project / SETTINGS[agent], FILES[name])
+    put(project / ".mcp.json", FILES[name])
+    before = everything(project)
+    succeed("install", agent, cwd=project)
+    installed = everything(project)
+    read = parse((project / SETTINGS[agent]).read_bytes().decode(), "f").plain()
+    old = FILES[name].strip().strip("\ufeff")
+    for key, value in (parse(FILES[name], "f").plain() if old else {}).items():
+        if key not in ("hooks", "mcpServers"):
+            assert value == read[key]
+    again = succeed("install", agent, cwd=project)
+    assert "" == again.out and installed == everything(project)
+    succeed("install", agent, "--uninstall", cwd=project)
+    assert before == everything(project)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_from_nothing_to_nothing(agent: str, project: Path) -> None:
+    """Where there were no settings, none are left, nor any folder."""
+    succeed("install", agent, cwd=project)
+    assert 4 <= len(everything(project))
+    succeed("install", agent, "--uninstall", cwd=project)
+    assert [] == list(project.iterdir())
+
+
+@pytest.mark.parametrize("name", ["comments", "CRLF", "other hooks", "empty hooks", "tabs", "empty object"])
+def test_a_hand_edit_between(name: str, project: Path) -> None:
+    """Install, edit by hand, install again, uninstall: the start and the hand edit."""
+    path = project / SETTINGS["claude"]
+    put(path, FILES[name])
+    succeed("install", "claude", cwd=project)
+    text = path.read_bytes().decode()
+    edited = text.replace('"SessionEnd"', '"Notification": [{"hooks": []}], "SessionEnd"', 1)
+    assert edited != text
+    path.write_bytes(edited.encode())
+    succeed("install", "claude", cwd=project)
+    assert edited == path.read_bytes().decode()
+    succeed("install", "claude", "--uninstall", cwd=project)
+    left = parse(path.read_bytes().decode(), "f").plain()
+    old = parse(FILES[name], "f").plain()
+    assert {**old, "hooks": {**old.get("hooks", {}), "Notification": [{"hooks": []}]}} == left
+    assert path.read_bytes().decode().startswith(FILES[name][:1])
+
+
+def test_an_edit_before_ours_stays_to_the_byte(project: Path) -> None:
+    """A line that a person adds is all that differs at the end."""
+    path = project / SETTINGS["claude"]
+    put(path, FILES["comments"])
+    succeed("install", "claude", cwd=project)
+    line = '  "mine": [1,  2], // added\n'
+    path.write_text(path.read_text().replace('{\n  "a"', "{\n" + line + '  "a"', 1))
+    succeed("install", "claude", cwd=project)
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert FILES["comments"].replace('{\n  "a"', "{\n" + line + '  "a"', 1) == path.read_text()
+
+
+def test_a_hook_beside_ours_stays(project: Path) -> None:
+    """One that a person put into our own entry is not taken out with it."""
+    path = project / SETTINGS["claude"]
+    succeed("install", "claude", cwd=project)
+    data = json.loads(path.read_text())
+    theirs = {"type": "command", "command": "theirs.sh"}
+    data["hooks"]["Stop"][0]["hooks"].append(theirs)
+    path.write_text(json.dumps(data))
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert {"hooks": {"Stop": [{"hooks": [theirs]}]}} == json.loads(path.read_text())
+
+
+def test_hooks_call_this_very_command(project: Path) -> None:
+    """By its absolute path, without a shell; one that moved is brought up to date."""
+    path = project / SETTINGS["claude"]
+    succeed("install", "claude", cwd=project)
+    hook = json.loads(path.read_text())["hooks"]["Stop"][0]["hooks"][0]
+    assert (str(LEFTOFF), ["hook", "claude"]) == (hook["command"], hook["args"])
+    path.write_text(path.read_text().replace(str(LEFTOFF), "/old/place/leftoff"))
+    succeed("install", "claude", cwd=project)
+    assert "/old/place" not in path.read_text()
+    assert 1 == len(json.loads(path.read_text())["hooks"]["Stop"])
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_is_installed_works(agent: str, project: Path) -> None:
+    """The command of each hook, executed as the agent would, ends well."""
+    import shlex
+    import subprocess
+
+    succeed("install", agent, cwd=project)
+    hooks = json.loads((project / SETTINGS[agent]).read_text())["hooks"]
+    for event, entries in hooks.items():
+        hook = entries[0]["hooks"][0]
+        words = [hook["command"], *hook["args"]] if "args" in hook else shlex.split(hook["command"])
+        given = json.dumps({"session_id": "s", "cwd": str(project), "hook_event_name": event})
+        done = subprocess.run(words, input=given, capture_output=True, text=True, cwd=project)
+        assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+        assert (10_000 if agent == "gemini" else 10) >= hook["timeout"]
+
+
+def test_the_server_is_registered(project: Path) -> None:
+    """For each agent where it looks for MCP servers."""
+    for agent in AGENTS:
+        succeed("install", agent, cwd=project)
+    wanted = {"command": str(LEFTOFF), "args": ["mcp"]}
+    assert wanted == json.loads((project / ".mcp.json").read_text())["mcpServers"]["leftoff"]
+    gemini = json.loads((project / ".gemini/settings.json").read_text())
+    assert wanted == gemini["mcpServers"]["leftoff"]
+    codex = tomllib.loads((project / ".codex/config.toml").read_text())
+    assert wanted == codex["mcp_servers"]["leftoff"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", 'model = "x"', '# mine\nmodel = "x"\n', "a = 1\r\n\r\n[b]\r\nc = 2\r\n", "a = 1\n\n\n"]
+)
+def test_toml_in_and_out(text: str, project: Path) -> None:
+    """Codex's settings: appended, and taken out to the byte."""
+    path = project / ".codex" / "config.toml"
+    put(path, text)
+    succeed("install", "codex", cwd=project)
+    tomllib.loads(path.read_bytes().decode())
+    succeed("install", "codex", cwd=project)
+    succeed("install", "codex", "--uninstall", cwd=project)
+    assert {".codex/config.toml": text.encode()} == everything(project)
+
+
+def test_dry_run_changes_nothing(project: Path) -> None:
+    """It only shows."""
+    put(project / SETTINGS["claude"], FILES["four spaces"])
+    before = everything(project)
+    shown = succeed("install", "claude", "--dry-run", cwd=project)
+    assert "+++ " in shown.out and before == everything(project)
+    document = succeed("install", "claude", "--dry-run", "--json", cwd=project).json
+    assert ["change", "create"] == sorted({entry["action"] for entry in document["files"]})
+
+
+def test_for_the_user(project: Path) -> None:
+    """In the user's settings, with hooks that make no store just anywhere."""
+    home = project / "home"
+    home.mkdir()
+    succeed("install", "claude", "--user", cwd=project, HOME=str(home))
+    assert ["home"] == [path.name for path in project.iterdir()]
+    hook = json.loads((home / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]
+    assert ["hook", "claude", "--user"] == hook["args"]
+    assert "leftoff" in json.loads((home / ".claude.json").read_text())["mcpServers"]
+    succeed("install", "claude", "--user", "--uninstall", cwd=project, HOME=str(home))
+    assert [] == list(home.iterdir())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"hooks": 3}', '{"hooks": {"Stop": {}}}', '{"a" 1}', "{} {}"])
+def test_settings_that_cannot_be_merged(text: str, project: Path) -> None:
+    """What is wrong is said, and nothing is changed."""
+    put(project / SETTINGS["claude"], text)
+    before = everything(project)
+    result = call("install", "claude", cwd=project)
+    assert 4 == result.code and "settings.json" in result.err
+    assert before == everything(project)
+
+
+def test_a_command_of_the_same_name_stays(project: Path) -> None:
+    """A person's own /resume is kept, when installing and when uninstalling."""
+    mine = project / ".claude" / "commands" / "resume.md"
+    put(mine, "my own")
+    assert "stays as it is" in succeed("install", "claude", cwd=project).err
+    succeed("install", "claude", "--uninstall", cwd=project)
+    assert {".claude/commands/resume.md": b"my own"} == everything(project)
+
+
+def test_a_link_is_followed_and_modes_stay(project: Path) -> None:
+    """Settings that are kept elsewhere, private ones too."""
+    real = project / "dotfiles" / "claude.json"
+    put(real, "{}")
+    real.chmod(0o600)
+    (project / ".claude").mkdir()
+    (project / SETTINGS["claude"]).symlink_to(real)
+    succeed("install", "claude", cwd=project)
+    assert (project / SETTINGS["claude"]).is_symlink() and "hooks" in json.loads(real.read_text())
+    assert 0o600 == os.stat(real).st_mode & 0o777

@@ -1,0 +1,259 @@
+"""`leftoff mcp`, driven by the official client over stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from leftoff.agents.server.tools import TOOLS
+from leftoff.model.words import TRIGGERS
+from tests.cli.command import LEFTOFF, environment, succeed
+
+
+class Failed(Exception):
+    """What a tool answered, where it answered an error."""
+
+
+class Agent:
+    """A client at work."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        found = await self.client.call_tool(tool, arguments)
+        text = "".join(getattr(part, "text", "") for part in found.content)
+        if found.is_error:
+            raise Failed(text)
+        return json.loads(text)
+
+    async def read(self, uri: str) -> str:
+        found = await self.client.read_resource(uri, cache_mode="bypass")
+        return "".join(getattr(part, "text", "") for part in found.contents)
+
+
+def serving(cwd: Path) -> StdioServerParameters:
+    return StdioServerParameters(command=str(LEFTOFF), args=["mcp"], cwd=str(cwd), env=environment())
+
+
+def drive(cwd: Path, work: Callable[[Agent], Awaitable[Any]]) -> Any:
+    """Start the server, let a client work with it, stop it."""
+
+    async def main() -> Any:
+        async with Client(serving(cwd)) as client:
+            return await work(Agent(client))
+
+    return asyncio.run(main())
+
+
+def test_what_it_offers(project: Path) -> None:
+    """Every tool, resource and prompt has a description; none of them destroys anything; nothing is made by asking."""
+
+    async def work(agent: Agent) -> None:
+        tools = (await agent.client.list_tools()).tools
+        assert sorted(TOOLS) == sorted(tool.name for tool in tools)
+        assert all(len(tool.description or "") > 40 for tool in tools)
+        templates = (await agent.client.list_resource_templates()).resource_templates
+        wanted = {"run://{run_id}", "run://{run_id}/brief", "checkpoint://{checkpoint_id}"}
+        assert wanted == {template.uri_template for template in templates}
+        prompts = (await agent.client.list_prompts()).prompts
+        assert {"resume", "handover"} == {prompt.name for prompt in prompts}
+        assert "list_runs" in (agent.client.instructions or "")
+        assert {"runs": []} == await agent.call("list_runs")
+
+    drive(project, work)
+    assert [] == list(project.iterdir())
+
+
+def test_a_run_from_its_start_to_its_end(project: Path) -> None:
+    """Every tool does what its verb does."""
+    (project / "out.txt").write_text("made")
+
+    async def work(agent: Agent) -> None:
+        run = await agent.call(
+            "start_run", workflow="flow", title="T", steps=["a", {"id": "b", "title": "B"}, "c"]
+        )
+        name = run["run_id"]
+        assert "a" == (await agent.call("next_step", start=True))["step"]
+        done = await agent.call(
+            "report_step", step="a", status="completed", outputs=["out.txt"], result={"n": 1}
+        )
+        assert (name, "b") == (done["run_id"], done["next_step"])
+        await agent.call("set_variables", variables={"x": [1, 2]})
+        await agent.call("put_record", collection="knowledge", key="k", value={"fact": "f"})
+        first = await agent.call("save_checkpoint", note="here")
+        await agent.call("set_variables", variables={"x": 3}, run_id=name)
+        await agent.call("add_note", text="mind the gap", resume=True)
+        second = await agent.call("save_checkpoint", trigger="phase_transition")
+        found = await agent.call(
+            "diff_checkpoints", from_ref=first["checkpoint_id"], to_ref=second["checkpoint_id"]
+        )
+        assert {"from": [1, 2], "to": 3} == found["variables"]["changed"]["x"]
+        shown = await agent.call("show_run")
+        assert ["completed", "pending", "pending"] == [step["status"] for step in shown["step_records"]]
+        asked = await agent.call("request_approval", step="ship", ask="Ship it?")
+        assert f"leftoff approve {name} ship" == asked["how"]
+        await agent.call("report_step", step="b", status="failed", error="no", resume_with="try again")
+        verdict = await agent.call("verify_resume")
+        assert ("resume", "b") == (verdict["verdict"], verdict["resume_from"])
+        assert ["skip", "run", "run", "ask"] == [entry["action"] for entry in verdict["plan"]]
+        resumed = await agent.call("resume_run")
+        assert "running" == resumed["status"] and "mind the gap" in resumed["brief"]
+        assert name == json.loads(await agent.read(f"run://{name}"))["run_id"]
+        assert "mind the gap" in await agent.read(f"run://{name}/brief")
+        sealed = json.loads(await agent.read(f"checkpoint://{first['checkpoint_id']}"))
+        assert [1, 2] == sealed["state"]["variables"]["x"]
+        for prompt in ("resume", "handover"):
+            got = await agent.client.get_prompt(prompt)
+            assert "mind the gap" in str(got.messages[0].content)
+        ended = await agent.call("finish_run", summary="enough")
+        assert "completed" == ended["status"] and "c" in ended["left"]
+        assert [name] == [r["run_id"] for r in (await agent.call("list_runs", status=["completed"]))["runs"]]
+
+    drive(project, work)
+
+
+def test_every_trigger(project: Path) -> None:
+    """A checkpoint for any reason that leftoff knows."""
+
+    async def work(agent: Agent) -> None:
+        await agent.call("start_run", workflow="flow")
+        for trigger in TRIGGERS:
+            assert trigger == (await agent.call("save_checkpoint", trigger=trigger))["trigger"]
+
+    drive(project, work)
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("start_run", {}, "workflow"),
+    ("start_run", {"workflow": ""}, "empty"),
+    ("start_run", {"workflow": "w", "steps": "a,b"}, "list"),
+    ("start_run", {"workflow": "w", "steps": ["a", "a"]}, "twice"),
+    ("start_run", {"workflow": "w", "run_id": "no spaces!"}, "run id"),
+    ("report_step", {"step": "a", "status": "almost"}, "completed"),
+    ("report_step", {"step": "a//b", "status": "running"}, "step path"),
+    ("report_step", {"step": "a", "status": "completed", "outputs": ["/etc/passwd"]}, "outside"),
+    ("report_step", {"step": "a", "status": "completed", "outputs": ["gone.txt"]}, "no file"),
+    ("save_checkpoint", {"trigger": "whim"}, "Triggers:"),
+    ("put_record", {"collection": "nonsense", "key": "k", "value": 1}, "nonsense"),
+    ("show_run", {"run_id": "nobody"}, "nobody"),
+    ("diff_checkpoints", {"from_ref": "@", "to_ref": "nobody"}, "nobody"),
+    ("list_runs", {"status": ["asleep"]}, "asleep"),
+    ("finish_run", {"status": "maybe"}, "completed"),
+    ("resume_run", {"run_id": "nobody"}, "nobody"),
+    ("set_variables", {"variables": {"": 1}}, "empty"),
+]
+
+
+def test_wrong_arguments(project: Path) -> None:
+    """An error says what is wrong, and the server goes on."""
+
+    async def work(agent: Agent) -> None:
+        await agent.call("start_run", workflow="flow", steps=["a"])
+        for tool, arguments, word in WRONG:
+            with pytest.raises(Failed) as caught:
+                await agent.call(tool, **arguments)
+            assert word in str(caught.value), (tool, arguments, str(caught.value))
+            assert "Traceback" not in str(caught.value)
+        for uri in ("run://nobody", "run://nobody/brief", "checkpoint://abcd1234"):
+            with pytest.raises(Exception, match=r"nobody|abcd1234"):
+                await agent.read(uri)
+        assert 1 == len((await agent.call("list_runs"))["runs"])
+
+    drive(project, work)
+
+
+def test_several_unfinished_runs_are_not_mixed_up(project: Path) -> None:
+    """Without a name the error lists them; with one, it is that one."""
+
+    async def work(agent: Agent) -> None:
+        names = [(await agent.call("start_run", workflow="flow"))["run_id"] for _ in range(2)]
+        with pytest.raises(Failed) as caught:
+            await agent.call("add_note", text="x")
+        assert all(name in str(caught.value) for name in names)
+        assert names[1] == (await agent.call("add_note", text="x", run_id=names[1]))["run_id"]
+
+    drive(project, work)
+
+
+def test_two_clients_and_many_calls(project: Path) -> None:
+    """Two servers on one store, 250 calls each, nothing lost."""
+
+    async def one(name: str, run: str) -> None:
+        async with Client(serving(project)) as client:
+            agent = Agent(client)
+            for number in range(250):
+                await agent.call("set_variables", variables={f"{name}{number}": number}, run_id=run)
+
+    async def both(run: str) -> None:
+        await asyncio.gather(one("a", run), one("b", run))
+
+    run = succeed("start", "flow", cwd=project).out.strip()
+    asyncio.run(both(run))
+    assert 500 == len(succeed("show", run, "--json", cwd=project).json["variables"])
+
+
+def test_calls_at_once(project: Path) -> None:
+    """One client may ask many things at the same time."""
+
+    async def work(agent: Agent) -> None:
+        await agent.call("start_run", workflow="flow", steps=[f"s{n}" for n in range(20)])
+        taken = await asyncio.gather(*(agent.call("next_step", start=True) for _ in range(20)))
+        assert {f"s{n}" for n in range(20)} == {found["step"] for found in taken}
+
+    drive(project, work)
+
+
+def test_killed_and_started_again(project: Path) -> None:
+    """What was acknowledged is there for the next server."""
+    for number in range(5):
+
+        async def work(agent: Agent, number: int = number) -> None:
+            if number == 0:
+                await agent.call("start_run", workflow="flow", run_id="the-run")
+            await agent.call("set_variables", variables={f"v{number}": number})
+            shown = await agent.call("show_run", run_id="the-run")
+            assert list(range(number + 1)) == sorted(shown["variables"].values())
+            await kill_server(project)
+
+        try:
+            drive(project, work)
+        except BaseExceptionGroup:
+            pass  # the client's end of a pipe that is gone
+        except (ConnectionError, OSError):
+            pass
+    assert 5 == len(succeed("show", "the-run", "--json", cwd=project).json["variables"])
+
+
+async def kill_server(cwd: Path) -> None:
+    """Kill the server that works in this folder."""
+    import os
+    import signal
+
+    for name in os.listdir("/proc"):
+        try:
+            words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            if name.isdigit() and b"mcp" in words and os.readlink(f"/proc/{name}/cwd") == str(cwd):
+                os.kill(int(name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def test_the_session_of_the_agent(project: Path) -> None:
+    """The server works on the run of the session that started it."""
+    succeed("start", "one", "--run-id", "mine", "--session", "s1", cwd=project)
+    succeed("start", "two", "--run-id", "theirs", cwd=project)
+
+    async def main() -> Any:
+        given = environment(LEFTOFF_SESSION="s1")
+        server = StdioServerParameters(command=str(LEFTOFF), args=["mcp"], cwd=str(project), env=given)
+        async with Client(server) as client:
+            return await Agent(client).call("add_note", text="x")
+
+    assert "mine" == asyncio.run(main())["run_id"]

@@ -1,0 +1,177 @@
+"""Documents that something damaged: bytes flipped, keys dropped, types swapped, cut short."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.dialects import json_text, yaml_text
+from leftoff.dialects.base import read, respelt, write
+from leftoff.dialects.draft import Source
+from leftoff.dialects.importing import Importer
+from leftoff.dialects.reading import read_document
+from leftoff.dialects.registry import BUILT_IN, dialect
+from leftoff.dialects.report import Rejected, Repairs, TooNew
+from leftoff.dialects.residue import same
+from leftoff.engine.bundle import export
+from leftoff.engine.bundle_check import open_bundle
+from leftoff.engine.project import open_store
+from leftoff.engine.settings import load
+from leftoff.errors import LeftoffError
+from leftoff.model.codec import decode, text
+from tests.dialects.documents import places
+from tests.dialects.examples import EXAMPLES
+
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    3,
+    1.5,
+    10**20,
+    "",
+    "x",
+    "✅",
+    "12:18",
+    [],
+    {},
+    [1, "2"],
+    {"id": 1},
+    [[]],
+    [None],
+]
+
+
+def flipped(data: bytes, chance: random.Random) -> bytes:
+    out = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(out))
+        out[place] = chance.choice(
+            (out[place] ^ (1 << chance.randrange(8)), chance.randrange(256), 0x22, 0x7B)
+        )
+    return bytes(out)
+
+
+def swapped(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    found = copy.deepcopy(document)
+    for _ in range(chance.randint(1, 4)):
+        there = places(found)
+        if not there:
+            break
+        path = chance.choice(there)
+        inside: Any = found
+        for key in path[:-1]:
+            inside = inside[key]
+        if chance.random() < 0.3:
+            del inside[path[-1]]
+        else:
+            inside[path[-1]] = copy.deepcopy(chance.choice(ODD))
+    return found
+
+
+def damaged(name: str, chance: random.Random) -> tuple[bytes, str]:
+    """The bytes of an example of a dialect after something happened to it, and the file's name."""
+    path, examples = EXAMPLES[name]
+    document = chance.choice(list(examples.values()))
+    kind = chance.choice(("flip", "swap", "cut"))
+    if kind == "swap":
+        document = swapped(document, chance)
+    dump = yaml_text.dump if dialect(name).yaml else json_text.dump
+    data = dump(document).encode()
+    if kind == "flip":
+        data = flipped(data, chance)
+    return (data[: chance.randrange(len(data))] if kind == "cut" else data), path
+
+
+def check(name: str, data: bytes, path: str) -> str:
+    """Rejected by type, or read so that nothing is missing; what it came to."""
+    repairs = Repairs()
+    started = time.monotonic()
+    try:
+        document = read_document(data, path, repairs)
+        found = read(dialect(name), document, Source(path, 1_765_000_000_000), repairs)
+        records = {address: decode(text(value)) for address, value in found.records.items()}
+    except (Rejected, TooNew) as error:
+        assert error.message and error.hint
+        return "rejected"
+    finally:
+        assert time.monotonic() - started < 2, data
+    found.records = records
+    assert same(respelt(document, dialect(name).keys, Repairs()), write(dialect(name), found.state())), data
+    return "repaired" if repairs.lines else "read"
+
+
+def run(name: str, number: int, seed: int) -> dict[str, int]:
+    chance, counts = random.Random(seed), {"read": 0, "repaired": 0, "rejected": 0}
+    for _ in range(number):
+        counts[check(name, *damaged(name, chance))] += 1
+    return counts
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_sample(name: str) -> None:
+    """Only typed rejections or reported repairs, nothing missing, nothing that hangs."""
+    counts = run(name, 300, seed=6)
+    assert 300 == sum(counts.values())
+    assert counts["rejected"] > 20 and counts["repaired"] + counts["read"] > 20
+
+
+@pytest.mark.crash_full
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_many(name: str) -> None:
+    """4,000 documents of each dialect, 20,000 in all."""
+    assert 4000 == sum(run(name, 4000, seed=60).values())
+
+
+def test_whole_json_of_an_example_is_read() -> None:
+    """The way into a mutation is sound: unharmed, every example is read."""
+    for name in BUILT_IN:
+        path, examples = EXAMPLES[name]
+        for document in examples.values():
+            dump = yaml_text.dump if dialect(name).yaml else json.dumps
+            assert check(name, dump(document).encode(), path) != "rejected"
+
+
+def taken_in(project: Path, number: int, seed: int) -> tuple[int, int]:
+    """So many damaged documents of each dialect imported into one store: taken in, rejected."""
+    chance, taken = random.Random(seed), 0
+    rejected: list[LeftoffError] = []
+    store = open_store(str(project / ".leftoff"))
+    scrubber = load(str(project)).redactor()
+    importer = Importer(
+        store, str(project), scrubber, 1_765_000_000_000, lambda path, error: rejected.append(error)
+    )
+    for name in BUILT_IN:
+        for index in range(number):
+            data, place = damaged(name, chance)
+            path = project / f"{name}-{index}" / place
+            path.parent.mkdir(parents=True)
+            path.write_bytes(data)
+            taken += len(importer.take(importer.read([str(path)], dialect(name))))
+    store.close()
+    assert all(error.message for error in rejected)
+    return taken, len(rejected)
+
+
+def test_into_a_store(project: Path) -> None:
+    """Whatever of it is taken in leaves a store that is sound, and runs that can be carried elsewhere."""
+    taken, rejected = taken_in(project, 15, seed=7)
+    assert taken > 10 and rejected > 10
+    store = open_store(str(project / ".leftoff"))
+    for row in store.read(lambda view: view.list_runs({})):
+        export(store, row, str(project / "run.leftoff"))
+        open_bundle(str(project / "run.leftoff")).close()
+    store.close()
+
+
+@pytest.mark.crash_full
+def test_many_into_a_store(project: Path) -> None:
+    """So do a thousand."""
+    assert 0 < taken_in(project, 200, seed=70)[0]

@@ -1,0 +1,74 @@
+"""One process drives through leftoff, another edits the mirror's file by hand, a third reads it: nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import succeed
+from tests.dialects.rivals import RUN, drive, edit, followed, watch
+
+STATE = f"_bmad-output/.runs/main/{RUN}/state.json"
+
+
+def rounds_of(project: Path, number: int, kind: str) -> dict[str, Any]:
+    """So many edits beside a driver and a reader; what they came to."""
+    context = multiprocessing.get_context("spawn")
+    stop, done, verdict = project / "stop", project / "done", project / "verdict"
+    path = project / STATE
+    driver = context.Process(target=drive, args=(project, stop, done))
+    editor = context.Process(target=edit, args=(path, number, kind, done))
+    watcher = context.Process(target=watch, args=(path, stop, verdict, 5.0 if kind == "in_place" else 0.0))
+    for process in (driver, watcher, editor):
+        process.start()
+    editor.join(240)
+    stop.touch()
+    driver.join(60)
+    watcher.join(60)
+    assert [0, 0, 0] == [process.exitcode for process in (driver, watcher, editor)]
+    came = {**json.loads(done.read_text()), **json.loads(verdict.read_text())}
+    stop.unlink()
+    done.unlink()
+    return came
+
+
+def variables(project: Path) -> dict[str, Any]:
+    told: list[str] = []
+    followed(project, told).close()
+    found: dict[str, Any] = succeed("show", RUN, "--json", cwd=project).json
+    return found
+
+
+def check(project: Path, number: int) -> None:
+    succeed("init", "--dialect", "bmad", cwd=project)
+    succeed("start", "w", "--run-id", RUN, "--steps", "a,b", "--var", "both=start", cwd=project)
+    ours = 0
+    for kind in ("rename", "in_place"):
+        came = rounds_of(project, number, kind)
+        assert "" == came["bad"] and came["looks"] > number
+        found = variables(project)
+        names = set(found["variables"])
+        assert set() == {f"{kind}_{n:04d}" for n in range(number)} - names, kind
+        ours = max(ours, came["rounds"])
+        assert set() == {f"ours_{n:04d}" for n in range(1, came["rounds"] + 1)} - names, kind
+        assert came["rounds"] > 3
+    document = json.loads((project / STATE).read_text())
+    assert found["variables"] == document["session_variables"]
+    assert "bmad:variable/both" in found["records"]["conflict"]
+    succeed("fsck", cwd=project)
+
+
+def test_a_few_rounds(project: Path) -> None:
+    """No edit by rename is lost, none in place once its writer closed the file; no file is ever half written by us."""
+    check(project, 25)
+
+
+@pytest.mark.crash_full
+@pytest.mark.timeout(1200)
+def test_many_rounds(project: Path) -> None:
+    """500 rounds, half of them in place."""
+    check(project, 250)
