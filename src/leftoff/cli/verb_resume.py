@@ -266,7 +266,8 @@ def finished(target: Target, ctx: Context) -> int:
         steps = ", ".join(clean(path) for path in _steps(target, ctx)) or "none"
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"
-            f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again. Steps: {steps}."
+            f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again, `--only STEP` one\n"
+            f"alone. Steps: {steps}."
         )
     return 0
 

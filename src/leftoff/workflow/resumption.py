@@ -14,11 +14,12 @@ from leftoff.engine.lease import free
 from leftoff.engine.pickup import from_step, with_outer
 from leftoff.engine.runs import open_run
 from leftoff.engine.upgrade import bring_up
-from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NeedsPerson
+from leftoff.errors import BadDefinition, CannotResume, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import finish, leftovers, proof
 from leftoff.workflow.changes import compare
+from leftoff.workflow.mentions import mentioned
 from leftoff.workflow.parse import load, parse
 from leftoff.workflow.people import expire, tell_waiting
 from leftoff.workflow.processes.files import read_exit
@@ -43,11 +44,11 @@ from leftoff.workflow.stop import end_processes
 from leftoff.workflow.work import RUNNING, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
-    from leftoff.workflow.definition import Step, Workflow
+    from leftoff.workflow.definition import Workflow
     from leftoff.workflow.recover import Orphan
     from leftoff.workflow.runner import Setting
 
@@ -248,25 +249,10 @@ class Resumption:
     def _is_used(self, name: str) -> bool:
         """Whether a step that is left mentions a variable."""
         return any(
-            name in self._mentioned(step)
+            name in mentioned(self.stage.templates, step)
             for step in self.runner.workflow.leaves()
             if self.state.status(step.path) not in DONE or self.again is not None or self.repeat
         )
-
-    def _mentioned(self, step: Step) -> set[str]:
-        """The names in a step's templates and expressions."""
-        texts = [*_texts(step.key_facts())]
-        if step.foreach is not None and step.foreach.kind == "variable":
-            texts.append(f"{{{{ {step.foreach.value} }}}}")
-        if step.when:
-            texts.append(f"{{{{ {step.when} }}}}")
-        found: set[str] = set()
-        for text in texts:
-            try:
-                found |= self.stage.templates.names(text)
-            except LeftoffError:
-                pass  # it is no expression: a template, which is among the texts as well
-        return found
 
     # -- what is put back
 
@@ -426,15 +412,3 @@ def _was_killed(record: dict[str, Any]) -> bool:
     """Whether a step failed in such a way that nobody knows how far it came."""
     error = record.get("error")
     return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") in CUT_OFF
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value of a definition."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for entry in value.values():
-            yield from _texts(entry)
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from _texts(entry)

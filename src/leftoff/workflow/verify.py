@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.verify.finding import REFUSE, WARN, Finding
 from leftoff.errors import LeftoffError
 from leftoff.workflow.changes import compare
+from leftoff.workflow.mentions import mentioned
 from leftoff.workflow.parse import parse
 from leftoff.workflow.recover import ASK, CHECK, FORGET, TAKEN, orphans
 from leftoff.workflow.reopening import DONE
 from leftoff.workflow.resumption import current_definition
-from leftoff.workflow.runner import missing
+from leftoff.workflow.runner import missing as lacking
+from leftoff.workflow.template import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +100,7 @@ class RunnerChecks:
             )
 
     def requirements(self, world: World) -> Iterator[Finding]:
-        for what in missing(self.new, world.project) if self.new is not None else ():
+        for what in lacking(self.new, world.project) if self.new is not None else ():
             yield Finding(
                 "prerequisite.missing", f"The workflow needs what is not there: {what}.", "Provide it.", what
             )
@@ -117,15 +119,15 @@ class RunnerChecks:
 
     def redacted(self, world: World) -> Iterator[Finding]:
         """Secret variables that steps which are left mention, and that nobody has given again."""
-        if self.new is None:
+        missing = [name for name in world.redacted if name not in self._given]
+        if self.new is None or not missing:
             return
-        left = [
-            str(step.key_facts())
-            for step in self.new.leaves()
-            if world.steps.get(step.path, {}).get("status") not in ("completed", "skipped")
-        ]
-        for name in world.redacted:
-            if name not in self._given and any(name in text for text in left):
+        templates, used = Templates(), set[str]()
+        for step in self.new.leaves():
+            if world.steps.get(step.path, {}).get("status") not in DONE:
+                used |= mentioned(templates, step)
+        for name in missing:
+            if name in used:
                 message = f"The variable {name} is a secret, and was not stored."
                 yield Finding("variables.redacted", message, f"Give it again: --var {name}=…", name)
 
