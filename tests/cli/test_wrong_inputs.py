@@ -42,7 +42,14 @@ USAGE: dict[str, Wrong] = {
     "verb with a newline": wrong("l\ns", code=2, told="no verb"),
     "verb that is not UTF-8": wrong(b"\xff\xfe", code=2, told="no verb"),
     "empty verb": wrong("", code=2, told="no verb"),
-    "verb of another day": wrong("prune", code=2, told="no verb"),
+    "verb of another tool": wrong("checkout", code=2, told="no verb"),
+    "prune with an option it has not": wrong("prune", "--force", code=2, told="no option --force"),
+    "agent that nobody knows": wrong("install", "nothing", code=2, told="cannot set up 'nothing'"),
+    "hooks that nobody knows": wrong("hook", "nothing", code=2, told="no hooks for 'nothing'"),
+    "server with a word": wrong("mcp", "extra", code=2, told="does not take 'extra'"),
+    "dialects with a word": wrong("dialects", "extra", code=2, told="does not take 'extra'"),
+    "utility that nobody knows": wrong("compat", "nothing", code=2, told="no utility 'nothing'"),
+    "workflow file that is not there": wrong("run", "nothing.yaml", code=3, told="nothing.yaml"),
     "option without a verb": wrong("--frobnicate", code=2, told="no option --frobnicate"),
     "no verb": wrong("--json", code=2, told="no verb"),
     "unknown option": wrong("ls", "--frobnicate", code=2, told="no option --frobnicate"),
@@ -78,7 +85,7 @@ USAGE: dict[str, Wrong] = {
     "unknown shell": wrong("completion", "tcsh", code=2, told="bash, zsh or fish"),
     "unknown verb to explain": wrong("help", "frobnicate", code=2, told="no verb"),
     "unknown dialect": wrong("import", "x", "--dialect", "klingon", code=2, told="--dialect"),
-    "init with a dialect": wrong("init", "--dialect", "bmad", code=2, told="no option --dialect"),
+    "init with a dialect that is none": wrong("init", "--dialect", "x", code=2, told="no dialect 'x'"),
     "project that is not there": wrong("ls", "--project", "no/such/folder", code=2, told="no folder"),
     "project that is a file": wrong("ls", "--project", "page.txt", code=2, told="no folder"),
     "project from outside": wrong("ls", code=2, told="no folder", LEFTOFF_PROJECT="/no/such"),
@@ -87,6 +94,11 @@ USAGE: dict[str, Wrong] = {
 }
 
 REFS: dict[str, Wrong] = {
+    "archive of nothing": wrong("archive", "nothing", code=3, told="Nothing is called nothing"),
+    "stop of nothing": wrong("stop", "nothing", code=3, told="Nothing is called nothing"),
+    "handover of nothing": wrong(
+        "handover", "nothing", "--to", "codex", code=3, told="Nothing is called nothing"
+    ),
     "unknown ref": wrong("show", "nothing", code=3, told="Nothing is called nothing"),
     "empty ref": wrong("show", "", code=2, told="empty REF"),
     "ref with a newline": wrong("show", "a\nb", code=3, told="Nothing is called"),

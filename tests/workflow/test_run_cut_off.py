@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.workflow.driving import until
-from tests.workflow.flows import files_with, lines, path_with_leftoff, refused, run, write
+from tests.workflow.flows import files_with, lines, path_with_leftoff, run, write
 
 ONCE = """
     name: once
@@ -126,23 +126,3 @@ def test_a_check_that_is_killed(tmp_path: Path) -> None:
         """,
     )
     assert ["made"] == lines(tmp_path, "starts")
-
-
-def test_steps_that_cannot_be_executed(tmp_path: Path) -> None:
-    """Known before anything starts, not in the middle of the run."""
-    from leftoff.workflow.actions import KNOWN
-
-    if "agent" in KNOWN:
-        return
-    said = refused(
-        tmp_path,
-        """
-        name: agents
-        steps:
-          - {id: first, run: touch first}
-          - {id: second, agent: claude, prompt: Hello}
-        """,
-        code=4,
-    )
-    assert "second" in said.err
-    assert not (tmp_path / "first").exists()

@@ -67,6 +67,10 @@ def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None
     from leftoff.workflow.actions import action_of
     from leftoff.workflow.runner import missing
 
+    if any(step.kind == "agent" for step in workflow.leaves()):
+        from leftoff.agents.headless.action import register
+
+        register(ctx.project)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)  # one that cannot be executed is known before anything starts
@@ -90,10 +94,6 @@ def setting_of(
     from leftoff.engine.project import git_branch
     from leftoff.workflow.runner import Setting
 
-    if any(step.kind == "agent" for step in workflow.leaves()):
-        from leftoff.agents.headless.action import register
-
-        register(ctx.project)
     secrets = secrets_of(ctx, workflow)
     return Setting(
         ctx.store,

@@ -52,7 +52,9 @@ def run(args: Args, ctx: Context) -> int:
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
 
-    return execute(args, ctx, workflow, given)
+    code = execute(args, ctx, workflow, given)
+    ctx.upkeep()
+    return code
 
 
 def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FOLDER = "mirror"
 FEW = 50  # runs that are looked at first
-ROUNDS = 20  # of writing and looking again at what was displaced
+ROUNDS = 4  # of writing and looking again at what was displaced; what is left is looked at by the next verb
 
 
 class Mirror:

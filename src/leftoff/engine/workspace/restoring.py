@@ -126,10 +126,19 @@ class Restorer:
         for one in journal.todo:
             cut = cut_off(self.project, one.path, paths)
             now = NOTHING_THERE if cut else present(self.project, one.path)
-            if not now.same(one.want) and not now.same(one.was) and now.kind != FOLDER:
+            room = FOLDER in (now.kind, one.was.kind) and now.kind in (FOLDER, ABSENT)  # made, or being made
+            if not now.same(one.want) and not now.same(one.was) and not room:
+                self._tidy(journal.todo)
                 return False  # what somebody wrote since must be saved first, so all is planned anew
         self._finish(journals, journal)
         return True
+
+    def _tidy(self, todo: list[Todo]) -> None:
+        """The folders that the call which was cut short had emptied, and could not remove any more."""
+        putter, paths = Putter(self.store, self.project, None, ""), {one.path for one in todo}
+        for one in todo:
+            if one.want.kind == ABSENT and not cut_off(self.project, one.path, paths):
+                putter.tidy(one.path)
 
     def _finished(self, journal: Journal, target: Target) -> bool:
         """Whether only the journal's own end was cut short: the records have followed."""
