@@ -6,7 +6,7 @@ accepted, steps to do again, files to restore, values to go on with. Whoever car
 
 from __future__ import annotations
 
-from leftoff.cli.ask import answer, can_ask, choose
+from leftoff.cli.ask import YES, answer, can_ask, choose
 from leftoff.cli.execute import row_now
 from leftoff.cli.screen import stderr
 from leftoff.cli.text import clean
@@ -115,7 +115,8 @@ def _ask(ctx: Context, group: list[Finding], answers: Answers) -> bool:
     if finding.code == "variables.redacted":
         return _ask_value(finding, answers)
     if not finding.choices:
-        given = answer("Go on all the same? [y/N]: ", HINT).lower() in ("y", "yes")
+        question = "Run it again" if finding.code.startswith("step.") else "Go on all the same"
+        given = answer(f"{question}? [y/N]: ", HINT).lower() in YES
         answers.accepted.add(finding.code)
         return given
     offered = ", ".join(f"({choice[0]}){choice[1:]}" for choice in finding.choices)
