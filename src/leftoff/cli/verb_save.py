@@ -5,7 +5,6 @@ from __future__ import annotations
 from leftoff.cli.given import own_step
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.engine.commit import Seal
-from leftoff.engine.issues import put, take
 from leftoff.engine.world import dirty_paths, remember_git
 from leftoff.model.words import TRIGGERS
 
@@ -44,7 +43,8 @@ def run(args: Args, ctx: Context) -> int:
         if found is not None:
             found.put(changes, row.seq + 1)
         remember_git(ctx.project, row, changes, dirty)
-        put(changes, seen)
+        for key, value in seen.items():
+            changes.put("context", key, value)
         return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)
 
     version = ctx.report(make, blobs=found.blobs if found is not None else None).version
@@ -58,5 +58,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def _issue(ctx: Context) -> dict[str, Any]:
     """A phase begins: what the run's issue is like by now."""
+    from leftoff.engine.issues import take
+
     row = ctx.current()
     return take(ctx.settings.section("issues"), ctx.project, row.issue, row.card.get("git_branch"), ctx.now)
