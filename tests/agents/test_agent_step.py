@@ -219,6 +219,17 @@ def test_stopping_is_clean(stage: Stage) -> None:
     assert first["session"] == second["resumed"]
 
 
+def test_done_once_more_is_a_new_conversation(stage: Stage) -> None:
+    """A step that was finished, and that somebody wants again, neither resumes its session nor takes its old result."""
+    stage.write("agent: claude\nprompt: x", "run: exit 1")
+    assert 1 == stage.run().code
+    stage.write("agent: claude\nprompt: x", "run: exit 0")
+    again = stage.run("resume", "latest", "--from-step", "s0", "--yes")
+    assert 0 == again.code, str(again)
+    assert [None, None] == [entry["resumed"] for entry in stage.of("start")]
+    assert 2 == len(stage.of("finish"))
+
+
 @pytest.mark.timeout(600)
 def test_killed_at_random(stage: Stage) -> None:
     """Three agent steps, everything killed again and again: no finished step starts again, each session is resumed."""
@@ -245,6 +256,8 @@ def test_killed_at_random(stage: Stage) -> None:
             kill_all(stage.folder)
             process.wait()
             kills += 1
+            if stage.log and not has_run(stage.folder):  # it was done when it was hit
+                check_starts(stage)
     if has_run(stage.folder):
         assert 0 == stage.run("resume", "--yes").code
         check_starts(stage)

@@ -25,9 +25,14 @@ from tests.crash.verdict import check
 MOST = 4  # steps at once
 PATIENCE = 240.0
 STEP = (
-    "exec 9>locks/{id}; flock -n 9 || echo {id} >> overlaps; "
-    'echo "{id} $LEFTOFF_ATTEMPT" >> starts; sleep {seconds}; echo {id} >> ends'
+    "exec 9>locks/${{LEFTOFF_STEP//\\//-}}; flock -n 9 || echo $LEFTOFF_STEP >> overlaps; "
+    "echo $LEFTOFF_STEP $LEFTOFF_ATTEMPT >> starts; sleep {seconds}; {more}echo $LEFTOFF_STEP >> ends"
 )
+
+
+def script(seconds: float, more: str = "") -> str:
+    """The script of a witnessed step, as a YAML value."""
+    return json.dumps(STEP.format(seconds=seconds, more=more))
 
 
 def definition(steps: int, seconds: float, *, most: int = MOST, width: int = 5) -> str:
@@ -37,19 +42,51 @@ def definition(steps: int, seconds: float, *, most: int = MOST, width: int = 5) 
         batch = number // width
         before = [f"s{n}" for n in range((batch - 1) * width, batch * width)] if batch else []
         lines += [f"  - id: s{number}", f"    needs: [{', '.join(before)}]"]
-        lines += [f"    run: {json.dumps(STEP.format(id=f's{number}', seconds=seconds))}"]
+        lines += [f"    run: {script(seconds)}"]
     return "\n".join(lines) + "\n"
+
+
+def mixed(items: int, seconds: float) -> tuple[str, list[str]]:
+    """A workflow of every kind of step that a process does, and the paths of its attempts."""
+    found = script(seconds, f"seq {items}; ")
+    text = f"""
+name: witnessed
+max_parallel: {MOST}
+steps:
+  - id: first
+    steps:
+      - {{id: a, run: {script(seconds)}}}
+      - {{id: b, needs: [], run: {script(seconds)}}}
+      - id: each
+        foreach: {{command: {found}}}
+        max_parallel: {MOST - 1}
+        run: {script(seconds, "echo {{ item }} > out-{{ item }}; ")}
+        outputs: ["out-{{{{ item }}}}"]
+        checks: ["test -s out-{{{{ item }}}}", "sleep {seconds}"]
+  - id: last
+    steps:
+      - id: listed
+        foreach: {json.dumps([f"x{number}" for number in range(items)])}
+        run: {script(seconds)}
+      - {{id: c, needs: [], run: {script(seconds)}}}
+  - {{id: end, run: {script(seconds)}}}
+"""
+    paths = ["first/a", "first/b", "first/each", "last/c", "end"]
+    paths += [f"first/each/{number + 1}" for number in range(items)]
+    return text, paths + [f"last/listed/x{number}" for number in range(items)]
 
 
 class Flow:
     """A run of a witnessed workflow in a folder of its own. ``broken`` names a deliberately broken driver."""
 
-    def __init__(self, folder: Path, text: str, seed: int, *, broken: str = "") -> None:
+    def __init__(
+        self, folder: Path, text: str, seed: int, *, broken: str = "", paths: list[str] | None = None
+    ) -> None:
         self.folder = folder
         self.out = folder / "said"  # what the present driver says
         self.random = random.Random(seed)
         self.broken = broken
-        self.steps = text.count("- id: ")
+        self.paths = paths or [f"s{number}" for number in range(text.count("- id: "))]  # what must be done
         self.under: list[str] = []  # a command that starts the command: strace
         self.kills = self.with_children = 0
         self.done_at: dict[
@@ -208,7 +245,7 @@ class Flow:
 def verify(flow: Flow, most: int = MOST) -> None:
     """Everything that must hold of a run that was killed so often, and is done."""
     starts, attempts = flow.starts(), flow.attempts()
-    missing = [f"s{number}" for number in range(flow.steps) if f"s{number}" not in flow.lines("ends")]
+    missing = set(flow.paths) - set(flow.lines("ends"))
     check(not missing, f"steps that never ended: {missing}")
     check(not flow.lines("overlaps"), f"steps that ran twice at once: {flow.lines('overlaps')}")
     started = [token for tokens in starts.values() for token in tokens]
@@ -221,7 +258,7 @@ def verify(flow: Flow, most: int = MOST) -> None:
         f"{unstarted} attempts are on record and never started; {flow.with_children} kills took children",
     )
     verify_successes(flow, starts, attempts)
-    extra = len(started) - flow.steps
+    extra = len(started) - len(flow.paths)
     check(extra <= flow.with_children * most, f"{extra} extra starts for {flow.with_children} kills")
     verify_records(flow, attempts)
 
@@ -241,8 +278,9 @@ def verify_records(flow: Flow, attempts: dict[str, list[tuple[str, int | None]]]
     shown = flow.json("show", "r")
     check(shown["status"] == "completed", f"the run is {shown['status']}")
     known = {record["step"]: (record["status"], record["attempt"]) for record in shown["step_records"]}
-    expected = {step: ("completed", len(tries)) for step, tries in attempts.items()}
-    wrong = {step: (known.get(step), expected.get(step)) for step in known.keys() | expected.keys()}
+    expected = {step: ("completed", len(attempts[step]) if step in attempts else None) for step in known}
+    check(attempts.keys() == set(flow.paths), f"attempts at {attempts.keys() ^ set(flow.paths)}")
+    wrong = {step: (known[step], expected[step]) for step in known}
     wrong = {step: pair for step, pair in wrong.items() if pair[0] != pair[1]}
     check(not wrong, f"records that are not what happened: {wrong}")
     report = flow.json("fsck")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.flows import MOST, Flow, definition, verify
+from tests.crash.flows import MOST, Flow, definition, mixed, verify
 from tests.crash.verdict import Violation
 
 
@@ -31,6 +31,35 @@ def test_kills_lose_no_step(tmp_path: Path, children: bool | None, seed: int) ->
         flow.until_done(8, 0.5, children=children)
         assert flow.kills
         verify(flow)
+
+
+def kinds(folder: Path, items: int, kills: int, seed: int) -> Flow:
+    """Kills of a run that has phases, items, outputs and checks."""
+    text, paths = mixed(items, 0.1)
+    flow = Flow(folder, text, seed, paths=paths)
+    try:
+        flow.until_done(kills, 0.4)
+        assert flow.kills
+        verify(flow)
+    finally:
+        flow.close()
+    return flow
+
+
+def test_kills_lose_no_item(tmp_path: Path) -> None:
+    """Items of a `foreach`, the command that finds them, outputs, checks and phases are recovered like plain steps."""
+    kinds(tmp_path, 8, 8, 6)
+
+
+@pytest.mark.crash_full
+@pytest.mark.parametrize("seed", [21, 22, 23])
+def test_forty_kills_lose_no_item(tmp_path: Path, seed: int) -> None:
+    """The same with more of everything."""
+    flow = kinds(tmp_path, 60, 40, seed)
+    starts = len(flow.lines("starts"))
+    print(
+        f"\nseed {seed}: {flow.kills} kills ({flow.with_children} with the steps), {starts} starts of {len(flow.paths)}"
+    )
 
 
 def test_steps_that_outlive_their_driver_are_not_run_again(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,6 @@ class Ledger:
         self.run_id = os.environ["LEFTOFF_RUN"]
         self.step = os.environ["LEFTOFF_STEP"]
         self.token = os.environ.get("LEFTOFF_ATTEMPT") or ""
-        self.folder = os.path.dirname(os.environ["LEFTOFF_RESULT"])  # of this try
         self.guard = Guard(attempt=self.token) if self.token else NO_GUARD
 
     def _find(self, view: View) -> RunRow:
@@ -51,24 +49,18 @@ class Ledger:
         return dict(found) if isinstance(found, dict) else {}
 
     def outcome(self, known: dict[str, Any]) -> dict[str, Any] | None:
-        """The result of the last try, where it had one and nobody lived to take it in: then its file is still there."""
-        path = os.path.join(os.path.dirname(self.folder), str(known.get("token")), "result")
-        try:
-            with open(path, encoding="utf-8") as file:
-                found = json.load(file)
-        except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) else None
+        """The result of the last try, where nobody lived to take it in: then that try is not on record as ended well.
+
+        A step that was completed and is to be done once more has none.
+        """
+        attempt = self.desk.store.read(lambda view: view.attempt(str(known.get("token"))))
+        found = known.get("outcome")
+        taken = attempt is None or attempt.exit_code == 0
+        return found if isinstance(found, dict) and not taken else None
 
     def done(self, result: dict[str, Any]) -> None:
-        """The agent is done: its result, on disk before anybody is told."""
-        path = os.path.join(self.folder, "result")
-        with open(f"{path}.part", "w", encoding="utf-8") as file:
-            json.dump(result, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{path}.part", path)
-        self.keep(None, None, done=True)
+        """The agent is done: that is on record before its process may be forgotten."""
+        self.keep(None, None, done=True, outcome=result)
 
     def keep(self, trigger: str | None, note: str | None, **facts: Any) -> None:
         """Put facts about the session into the step's record; with ``trigger``, as a checkpoint."""

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIMIT = 0.8  # seconds that an agent waits
+LIMIT = 0.7  # seconds that an agent waits, on top of what it takes to start
 LAST = 120  # seconds after which the child gives up
 
 

@@ -1,49 +1,171 @@
-"""The files of a session: as they are before an agent first changes them, and after each change."""
+"""The files of a session: as they are before an agent first changes them, after each change, and at its prompts.
+
+What a writing tool changes is told beforehand, file by file. What a shell command changes nobody tells; so in a git
+repository every file that git calls dirty is captured when a turn begins and when it ends. A session's run begins with
+what was there at its last prompt: until there is a run, that is remembered in a file beside the store (``Pending``).
+"""
 
 from __future__ import annotations
 
 import os
 
-from leftoff.engine.artifacts import capture, relative
-from leftoff.errors import LeftoffError
+from leftoff.engine.artifacts import Captured, relative
+from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
+from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.agents.desk import Desk
-    from leftoff.engine.artifacts import Captured
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
+PENDING = "pending"
+
 
 def inside(desk: Desk, paths: list[str]) -> list[str]:
-    """Those of the paths that are the project's own, and not the store's."""
-    found = [(path, relative(desk.project, path)) for path in paths]
+    """Those of the paths that are the project's own, and not the store's, as records name them."""
+    found = [relative(desk.project, path) for path in paths]
     return [
-        path for path, name in found if not os.path.isabs(name) and name.partition(os.sep)[0] != ".leftoff"
+        name
+        for name in found
+        if not os.path.isabs(name) and name.split(os.sep)[0] not in (".leftoff", ".git")
     ]
 
 
-def unknown(desk: Desk, row: RunRow | None, paths: list[str]) -> list[str]:
-    """Those that a run knows nothing of yet."""
-    if row is None:
-        return paths
-    run = row.run
+def before(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:
+    """The files that a run knows nothing of yet, as they are; one that is not there, as not being there."""
+    known = _known(desk, row, paths)
+    tracked = Tracked(
+        desk.store, desk.project, desk.redactor, desk.at, limits=Limits.of(desk.settings.capture)
+    )
+    out = []
+    for path in paths:
+        if path not in known:
+            out += _captured(tracked, path) or [tracked.deleted(path)]
+    return out
 
-    def look(view: View) -> list[str]:
-        return [p for p in paths if view.row(run, "file", relative(desk.project, p)) is None]
+
+def after(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:
+    """The files as they are now, and what became of them."""
+    known = _known(desk, row, paths)
+    limits = Limits.of(desk.settings.capture)
+    tracked = Tracked(desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits)
+    out = []
+    for path in paths:
+        found = _captured(tracked, path, next_status(known.get(path), True, False))
+        out += found or ([tracked.deleted(path)] if path in known else [])
+    return out
+
+
+def _captured(tracked: Tracked, path: str, status: str | None = None) -> list[Captured]:
+    try:
+        return [tracked.capture(path, status=status)]
+    except NotFound:
+        return []
+    except LeftoffError as error:
+        if "cannot be read" not in error.message:
+            raise
+        return []
+
+
+def _known(desk: Desk, row: RunRow | None, paths: list[str]) -> dict[str, dict[str, Any]]:
+    """What a run's newest version says of these files."""
+    if row is None:
+        return {}
+    from leftoff.engine.state import Reader
+
+    def look(view: View) -> dict[str, dict[str, Any]]:
+        reader = Reader(desk.store, view, row.run, row.run_id)
+        found = {path: reader.value("file", path) for path in paths}
+        return {path: value.plain for path, value in found.items() if value is not None}
 
     return desk.store.read(look)
 
 
-def captured(desk: Desk, paths: list[str]) -> list[Captured]:
-    """The files as they are now, each with a copy in the store; what is not there or cannot be read is left out."""
-    out = []
-    for path in paths:
-        if os.path.isfile(path) and not os.path.islink(path):
-            try:
-                most = desk.settings.capture.max_file
-                out.append(capture(desk.store, desk.project, path, desk.redactor, desk.at, most=most))
-            except LeftoffError as error:
-                if "cannot be read" not in error.message:
-                    raise
-    return out
+def dirty(desk: Desk, row: RunRow) -> Found | None:
+    """All that git calls dirty; ``None`` outside of a repository."""
+    from leftoff.engine.workspace.tracking import look_at_git
+
+    try:
+        return look_at_git(
+            desk.store, desk.project, desk.redactor, desk.settings.capture, row, desk.at, always=True
+        )
+    except NotFound:
+        return None
+
+
+class Pending:
+    """What git called dirty at the last prompt of a session that has no run yet."""
+
+    def __init__(self, desk: Desk, session: str) -> None:
+        from leftoff.model.hashing import sha256
+
+        self.desk = desk
+        folder = getattr(desk.store, "folder", None) or os.path.join(desk.project, ".leftoff")
+        name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+        self.folder = os.path.join(folder, PENDING)
+        self.path = os.path.join(self.folder, f"{name}.json")
+
+    def look(self) -> Found | None:
+        """What is dirty now; ``None`` outside of a repository."""
+        from leftoff.engine.workspace.git import repository
+        from leftoff.engine.workspace.tracking import dirty_state
+
+        desk = self.desk
+        repo = repository(desk.project)
+        if repo is None:
+            return None
+        limits = Limits.of(desk.settings.capture)
+        return dirty_state(Tracked(desk.store, desk.project, desk.redactor, desk.at, limits=limits), repo)
+
+    def remember(self) -> None:
+        """Keep what is dirty now, until there is a run or the session has ended."""
+        found = self.look()
+        if found is None:
+            return
+        from leftoff.model.codec import encode
+        from leftoff.store.location import make_folder
+
+        make_folder(os.path.dirname(self.folder))
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        kept = [{"about": got.about, "blob": _packed(got)} for got in found.captured]
+        part = f"{self.path}.{os.getpid()}"
+        with open(part, "wb") as file:
+            file.write(encode({"commit": found.commit, "captured": kept}))
+        os.replace(part, self.path)
+
+    def take(self) -> Found | None:
+        """What was dirty at the last prompt; where that is not known, what is dirty now."""
+        from leftoff.engine.workspace.tracking import Found
+        from leftoff.model.codec import decode
+
+        try:
+            with open(self.path, "rb") as file:
+                kept = decode(file.read())
+            found = [_unpacked(entry) for entry in kept["captured"]]
+            return Found(found, [], kept["commit"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return self.look()
+
+    def forget(self) -> None:
+        try:
+            os.unlink(self.path)
+            os.rmdir(self.folder)
+        except OSError:
+            pass
+
+
+def _packed(got: Captured) -> list[Any] | None:
+    row = got.blob
+    return None if row is None else [row.hash.hex(), row.size, row.stored, row.encoding]
+
+
+def _unpacked(entry: dict[str, Any]) -> Captured:
+    from leftoff.store.rows import BlobRow
+
+    blob = entry["blob"]
+    row = BlobRow(bytes.fromhex(blob[0]), *blob[1:]) if blob else None
+    return Captured(entry["about"]["path"], entry["about"], row)

@@ -11,7 +11,9 @@ from leftoff.engine.commit import Seal
 from leftoff.engine.find import SESSION, is_spent
 from leftoff.engine.notes import put_note
 from leftoff.engine.project import main_worktree
+from leftoff.engine.state import Reader
 from leftoff.engine.world import remember_git
+from leftoff.errors import StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from leftoff.agents.desk import Desk
     from leftoff.agents.hooks.events import Event
     from leftoff.engine.report import Make, Reported
+    from leftoff.engine.runs import Opening
     from leftoff.engine.sessions import Who
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
@@ -47,26 +51,57 @@ class Hook:
         self, make: Make, *, title: str | None = None, start: bool = False, blobs: list[BlobRow] | None = None
     ) -> Reported | None:
         """Commit to the session's run. ``start``: it is worth a run, where there is none."""
-        desk, opening = self.desk, None
+        desk, opening, saved = self.desk, None, list(blobs or ())
         if start and (not self.anywhere or self.has_home()):
             opening = sessions.session_opening(self.who, desk.branch, title, desk.git_facts())
+            if self.row() is None:
+                self._begin(opening)
         return sessions.report_session(
+            desk.store, self.who, make, desk.at, scrubber=desk.redactor, opening=opening, blobs=saved
+        )
+
+    def row(self) -> RunRow | None:
+        """The session's run, if it has one."""
+        store = self.desk.store
+        return store.read(lambda view: sessions.bound_run(view, self.who)) if store.exists() else None
+
+    def _begin(self, opening: Opening) -> None:
+        """The run's first checkpoint: the files as they were at the session's last prompt."""
+        pending = files.Pending(self.desk, self.who.session)
+        try:
+            self._commit_start(opening, pending.take())
+        except StoreUnavailable:  # what was remembered is not there any more
+            self._commit_start(opening, pending.look())
+        pending.forget()
+
+    def _commit_start(self, opening: Opening, found: Found | None) -> None:
+        desk = self.desk
+
+        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            if row.seq != 1:  # another hook of this session was faster, or it has a run from before
+                return None
+            if found is not None:
+                found.put(changes, row.seq + 1)
+            return Seal("agent_start", note=f"a session of {self.who.agent} begins")
+
+        blobs = found.blobs if found is not None else []
+        sessions.report_session(
             desk.store, self.who, make, desk.at, scrubber=desk.redactor, opening=opening, blobs=blobs
         )
 
     def has_home(self) -> bool:
         """Whether a store is there already, or may be made: in a git repository."""
-        folder = self.desk.project
-        if self.desk.store.exists():
-            return True
-        while not os.path.exists(os.path.join(folder, ".git")):
-            above = os.path.dirname(folder)
-            if above == folder:
-                return False
-            folder = above
-        return True
+        return self.desk.store.exists() or _is_git(self.desk.project)
 
-    def seal(self, trigger: str, note: str, make: Make | None = None, *, changed: bool = False) -> None:
+    def seal(
+        self,
+        trigger: str,
+        note: str,
+        make: Make | None = None,
+        *,
+        changed: bool = False,
+        blobs: list[BlobRow] | None = None,
+    ) -> None:
         """A checkpoint; with ``changed``, only if something did since the last one."""
 
         def work(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -77,12 +112,22 @@ class Hook:
             remember_git(self.desk.project, row, changes)
             return Seal(trigger, note=note)
 
-        self.report(work)
+        self.report(work, blobs=blobs)
 
     def message(self, key: str) -> str:
         """A text of the event, fit to be kept."""
         text = self.event.text(key).encode("utf-8", "replace").decode().strip()
         return self.desk.redactor.mask(text[:_LONGEST])
+
+
+def _is_git(folder: str) -> bool:
+    """Whether a folder is in a git repository, without asking git."""
+    while not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return False
+        folder = above
+    return True
 
 
 # -- sessions
@@ -135,8 +180,27 @@ def prompted(hook: Hook) -> bytes:
 
             return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent))
         return NOTHING
-    hook.report(_forget_error)
+    _turn(hook, lambda make, blobs: hook.report(make, blobs=blobs))
     return NOTHING
+
+
+def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
+    """A turn begins or ends: what a shell changed is known from now on, too."""
+    row = hook.row()
+    if row is None:
+        if hook.event.name == "UserPromptSubmit" and _is_git(hook.desk.project):
+            files.Pending(hook.desk, hook.who.session).remember()
+        return
+    found = files.dirty(hook.desk, row) if _is_git(hook.desk.project) else None
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        _forget_error(tx, row, changes)
+        reader = Reader(hook.desk.store, tx, row.run, row.run_id)
+        if found is not None and found.news(reader, row.seq):
+            found.put(changes, row.seq + 1)
+        return None
+
+    then(make, found.blobs if found is not None else [])
 
 
 def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -151,6 +215,7 @@ def session_end(hook: Hook) -> bytes:
     if not hook.driven:
         why = hook.message("reason") or "the session ended"
         sessions.end_session(desk.store, hook.who, desk.at, scrubber=desk.redactor, why=why)
+        files.Pending(desk, hook.who.session).forget()
     return NOTHING
 
 
@@ -160,22 +225,20 @@ def session_end(hook: Hook) -> bytes:
 def before_tool(hook: Hook) -> bytes:
     """A file is captured before it is first changed."""
     desk = hook.desk
-    paths = [path for path in files.inside(desk, hook.event.paths()) if os.path.lexists(path)]
+    paths = files.inside(desk, hook.event.paths())
     if not paths or (hook.anywhere and not hook.has_home()):
         return NOTHING
-    row = desk.store.read(lambda view: sessions.bound_run(view, hook.who)) if desk.store.exists() else None
-    found = files.captured(desk, files.unknown(desk, row, paths))
+    found = files.before(desk, hook.row(), paths)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        new = [got for got in found if tx.row(row.run, "file", got.key) is None]
-        for got in new:
-            got.put(changes, "file")
-        return Seal("agent_start", note="before the first change") if row.seq == 1 else None
+        for got in found:
+            if tx.row(row.run, "file", got.key) is None:
+                got.put(changes, "file")
+        return None
 
     if found:
-        hook.report(
-            make, title=_edits(paths), start=True, blobs=[g.blob for g in found if g.blob is not None]
-        )
+        blobs = [got.blob for got in found if got.blob is not None]
+        hook.report(make, title=_edits(paths), start=True, blobs=blobs)
     return NOTHING
 
 
@@ -190,7 +253,7 @@ def after_tool(hook: Hook) -> bytes:
     else:
         paths = files.inside(desk, event.paths())
         if paths and (not hook.anywhere or hook.has_home()):
-            found = files.captured(desk, paths)
+            found = files.after(desk, hook.row(), paths)
 
             def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
                 for got in found:
@@ -297,7 +360,11 @@ def after_compact(hook: Hook) -> bytes:
 
 def stopped(hook: Hook) -> bytes:
     """The end of a turn: a checkpoint if something changed."""
-    hook.seal("manual", "the agent's turn ended", _forget_error, changed=True)
+
+    def seal(make: Make, blobs: list[BlobRow]) -> None:
+        hook.seal("manual", "the agent's turn ended", make, changed=True, blobs=blobs)
+
+    _turn(hook, seal)
     return NOTHING
 
 
