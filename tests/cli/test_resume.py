@@ -265,9 +265,11 @@ def test_a_session_drives_alone(tmp_path: Path) -> None:
         (("--var", "novalue"), 2),
         (("--var", "a:={"), 2),
         (("a", "b"), 2),
-        (("--dry-run",), 2),
-        (("--failed",), 2),
+        (("--failed",), 3),
+        (("--only", "nowhere"), 3),
         (("--accept", "x"), 2),
+        (("--accept", "lease.held"), 2),
+        (("--accept", "integrity.digest"), 2),
     ],
 )
 def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int) -> None:

@@ -1,4 +1,5 @@
-"""The resume prompt, on a pseudo-terminal: four choices, and everything else that a person may type."""
+"""The prompt of `run FILE` where an unfinished run is there, on a pseudo-terminal: four choices, and all else a person
+may type. `resume` itself has no such prompt: it asks only about what was found."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import call, succeed
-from tests.cli.runs import HOSTILE, driven, harmless, release, started
+from tests.cli.runs import HOSTILE, driven, harmless, release
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
 
 CHOICE = "Choice [r/s/v/d]: "
@@ -19,7 +20,27 @@ def run_of(folder: Path, ref: str) -> dict[str, object]:
     return found
 
 
+FLOW = """
+name: release
+vars: {version: "1.4"}
+steps:
+  - {id: collect, run: "true"}
+  - {id: build, run: "true"}
+  - {id: test, run: "test -e good"}
+  - {id: publish, run: "true"}
+"""
+
+
+def failed(folder: Path, *words: str) -> str:
+    """A run of a workflow file, two steps done, the third failed; what it needed is there by now."""
+    (folder / "flow.yaml").write_text(FLOW)
+    assert 1 == call("run", "flow.yaml", *words, cwd=folder).code
+    (folder / "good").touch()
+    return str(run_of(folder, "latest")["run_id"])
+
+
 def paused(folder: Path) -> str:
+    """A run that nobody drives."""
     run = release(folder)
     succeed("pause", cwd=folder)
     return run
@@ -27,8 +48,8 @@ def paused(folder: Path) -> str:
 
 def test_its_form_is_the_protocols(tmp_path: Path) -> None:
     """What was found, created when, how far, then the four choices."""
-    paused(tmp_path)
-    with Terminal("resume", cwd=tmp_path) as terminal:
+    failed(tmp_path, "--title", "Release 1.4")
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect(CHOICE)
         terminal.type(CTRL_C)
         terminal.end()
@@ -36,7 +57,7 @@ def test_its_form_is_the_protocols(tmp_path: Path) -> None:
         r'^Found existing checkpoint for "Release 1\.4"\n'
         r"Created: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \((just now|\d+ seconds? ago)\)\n"
         r"Progress: Step 2 of 4 completed\n"
-        r"Run: release-\S+ \(paused, idle\)\n"
+        r"Run: release-\S+ \(failed, idle\)\n"
         r"\n"
         r"Options:\n"
         r"  \(r\)esume - Continue from test\n"
@@ -49,57 +70,34 @@ def test_its_form_is_the_protocols(tmp_path: Path) -> None:
     ), terminal.shown
 
 
-def test_a_failed_step_is_where_it_goes_on(tmp_path: Path) -> None:
-    """What failed is to be done again, so it is what resuming begins with."""
-    started(tmp_path, "work", "--steps", "a,b,c")
-    succeed("step", "done", "a", cwd=tmp_path)
-    succeed("step", "fail", "b", "--error", "no", cwd=tmp_path)
-    with Terminal("resume", cwd=tmp_path) as terminal:
-        terminal.expect("(r)esume - Continue from b\n")
-        terminal.type(CTRL_C)
-        terminal.end()
-
-
 @pytest.mark.parametrize("typed", ["r\n", "R\n", "resume\n", " r \n"])
 def test_resume(tmp_path: Path, typed: str) -> None:
-    """(r) goes on and prints the brief."""
-    run = paused(tmp_path)
-    with Terminal("resume", cwd=tmp_path) as terminal:
+    """(r) goes on with it, to its end."""
+    run = failed(tmp_path)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect(CHOICE)
         terminal.type(typed)
-        terminal.expect("collect")
-        assert 0 == terminal.end()
-    assert "running" == run_of(tmp_path, run)["status"]
+        assert 0 == terminal.end(), terminal.shown
+    assert "completed" == run_of(tmp_path, run)["status"]
 
 
 def test_start_fresh(tmp_path: Path) -> None:
-    """(s) marks it abandoned and starts its like: same workflow, title, steps, first variables; nothing done."""
-    old = started(tmp_path, "release", "--title", "T", "--steps", "a,b", "--var", "env=prod", "--issue", "7")
-    succeed("step", "done", "a", "--result", "5", cwd=tmp_path)
-    succeed("set", "env=test", "more=1", cwd=tmp_path)
-    with Terminal("resume", cwd=tmp_path) as terminal:
+    """(s) marks it abandoned and starts another, with nothing done."""
+    old = failed(tmp_path)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect(CHOICE)
         terminal.type("s\n")
-        assert 0 == terminal.end()
-    assert "abandoned" == run_of(tmp_path, old)["status"]
-    new = run_of(tmp_path, "@")
+        assert 0 == terminal.end(), terminal.shown
+    new = run_of(tmp_path, "latest")
     assert new["run_id"] != old
-    assert ("release", "T", "7", "running", 0) == tuple(
-        new[k] for k in ("workflow", "title", "issue", "status", "percent")
-    )
-    assert {"env": "prod"} == new["variables"]
-    records = new["step_records"]
-    assert isinstance(records, list)
-    assert [("a", "pending", None), ("b", "pending", None)] == [
-        (s["step"], s["status"], s["result"]) for s in records
-    ]
+    assert ("abandoned", "completed") == (run_of(tmp_path, old)["status"], new["status"])
     assert f"{old} is abandoned" in terminal.shown
 
 
 def test_view(tmp_path: Path) -> None:
     """(v) shows the page of `show`, then the prompt again."""
-    paused(tmp_path)
-    with Terminal("resume", cwd=tmp_path) as terminal:
+    failed(tmp_path)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect(CHOICE)
         terminal.type("v\n")
         terminal.expect("Variables")
@@ -111,8 +109,8 @@ def test_view(tmp_path: Path) -> None:
 
 def test_delete(tmp_path: Path) -> None:
     """(d) asks a second time: a no leads back to the prompt, a yes removes the run."""
-    run = paused(tmp_path)
-    with Terminal("resume", cwd=tmp_path) as terminal:
+    run = failed(tmp_path)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect(CHOICE)
         terminal.type("d\n")
         terminal.expect("for good? [y/N]: ")
@@ -128,8 +126,8 @@ def test_delete(tmp_path: Path) -> None:
 
 def test_garbage_is_asked_again(tmp_path: Path) -> None:
     """Anything else gets a word on what may be answered, and the question again."""
-    run = paused(tmp_path)
-    with Terminal("resume", cwd=tmp_path) as terminal:
+    run = failed(tmp_path)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         for typed in ("x\n", "\n", "resumee\n", "rs\n", "\x1b[A\n", "日本\n", "y" * 500 + "\n"):
             terminal.expect(CHOICE)
             terminal.type(typed)
@@ -137,15 +135,15 @@ def test_garbage_is_asked_again(tmp_path: Path) -> None:
         terminal.expect(CHOICE)
         terminal.type("r\n")
         assert 0 == terminal.end()
-    assert "running" == run_of(tmp_path, run)["status"]
+    assert "completed" == run_of(tmp_path, run)["status"]
 
 
 @pytest.mark.parametrize(("typed", "code"), [(CTRL_D, 7), (CTRL_C, 130)])
 def test_leaving(tmp_path: Path, typed: str, code: int) -> None:
     """The end of input is exit 7 and names --yes, Ctrl-C is 130; neither changes anything, nor shows a traceback."""
-    run = paused(tmp_path)
+    run = failed(tmp_path)
     before = run_of(tmp_path, run)["head"]
-    with Terminal("resume", cwd=tmp_path) as terminal:
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect(CHOICE)
         terminal.type(typed)
         assert code == terminal.end()
@@ -154,30 +152,20 @@ def test_leaving(tmp_path: Path, typed: str, code: int) -> None:
     assert before == run_of(tmp_path, run)["head"]
 
 
-def test_yes_skips_it(tmp_path: Path) -> None:
-    """--yes resumes without a question, also on a terminal."""
+@pytest.mark.parametrize("words", [(), ("--yes",), ("--json",)])
+def test_resume_asks_nothing_where_nothing_is_found(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The claude protocol's safe conditions: nothing was found, so it goes on, also on a terminal."""
     paused(tmp_path)
-    with Terminal("resume", "--yes", cwd=tmp_path) as terminal:
-        assert 0 == terminal.end()
-    assert "Choice" not in terminal.shown
-
-
-def test_json_skips_it(tmp_path: Path) -> None:
-    """A program that wants JSON is not asked, also on a terminal."""
-    paused(tmp_path)
-    with Terminal("resume", "--json", cwd=tmp_path) as terminal:
-        assert 0 == terminal.end()
-    assert "Choice" not in terminal.shown
+    with Terminal("resume", *words, cwd=tmp_path) as terminal:
+        assert 0 == terminal.end(), terminal.shown
+    assert "Choice" not in terminal.shown and "[y/N]" not in terminal.shown
 
 
 @pytest.mark.parametrize(("typed", "percent"), [("y\n", 25), ("n\n", 50)])
 def test_finished_steps_are_a_question_of_their_own(tmp_path: Path, typed: str, percent: int) -> None:
-    """Going back over finished steps asks after (r); a no changes nothing."""
+    """Going back over finished steps asks; a no changes nothing."""
     run = paused(tmp_path)
     with Terminal("resume", f"{run}@{_first(tmp_path, run)}", cwd=tmp_path) as terminal:
-        terminal.expect("Go back to version")
-        terminal.expect(CHOICE)
-        terminal.type("r\n")
         terminal.expect("1 finished step would run again: build.")
         terminal.type(typed)
         assert 0 == terminal.end()
@@ -207,8 +195,8 @@ def test_a_completed_run_is_not_offered(tmp_path: Path) -> None:
 
 def test_it_is_harmless(tmp_path: Path) -> None:
     """A hostile title is escaped in the prompt, in the page, and in the second question."""
-    started(tmp_path, "evil", "--title", HOSTILE, "--steps", "a")
-    with Terminal("resume", cwd=tmp_path, columns=40) as terminal:
+    failed(tmp_path, "--title", HOSTILE)
+    with Terminal("run", "flow.yaml", cwd=tmp_path, columns=40) as terminal:
         terminal.expect(CHOICE)
         terminal.type("v\n")
         terminal.expect(CHOICE)
@@ -216,21 +204,17 @@ def test_it_is_harmless(tmp_path: Path) -> None:
         terminal.expect("[y/N]: ")
         terminal.type("n\n")
         terminal.expect(CHOICE)
-        terminal.type("r\n")
-        assert 0 == terminal.end()
+        terminal.type(CTRL_C)
+        assert 130 == terminal.end()
     assert harmless(terminal.shown)
 
 
 def test_the_brief_goes_to_stdout(tmp_path: Path) -> None:
-    """The questions are on stderr: with stdout in a file, the file has the brief and nothing else."""
+    """What is found is told on stderr: with stdout in a file, the file has the brief and nothing else."""
     run = paused(tmp_path)
     with (
         open(tmp_path / "brief.txt", "w") as out,
         Terminal("resume", cwd=tmp_path, stdout=out.fileno()) as terminal,
     ):
-        terminal.expect(CHOICE)
-        terminal.type("r\n")
         assert 0 == terminal.end()
-    text = (tmp_path / "brief.txt").read_text()
-    assert run in text
-    assert "Choice" not in text
+    assert run in (tmp_path / "brief.txt").read_text()

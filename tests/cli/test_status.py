@@ -265,3 +265,17 @@ def test_ages_are_told_in_the_page(tmp_path: Path) -> None:
     time.sleep(1.1)
     succeed("set", "a=1", cwd=tmp_path)
     assert "| work | T1 | 0% | just now | in_progress |" in page.read_text()
+
+
+def test_time_used_against_estimates(tmp_path: Path) -> None:
+    """The current run's steps: the time that they took, what was estimated for all, and what is left of that."""
+    run = started(tmp_path, "work", "--steps", "a,b,c")
+    times = {"started_at": "2026-01-01T00:00:00.000Z", "completed_at": "2026-01-01T00:01:30.000Z"}
+    for step, record in {
+        "a": {"status": "completed", "order": 0, "estimate": 60, **times},
+        "b": {"status": "pending", "order": 1, "estimate": 120},
+    }.items():
+        succeed("put", "step", step, json.dumps(record), "--run", run, cwd=tmp_path)
+    found = succeed("status", "--json", cwd=tmp_path).json
+    assert {"used": 90.0, "estimated": 180.0, "left": 120.0} == found["time"]
+    assert "used of an estimated" in succeed("status", cwd=tmp_path).out

@@ -38,6 +38,9 @@ def wrong(*words: str | bytes, code: int, told: str, input: str | None = None, *
 
 
 USAGE: dict[str, Wrong] = {
+    "verify of nothing": wrong("verify", code=2, told="needs REF"),
+    "unblock of nothing": wrong("unblock", code=2, told="needs RUN"),
+    "supervise with a word": wrong("supervise", "everything", code=2, told="does not take"),
     "unknown verb": wrong("frobnicate", code=2, told="no verb"),
     "verb with a newline": wrong("l\ns", code=2, told="no verb"),
     "verb that is not UTF-8": wrong(b"\xff\xfe", code=2, told="no verb"),

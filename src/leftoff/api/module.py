@@ -79,9 +79,11 @@ def start(
     )
 
 
-def resume(ref: str | None = None, *, branch: str | None = None, take_over: bool = False) -> Run:
-    """Go on with an unfinished run: the latest one, or what ``ref`` names."""
-    return project_store().resume(ref, branch=branch, take_over=take_over)
+def resume(
+    ref: str | None = None, *, branch: str | None = None, take_over: bool = False, accept: Sequence[str] = ()
+) -> Run:
+    """Go on with an unfinished run: the latest one, or what ``ref`` names, in spite of the findings in ``accept``."""
+    return project_store().resume(ref, branch=branch, take_over=take_over, accept=accept)
 
 
 def get(ref: str) -> RunView:

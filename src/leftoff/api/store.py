@@ -17,6 +17,7 @@ from leftoff.engine.fsck import FsckReport, fsck
 from leftoff.engine.info import RunInfo, list_info
 from leftoff.engine.resume import go_on, run_or_start
 from leftoff.engine.runs import Opening, open_run, start
+from leftoff.engine.verify.declared import refuse_unless
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.words import FINISHED, UNFINISHED
@@ -89,10 +90,22 @@ class Store:
         assert epoch is not None
         return Run(self, head, epoch, resumed=False)
 
-    def resume(self, ref: str | None = None, *, branch: str | None = None, take_over: bool = False) -> Run:
-        """Go on with an unfinished run: the latest one, or what ``ref`` names. An older version is rolled back to."""
+    def resume(
+        self,
+        ref: str | None = None,
+        *,
+        branch: str | None = None,
+        take_over: bool = False,
+        accept: Sequence[str] = (),
+    ) -> Run:
+        """Go on with an unfinished run: the latest one, or what ``ref`` names. An older version is rolled back to.
+
+        What the run declared or tracked is checked first: `CannotResume` has the findings, and goes on with the codes
+        that ``accept`` names.
+        """
         target = self._unfinished(ref, branch)
         now = self._clock.now()
+        refuse_unless(accept, self._store, target, now, self.project, self._settings)
         head, epoch = open_run(
             self._store, target.row.run_id, now, driver=self._driver(), take_over=take_over
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
 
 YES = ("y", "yes")
+HEED_S = 0.2
 
 
 def can_ask(ctx: Context) -> bool:
@@ -42,7 +43,11 @@ def choose(question: str, choices: Sequence[str], hint: str) -> str:
 
 
 def answer(question: str, hint: str) -> str:
+    import select
+
     _say(question)
+    while not select.select([sys.stdin], [], [], HEED_S)[0]:
+        pass  # a Ctrl-C that came just before the wait is heeded now
     line = sys.stdin.readline()
     if not line:
         _say("\n")

@@ -85,6 +85,18 @@ class Context:
                 self._store = self._followed(self._store)
         return self._store
 
+    def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
+        """What a new run remembers of the world around it: what is not committed, and its issue."""
+        from leftoff.engine.world import DIRTY, dirty_paths
+
+        dirty = dirty_paths(self.project)
+        known: dict[str, Any] = {DIRTY: dirty} if dirty is not None else {}
+        if issue:
+            from leftoff.engine.issues import take
+
+            known |= take(self.settings.section("issues"), self.project, issue, branch, self.now)
+        return known
+
     def _followed(self, store: Store) -> Store:
         """The store of a project that follows a protocol: its files are looked at, and written after each commit."""
         from leftoff.dialects.following import follow

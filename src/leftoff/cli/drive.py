@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from leftoff.cli.ask import answer, can_ask, confirm
 from leftoff.cli.given import positive
-from leftoff.errors import NeedsPerson, Usage
+from leftoff.engine.verify.finding import NEVER_YES
+from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,23 +23,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.runner import Runner, Setting
 
-ACCEPTABLE = (  # the findings that a person may decide to go on with
-    "definition.changed",
-    "prerequisite.missing",
-    "step.elsewhere",
-    "step.not_idempotent",
-    "variables.redacted",
-)
-NEVER_YES = ("step.not_idempotent", "step.elsewhere", "variables.redacted")  # `--yes` does not answer these
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def accepted(codes: Iterable[str]) -> tuple[str, ...]:
-    """The codes that --accept names; one that is unknown would accept nothing."""
-    for code in codes:
-        if code not in ACCEPTABLE:
-            raise Usage(f"There is no finding {code!r}.", hint=f"Findings: {', '.join(ACCEPTABLE)}.")
-    return tuple(codes)
 
 
 class Questions:
@@ -102,7 +87,11 @@ def attempts_folder(ctx: Context) -> str:
     return getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
 
 
-def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questions) -> Setting:
+def setting_of(
+    ctx: Context, workflow: Workflow, observer: Observer, ask: Questions, issue: str | None
+) -> Setting:
+    from leftoff.engine.issues import take
+    from leftoff.engine.project import git_branch
     from leftoff.workflow.runner import Setting
 
     secrets = secrets_of(ctx, workflow)
@@ -121,6 +110,9 @@ def setting_of(ctx: Context, workflow: Workflow, observer: Observer, ask: Questi
         heartbeat=ctx.settings.heartbeat.interval,
         grace=ctx.settings.run.grace,
         restart=bool(getattr(ctx.args, "restart", None)),
+        seen=lambda: take(
+            ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
+        ),
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
     )
 

@@ -36,7 +36,11 @@ def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any])
     twin = _twin(args, ctx, workflow)
     choice = _choice(args, ctx, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
-        return go_on(ctx, twin, given, workflow=workflow)
+        from leftoff.cli.verb_resume import resume
+        from leftoff.engine.find import Target
+        from leftoff.engine.pickup import Way
+
+        return int(resume(Target(twin, None), Way(variables=given), (), ctx, workflow))
     if choice == "delete" and twin is not None:
         from leftoff.cli.verb_rm import remove_run
         from leftoff.engine.find import Target
@@ -135,7 +139,7 @@ def _start(
 
     info = Info.of(workflow, Graph(workflow).batches(), most_of(ctx))
     with interruptible(), observer(ctx, info) as watching:
-        setting = setting_of(ctx, workflow, watching, ask)
+        setting = setting_of(ctx, workflow, watching, ask, _issue(args))
         if twin is not None:
             _abandon(ctx, twin)
         opening = _opening(args, ctx, workflow, given)
@@ -196,6 +200,7 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
         run_id=args.run_id,
         variables={**workflow.vars, **given},
         facts=facts,
+        context=ctx.surroundings(facts["issue"], facts["git_branch"]),
     )
 
 
@@ -209,11 +214,13 @@ def go_on(
     take_over: bool = False,
     rewind: Callable[[], None] | None = None,
     again: str | None = None,
+    repeat: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
 ) -> int:
     """Resume a run that a runner drives. ``workflow``: where its file was given.
 
     ``rewind`` takes it back to an older version, once nothing stands in the way of going on; ``again`` is the step to
-    begin with once more.
+    begin with once more, ``repeat`` are single ones; ``only``: nothing but these is done.
     """
     from leftoff.cli.progress import Info, observer
     from leftoff.engine.definition import definition_of, names_of
@@ -225,9 +232,11 @@ def go_on(
     current = workflow or current_definition(ctx.project, known, names, ctx.say)
     info = Info.of(current, Graph(current).batches(), most_of(ctx))
     with interruptible(), observer(ctx, info) as watching:
-        setting = setting_of(ctx, current, watching, ask)
+        setting = setting_of(ctx, current, watching, ask, row.issue)
         check_requirements(ctx, current, ask)
         if rewind is not None:
             rewind()
-        runner = resume(setting, row, given, workflow=current, take_over=take_over, again=again)
+        runner = resume(
+            setting, row, given, workflow=current, take_over=take_over, again=again, repeat=repeat, only=only
+        )
         return drive(ctx, runner, watching)

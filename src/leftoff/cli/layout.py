@@ -132,8 +132,11 @@ def cropped(line: Line, room: int) -> Line:
 
 
 def wrapped(line: Line, room: int) -> list[Line]:
-    """A line as several; one of a single style breaks anywhere it must, others between their pieces."""
-    if line_width(line) <= room:
+    """A line as several; one of a single style breaks anywhere it must, others between their pieces.
+
+    ``room`` 0: there is no width to keep to.
+    """
+    if not room or line_width(line) <= room:
         return [line]
     out: list[Line] = [[]]
     left = room

@@ -24,9 +24,10 @@ WIDTH = 110  # of a page of help
 
 class Opt:
     """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list. ``needed``: must be given.
-    ``filled``: if given, then not as an empty text, which is most often a shell's variable that is not set."""
+    ``filled``: if given, then not as an empty text, which is most often a shell's variable that is not set.
+    ``greedy``: takes every word up to the next option."""
 
-    __slots__ = ("choices", "filled", "help", "many", "metavar", "name", "needed")
+    __slots__ = ("choices", "filled", "greedy", "help", "many", "metavar", "name", "needed")
 
     def __init__(
         self,
@@ -38,10 +39,12 @@ class Opt:
         choices: tuple[str, ...] = (),
         needed: bool = False,
         filled: bool = False,
+        greedy: bool = False,
     ) -> None:
         self.name = name
         self.metavar = metavar
         self.filled = filled
+        self.greedy = greedy
         self.help = help
         self.many = many
         self.choices = choices
@@ -75,8 +78,8 @@ class Spec:
     def line(self) -> str:
         parts = [f"leftoff {self.verb}", self.usage]
         for opt in self.options:
-            word = opt.name if opt.metavar is None else f"{opt.name} {opt.metavar}"
-            parts.append((word if opt.needed else f"[{word}]") + ("…" if opt.many else ""))
+            word = opt.name if opt.metavar is None else f"{opt.name} {opt.metavar}{'…' if opt.greedy else ''}"
+            parts.append((word if opt.needed else f"[{word}]") + ("…" if opt.many and not opt.greedy else ""))
         return " ".join(part for part in parts if part)
 
     def help(self) -> str:
@@ -155,6 +158,9 @@ def parse(spec: Spec, words: list[str]) -> Args:
             value = words[index]
             index += 1
         _store(spec, args, opt, name, value)
+        while opt is not None and opt.greedy and index < end and not words[index].startswith("-"):
+            _store(spec, args, opt, name, words[index])
+            index += 1
     _count(spec, args)
     return args
 

@@ -87,7 +87,6 @@ def _wanted(dialect: Dialect, state: State, target: Target, ctx: Context) -> boo
     if question is None or ctx.args.yes or not can_ask(ctx):
         return True
     if answer(f"{question} ", HINT).lower() in ("", *YES):
-        setattr(ctx.args, "yes", True)  # noqa: B010 - it is answered
         return True
     _give_up(target.row, ctx)
     return False

@@ -102,7 +102,7 @@ def fold(text: str, columns: int) -> list[str]:
     pieces: list[str] = []
     while width(text) > columns:
         piece = _cut(text, columns) or text[0]
-        at = piece.rfind(" ") if text[len(piece)] != " " else len(piece)
+        at = len(piece) if text[len(piece) :][:1] in ("", " ") else piece.rfind(" ")
         if at > 0:
             piece = text[:at]
         pieces.append(piece.rstrip())

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import os
 
-from leftoff.cli.ask import can_ask, confirm
+from leftoff.cli.ask import confirm
+from leftoff.cli.decide import carry_out, decide
 from leftoff.cli.given import asked, assignments, positive, step_path
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
-from leftoff.errors import Ambiguous, CannotResume, NoCheckpoint
+from leftoff.cli.verdict import page, report_of
+from leftoff.engine.definition import definition_of
+from leftoff.engine.pickup import Way, from_step, run_again, with_outer
+from leftoff.engine.verify.plan import Wish
+from leftoff.errors import Ambiguous, CannotResume, Conflict, NoCheckpoint, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Collection
 
     from leftoff.cli.context import Context
+    from leftoff.cli.decide import Answers
     from leftoff.cli.options import Args
     from leftoff.engine.find import Target
-    from leftoff.engine.pickup import Way
+    from leftoff.engine.verify.verify import Report
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
+    from leftoff.workflow.definition import Workflow
 
 SPEC = Spec(
     "resume",
     "Go on with a run. One of a workflow file is executed to its end: what still runs is followed, what ended\n"
     "meanwhile is taken in, the rest is done. Any other is marked running, and the brief is printed.\n"
     "Without REF, the latest unfinished run of the branch. With an older version it goes back to it in place; the\n"
-    "history is kept. Where finished steps would run again, it asks first. `continue` and `reprendre` are the same.",
+    "history is kept. Where finished steps would run again, it asks first. `continue` and `reprendre` are the same.\n"
+    "The world is checked first, as `leftoff verify` does it: what refuses ends it (exit 4, 5, 6), what needs a\n"
+    "person is asked (without a terminal: exit 7), the rest is said; where nothing is found, nothing is asked.",
     usage="[REF]",
     most=1,
     options=(
@@ -36,8 +45,11 @@ SPEC = Spec(
             "go back to this checkpoint (an id, the start of one, or a protocol's own id)",
         ),
         Opt("--from-step", "STEP", "this step and every later one are to be done again"),
-        Opt("--yes", None, "answer its questions with yes"),
+        Opt("--failed", None, "do only what failed"),
+        Opt("--only", "STEP", "do only these steps, also where they are done", many=True, greedy=True),
         Opt("--accept", "CODE", "go on in spite of this finding", many=True),
+        Opt("--yes", None, "answer its questions: what is gone is made again, what differs stays"),
+        Opt("--dry-run", None, "only say what was found, and what would be done with each step"),
         Opt("--restart", None, "end what still runs of its steps instead of following it"),
         Opt("--max-parallel", "N", "how many steps run at once"),
         Opt("--list", None, "only list the checkpoints to resume from"),
@@ -48,6 +60,9 @@ SPEC = Spec(
     examples="""  leftoff resume                          the latest unfinished run of this branch
   leftoff resume --list                   what there is to go back to
   leftoff resume @~1                      one checkpoint back
+  leftoff resume --dry-run                what was found, and what would be done
+  leftoff resume --accept git.branch_other
+  leftoff resume --only build test        these two, and nothing else
   leftoff resume --from-step test --yes   test and everything after it again""",
 )
 
@@ -55,39 +70,110 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.definition import definition_of
-    from leftoff.engine.pickup import Way, driver_of, run_again
+    from leftoff.engine.verify.finding import check_codes
 
     positive(args.max_parallel, "--max-parallel")
-    if args.accept:
-        from leftoff.cli.drive import accepted
-
-        accepted(args.accept)
+    accepted = check_codes(args.accept)
     target = find(args, ctx)
     if args.list:
         from leftoff.cli.verb_log import show_log
 
         return show_log(target, args, ctx)
-    if target.row.status in ("completed", "abandoned") and target.version is None and args.from_step is None:
-        return finished(target, ctx)
-    if not ctx.protocol_agrees(target):
+    further_back = args.from_step is not None or args.only
+    if target.row.status in ("completed", "abandoned") and target.version is None and not further_back:
+        return _dry(report_of(ctx, target), ctx) if args.dry_run else finished(target, ctx)
+    if not args.dry_run and not ctx.protocol_agrees(target):
         return 0
     older = target.version is not None and target.version.seq != target.row.seq
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
-    lease = driver_of(ctx.store, target, ctx.now, session())
-    again = run_again(ctx.store, target, way)
+    return resume(target, way, accepted, ctx)
+
+
+def resume(
+    target: Target, way: Way, accepted: Collection[str], ctx: Context, workflow: Workflow | None = None
+) -> int:
+    """Check the world, ask what must be asked, and go on. ``workflow``: where its file was given."""
+    report = report_of(ctx, target, given=way.variables)
+    wish = _wish(report, way, target, ctx)
+    report.wish(wish)
+    if getattr(ctx.args, "dry_run", False):
+        report.accept(accepted)
+        report.wish(wish)
+        return _dry(report, ctx)
+    if report.problem is not None and report.exit_code == CannotResume.exit_code:
+        raise report.problem
     driven = definition_of(ctx.store, target.row) is not None
-    if can_ask(ctx) and not args.yes and not driven:
-        choice = _prompt(target, way, again, ctx)
-        if choice != "resume":
-            return _other(choice, target, ctx)
-    if not _agreed(target, again, lease, ctx):
+    answers = decide(ctx, report, accepted, quiet=("definition.changed",) if driven else ())
+    if answers is None:
+        if ctx.args.json:
+            ctx.emit({"event": "end", "run": ctx.info(target.row).to_json()})
+        return report.exit_code
+    way.variables.update(answers.given)
+    way.repeat = wish.repeat if way.step is None else frozenset()
+    if not _agreed(run_again(ctx.store, target, Way(way.seq, way.step, repeat=way.repeat)), ctx):
         ctx.say("Nothing was changed.")
         return 0
-    return _drive(target, way, args, ctx) if driven else go_on(target, way, ctx)
+    way.repeat |= answers.again
+    carry_out(target, report, answers, ctx)
+    if driven:
+        return _drive(target, way, answers, wish.only, ctx, workflow)
+    return go_on(target, way, ctx)
 
 
-def _drive(target: Target, way: Way, args: Args, ctx: Context) -> int:
+def _wish(report: Report, way: Way, target: Target, ctx: Context) -> Wish:
+    """What --from-step, --only and --failed ask for, as steps."""
+    steps, args = report.world.steps, ctx.args
+    if way.step is not None:
+        return Wish(from_step(steps, way.step, target.row.run_id))
+    named = [step_path(step) for word in getattr(args, "only", ()) for step in word.split(",") if step]
+    if getattr(args, "failed", False):
+        named += [path for path in report.world.leaves() if steps[path].get("status") == "failed"]
+        if not named:
+            raise NotFound(
+                f"No step of run {target.row.run_id} has failed.", hint="Leave out --failed to go on."
+            )
+    elif not named:
+        return Wish()
+    for step in named:
+        from_step(steps, step, target.row.run_id)  # says which there are, where there is none
+    wanted = with_outer(steps, named)
+    done = {path for path in named if steps.get(path, {}).get("status") in ("completed", "skipped")}
+    _check_needs(report, wanted)
+    return Wish(with_outer(steps, done) & set(report.world.leaves()) if done else (), wanted)
+
+
+def _check_needs(report: Report, wanted: Collection[str]) -> None:
+    """A step whose needs are neither done nor among the wanted could never begin."""
+    graph = report.world.records.get("context", {}).get("graph")
+    needs = graph.get("needs") if isinstance(graph, dict) else None
+    for path in sorted(wanted):
+        for other in (needs or {}).get(path, ()):
+            status = report.world.steps.get(other, {}).get("status", "completed")
+            if other not in wanted and status not in ("completed", "skipped"):
+                raise Conflict(
+                    f"Step {path} needs {other}, which is {status}.",
+                    hint=f"Name it too: --only {other} {path}",
+                )
+
+
+def _dry(report: Report, ctx: Context) -> int:
+    """What would be done, and nothing is."""
+    if ctx.args.json:
+        ctx.emit(report.to_json())
+    else:
+        screen = ctx.screen()
+        screen.show(page(report, screen, plan=True))
+    return report.exit_code
+
+
+def _drive(
+    target: Target,
+    way: Way,
+    answers: Answers,
+    only: frozenset[str] | None,
+    ctx: Context,
+    workflow: Workflow | None,
+) -> int:
     """A run of a workflow file: back to where it shall go on from, then on to its end."""
     from leftoff.cli import execute
 
@@ -95,17 +181,20 @@ def _drive(target: Target, way: Way, args: Args, ctx: Context) -> int:
         ctx,
         target.row,
         way.variables,
-        accept=tuple(args.accept),
+        workflow=workflow,
+        accept=tuple(answers.accepted),
         take_over=True,
         rewind=(lambda: _rewind(target, ctx)) if way.seq is not None else None,
         again=way.step,
+        repeat=way.repeat,
+        only=only,
     )
 
 
 def _rewind(target: Target, ctx: Context) -> None:
     """Back to an older version; what runs of a later one is ended."""
     from leftoff.cli.drive import attempts_folder
-    from leftoff.engine.pickup import Way, driver_of, pick_up
+    from leftoff.engine.pickup import driver_of, pick_up
     from leftoff.workflow.stop import end_attempts
 
     driver_of(ctx.store, target, ctx.now, session())  # somebody may have taken it while a question was open
@@ -177,7 +266,8 @@ def finished(target: Target, ctx: Context) -> int:
         steps = ", ".join(clean(path) for path in _steps(target, ctx)) or "none"
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"
-            f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again. Steps: {steps}."
+            f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again, `--only STEP` one\n"
+            f"alone. Steps: {steps}."
         )
     return 0
 
@@ -201,51 +291,14 @@ def _steps(target: Target, ctx: Context) -> list[str]:
     return in_order({path: value.plain for path, value in values.items()})
 
 
-def _prompt(target: Target, way: Way, again: list[str], ctx: Context) -> str:
-    from leftoff.cli.prompt import ask, continuing
-    from leftoff.engine.show import document
-
-    found = document(ctx.store, target, ctx.now, ctx.limits)
-    if way.step is not None:
-        going = f"Do {clean(way.step)} and every later step again"
-    elif way.seq is not None:
-        going = f"Go back to version {way.seq}, then {continuing(found).lower()}"
-    else:
-        going = continuing(found)
-    return ask(ctx, target, found, going)
-
-
-def _agreed(target: Target, again: list[str], lease: Any, ctx: Context) -> bool:
-    """Whether nothing needs asking, or the answer is yes."""
-    if lease is not None and lease.kind == "process":
-        from leftoff.engine.lease import describe, state
-
-        if state(lease, ctx.now) == "silent":
-            who = f"Run {target.row.run_id} was driven by {describe(lease)}, and cannot be seen from here."
-            if not confirm(ctx, who, hint="--yes takes it over."):
-                return False
-    if not again:
+def _agreed(again: list[str], ctx: Context) -> bool:
+    """Whether no finished step runs again, or that is meant."""
+    if not again or getattr(ctx.args, "only", None):
         return True
     names = ", ".join(clean(path) for path in again[:_SHOWN])
     more = f" and {len(again) - _SHOWN} more" if len(again) > _SHOWN else ""
     number = f"{len(again)} finished step{'s' if len(again) > 1 else ''}"
     return confirm(ctx, f"{number} would run again: {names}{more}.", hint="--yes goes back all the same.")
-
-
-def _other(choice: str, target: Target, ctx: Context) -> int:
-    """The choices that do not resume."""
-    if choice == "delete":
-        from leftoff.cli.verb_rm import remove_run
-
-        return remove_run(target, ctx)
-    from leftoff.engine.find import Target
-    from leftoff.engine.pickup import start_fresh
-
-    run = start_fresh(ctx.store, target, ctx.now, scrubber=ctx.redactor, session=session())
-    row = ctx.store.read(lambda view: view.run_row(run))
-    assert row is not None
-    ctx.say(f"leftoff: {target.row.run_id} is abandoned; {row.run_id} starts afresh.")
-    return _tell(Target(row, None), ctx)
 
 
 def go_on(target: Target, way: Way, ctx: Context) -> int:

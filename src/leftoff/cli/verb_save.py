@@ -5,11 +5,13 @@ from __future__ import annotations
 from leftoff.cli.given import own_step
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.engine.commit import Seal
-from leftoff.engine.world import remember_git
+from leftoff.engine.world import dirty_paths, remember_git
 from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.model.changes import ChangeSet
@@ -34,11 +36,15 @@ def run(args: Args, ctx: Context) -> int:
     note = ctx.redactor.mask(args.note) if args.note else None
 
     found = ctx.dirty()
+    dirty = dirty_paths(ctx.project)
+    seen = _issue(ctx) if args.trigger == "phase_transition" else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if found is not None:
             found.put(changes, row.seq + 1)
-        remember_git(ctx.project, row, changes)
+        remember_git(ctx.project, row, changes, dirty)
+        for key, value in seen.items():
+            changes.put("context", key, value)
         return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)
 
     version = ctx.report(make, blobs=found.blobs if found is not None else None).version
@@ -48,3 +54,11 @@ def run(args: Args, ctx: Context) -> int:
     else:
         ctx.out(version.id or "")
     return 0
+
+
+def _issue(ctx: Context) -> dict[str, Any]:
+    """A phase begins: what the run's issue is like by now."""
+    from leftoff.engine.issues import take
+
+    row = ctx.current()
+    return take(ctx.settings.section("issues"), ctx.project, row.issue, row.card.get("git_branch"), ctx.now)

@@ -88,6 +88,7 @@ def _opening(args: Args, ctx: Context) -> Opening:
         steps=steps,
         variables=assignments(args.var),
         facts=facts,
+        context=ctx.surroundings(facts["issue"], facts["git_branch"]),
     )
 
 

@@ -77,6 +77,13 @@ class Status:
             if ctx.named:
                 raise
             self.why_none = error.message
+        self.time = self._timing(ctx)
+
+    def _timing(self, ctx: Context) -> dict[str, float | None] | None:
+        """Of the current run."""
+        from leftoff.engine.timing import timing
+
+        return timing(ctx.store, self.current.row, ctx.now) if self.current is not None else None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -85,6 +92,7 @@ class Status:
             "branch": self.branch,
             "git_branch": self.git_branch,
             "current_run": self.current.run_id if self.current is not None else None,
+            "time": self.time,
             "runs": [run.to_json() for run in self.runs],
         }
 
@@ -101,6 +109,7 @@ def page(found: Status, screen: Screen) -> list[Line]:
             ("store", [(clean(found.store), ""), (here, "dim")]),
             ("branch", [(clean(found.branch), ""), (git, "dim")]),
             ("current", _current(found)),
+            *([("time", [(_time(found.time), "")])] if found.time is not None and found.time["used"] else []),
         ],
         screen.columns,
     )
@@ -121,6 +130,16 @@ def _current(found: Status) -> Line:
         (f", {clean(found.current.status)}, {found.current.percent}%", ""),
         (f", {where} {clean(step)}" if step else "", "warn" if where == "waits at" else "dim"),
     ]
+
+
+def _time(known: dict[str, float | None]) -> str:
+    """Used, against what was estimated."""
+    from leftoff.model.times import lasted
+
+    used, total, left = (lasted(int((known[key] or 0) * 1000)) for key in ("used", "estimated", "left"))
+    return f"{used} used" + (
+        f" of an estimated {total}, about {left} left" if known["estimated"] is not None else ""
+    )
 
 
 # -- watching
@@ -160,8 +179,9 @@ def _moments(ctx: Context) -> Iterator[Status]:
     last: Any = None
     while True:
         found = Status(ctx)
-        if found.to_json() != last:
-            last = found.to_json()
+        known = {**found.to_json(), "time": None}  # that goes on is no news
+        if known != last:
+            last = known
             yield found
         time.sleep(EVERY_S)
 

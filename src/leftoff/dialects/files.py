@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.draft import Draft, State
 
-_OURS = ("hash", "size", "captured", "captured_at")  # what leftoff adds when it looks at a file
+# What leftoff adds when it looks at a file.
+_OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at")
 
 
 def about_file(about: dict[str, Any]) -> dict[str, Any]:

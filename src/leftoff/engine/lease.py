@@ -92,11 +92,16 @@ def refuse_driven(view: View, run: int, run_id: str, now: int, session: str | No
     lease = view.lease(run)
     if lease is None or not lease.held:
         return None
-    if lease.kind == "session" and _ours(lease, session):
-        return lease
-    if state(lease, now) in (ALIVE, "unknown"):
+    if stands_in_the_way(lease, now, session):
         raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
     return lease
+
+
+def stands_in_the_way(lease: Lease, now: int, session: str | None) -> bool:
+    """Whether whoever holds a lease is at work, and is somebody else."""
+    if lease.kind == "session" and _ours(lease, session):
+        return False
+    return state(lease, now) in (ALIVE, "unknown")
 
 
 def _ours(lease: Lease, session: str | None) -> bool:

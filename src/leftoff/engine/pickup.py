@@ -21,6 +21,7 @@ from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from leftoff.engine.commit import Guard
@@ -36,16 +37,24 @@ _KEPT_FACTS = ("git_branch", "issue", "task", "agent", "total")
 
 
 class Way:
-    """How to go on: the version to go back to (``None``: stay), the step to begin with, variables to set."""
+    """How to go on: the version to go back to (``None``: stay), the step to begin with, variables to set.
 
-    __slots__ = ("seq", "step", "variables")
+    ``repeat``: single steps to be done once more, whatever comes after them.
+    """
+
+    __slots__ = ("repeat", "seq", "step", "variables")
 
     def __init__(
-        self, seq: int | None = None, step: str | None = None, variables: dict[str, Any] | None = None
+        self,
+        seq: int | None = None,
+        step: str | None = None,
+        variables: dict[str, Any] | None = None,
+        repeat: frozenset[str] = frozenset(),
     ) -> None:
         self.seq = seq
         self.step = step
         self.variables = variables or {}
+        self.repeat = repeat
 
 
 def run_again(store: Store, target: Target, way: Way) -> list[str]:
@@ -56,6 +65,7 @@ def run_again(store: Store, target: Target, way: Way) -> list[str]:
         now = Reader(store, view, run, run_id).plain("step")
         then = now if way.seq is None else Reader(store, view, run, run_id, way.seq).plain("step")
         reset = set(from_step(then, way.step, run_id)) if way.step is not None else set()
+        reset |= with_outer(then, way.repeat)
         inner = inner_steps(now)
         finished = [p for p in in_order(now) if p not in inner and now[p]["status"] in STEP_ENDED]
         return [p for p in finished if p in reset or p not in then or then[p]["status"] not in STEP_ENDED]
@@ -72,6 +82,19 @@ def from_step(steps: dict[str, Any], step: str, run_id: str) -> list[str]:
             f"Run {run_id} has no step {step}.", hint=f"Its steps: {', '.join(ordered[:20]) or 'none yet'}."
         )
     return [path for i, path in enumerate(ordered) if i >= first or step.startswith(path + "/")]
+
+
+def with_outer(steps: dict[str, Any], some: Collection[str]) -> set[str]:
+    """These steps, what is below them, and the steps that contain them."""
+    wanted = set(some)
+    outer = inner_steps(wanted)
+    return {path for path in steps if path in outer or not wanted.isdisjoint((path, *_above(path)))}
+
+
+def _above(path: str) -> list[str]:
+    """The paths that contain a path."""
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
 
 def driver_of(store: Store, target: Target, now: int, session: str | None) -> Lease | None:
@@ -99,14 +122,14 @@ def pick_up(
         put_back(Reader(store, tx, row.run, row.run_id), changes, at)
         if session is not None and session != row.session:
             changes.put("run", "session_id", session)
-        return _again_from(Reader(store, tx, row.run, row.run_id), way.step, row.run_id, changes)
+        return _again_from(Reader(store, tx, row.run, row.run_id), way, row.run_id, changes)
 
     def work(tx: Tx) -> None:
         row = _row(tx, target)
         lease = refuse_driven(tx, row.run, row.run_id, at, session)
         if way.seq is not None:
             rollback_in(store, tx, _head(row), way.seq, at, guard)
-        elif way.step is not None:
+        elif way.step is not None or way.repeat:
             save_present(tx, _head(row), at, guard)
         changes = ChangeSet(scrubber)
         changes.changes.update(ready.changes)
@@ -117,15 +140,18 @@ def pick_up(
     return given
 
 
-def _again_from(reader: Reader, step: str | None, run_id: str, changes: ChangeSet) -> Seal | None:
-    """Put a step and the later ones back to be done; that is a rollback, too."""
-    if step is None:
+def _again_from(reader: Reader, way: Way, run_id: str, changes: ChangeSet) -> Seal | None:
+    """Put a step and the later ones, or single ones, back to be done; that is a rollback, too."""
+    if way.step is None and not way.repeat:
         return None
     steps = reader.plain("step")
-    for path in from_step(steps, step, run_id):
+    again = set(from_step(steps, way.step, run_id)) if way.step is not None else set()
+    for path in again | with_outer(steps, way.repeat):
         kept = {key: value for key, value in steps[path].items() if key not in _OF_A_TRY}
         changes.put("step", path, {**kept, "status": "pending"})
-    return Seal("rollback", step, f"again from {step}")
+    if way.step is not None:
+        return Seal("rollback", way.step, f"again from {way.step}")
+    return Seal("rollback", min(way.repeat), f"once more: {', '.join(sorted(way.repeat)[:5])}")
 
 
 def go_back(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Opening:
     """What is known of a run before it starts."""
 
-    __slots__ = ("branch", "facts", "run_id", "steps", "title", "variables", "workflow")
+    __slots__ = ("branch", "context", "facts", "run_id", "steps", "title", "variables", "workflow")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Opening:
         steps: Sequence[Any] = (),
         variables: dict[str, Any] | None = None,
         facts: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
     ) -> None:
         self.workflow = check_key(workflow, "workflow")
         self.title = title
@@ -53,6 +54,7 @@ class Opening:
             raise Invalid(f"variables must be a dict, not a {type(variables).__name__}.")
         self.variables = variables or {}
         self.facts = facts or {}
+        self.context = context or {}  # what the world around it is like
         names = [name for name, _ in self.steps]
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -90,6 +92,8 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
         changes.put("step", name, {"status": "pending", "order": order, **known})
     for key, value in opening.variables.items():
         changes.put("variable", key, value)
+    for key, value in opening.context.items():
+        changes.put("context", key, value)
     return changes
 
 

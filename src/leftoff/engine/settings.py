@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.errors import Invalid
 
 FILE = "leftoff.toml"
-OPAQUE = ("agents", "mirror", "retention", "status", "verify")
+OPAQUE = ("agents", "issues", "mirror", "retention", "status", "supervise", "verify")
 
 _SECOND_UNITS = {
     "": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800,

@@ -6,7 +6,7 @@ from leftoff.engine.commit import NO_GUARD, Seal
 from leftoff.engine.lease import refuse_driven, release
 from leftoff.engine.report import report
 from leftoff.engine.runs import status_changes
-from leftoff.engine.world import remember_git
+from leftoff.engine.world import dirty_paths, remember_git
 from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS
 
 TYPE_CHECKING = False
@@ -47,6 +47,7 @@ def settle(
 ) -> Settled:
     """Pause or finish a run: its status, a `session_end` checkpoint, its lease freed. A finished run is not paused."""
     left: list[str] = []
+    dirty = dirty_paths(project)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         lease = refuse_driven(tx, row.run, row.run_id, at, session)
@@ -55,7 +56,7 @@ def settle(
         if same or (status == "paused" and row.status in FINISHED):
             return None
         status_changes(changes, status, at, summary=summary)
-        remember_git(project, row, changes)
+        remember_git(project, row, changes, dirty)
         release(tx, row.run, lease)
         return Seal("session_end", note=note or summary)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.model.changes import step_facts
-from leftoff.model.codec import BLOB, DICT, LIST, holes, payload
+from leftoff.model.codec import BLOB, DICT, JSON, LIST, holes, payload
 from leftoff.model.frozen import marks
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
@@ -132,6 +132,19 @@ class Reader:
 
     def plain(self, collection: str) -> dict[str, Any]:
         return {key: value.plain for key, value in self.values(collection).items()}
+
+    def plain_of(self, records: dict[str, Record]) -> dict[str, Any]:
+        """Records that were read already (variables excepted), decoded; `Corrupt` where one is lost."""
+        if self.schema != current_schema():
+            return {key: self._value(record).plain for key, record in records.items()}
+        out = {}
+        for key, record in records.items():
+            stored = record.stored
+            if stored[:1] == JSON:
+                out[key] = payload(stored, key)
+            else:
+                out[key] = self._value(record).plain
+        return out
 
     def _variables(self, records: dict[str, Record]) -> dict[str, Value]:
         items: dict[str, list[Record]] = {}

@@ -1,6 +1,7 @@
 """The world around a run: the commit that git has checked out, and the files that the run knows.
 
-Looked at cheaply: git is not started, a file whose size differs is not read, and of the others only so many bytes are.
+Looked at cheaply: git is started only for what is not committed, at the start and the end of a run's life; a file
+whose size differs is not read, and of the others only so many bytes are.
 """
 
 from __future__ import annotations
@@ -20,13 +21,38 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 32 << 20  # read in one look
 MOST_FILES = 2000
+MOST_DIRTY = 1000  # paths that are remembered
+GIT_S = 10.0
+DIRTY = "git_dirty"  # of the collection `context`
 
 
-def remember_git(project: str, row: RunRow, changes: ChangeSet) -> None:
-    """A checkpoint remembers the commit that it was made on."""
+def remember_git(project: str, row: RunRow, changes: ChangeSet, dirty: list[str] | None = None) -> None:
+    """A checkpoint remembers the commit that it was made on; ``dirty``: and what was not committed."""
     head = git_head(project)
     if head is not None and head != row.card.get("git_head"):
         changes.put("run", "git_head", head)
+    if dirty is not None:
+        changes.put("context", DIRTY, dirty)
+
+
+def dirty_paths(project: str) -> list[str] | None:
+    """What git calls dirty; ``None`` where there is no git, where it takes too long, or where that is too much to keep.
+
+    Call it before a transaction, never inside one.
+    """
+    if git_head(project) is None:
+        return None
+    import subprocess
+
+    words = ["git", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=normal", "--", "."]
+    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(words, cwd=project, env=env, capture_output=True, timeout=GIT_S)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = [line[3:].decode(errors="replace") for line in done.stdout.split(b"\0") if line]
+    found = [path for path in found if path.rstrip("/") != ".leftoff" and "/.leftoff" not in path]
+    return sorted(found) if done.returncode == 0 and len(found) <= MOST_DIRTY else None
 
 
 def git_moved(project: str, own: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from leftoff.engine.commit import Seal
+from leftoff.engine.world import dirty_paths
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
 from leftoff.workflow import begin, finish, leftovers
@@ -360,6 +361,7 @@ class Driver:
         """What this life of the run came to: its status, a checkpoint where it was interrupted, the exit code."""
         stage = self.stage
         seal = None
+        dirty = dirty_paths(stage.project)
         if self.signal is not None:
             trigger = _TRIGGERS.get(signal.Signals(self.signal), "session_end")
             seal = Seal(trigger, note=f"interrupted by {signal.Signals(self.signal).name}")
@@ -367,7 +369,9 @@ class Driver:
         def entry(
             page: Page,
         ) -> Seal | None:  # the last steps' ends are known when they are in the transaction
-            return stage.entries.settle(self._outcome()[0], stage.project, seal, self._open_outer())(page)
+            return stage.entries.settle(self._outcome()[0], stage.project, seal, self._open_outer(), dirty)(
+                page
+            )
 
         stage.add(entry) if seal else stage.amend(entry)  # two seals are two checkpoints
         stage.close()
@@ -396,6 +400,8 @@ class Driver:
             return "blocked", 7
         if set(steps) <= {"completed", "skipped"}:
             return "completed", 0
+        if scheduler.only is not None and not {"waiting", "running"} & set(steps):
+            return "paused", 0  # what was asked for is done; the rest was not asked for
         return "paused", 7
 
     def close(self) -> None:

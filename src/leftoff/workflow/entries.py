@@ -229,13 +229,15 @@ class Entries:
 
         return entry
 
-    def inner(self, path: str, status: str, trigger: str | None) -> Entry:
-        """What contains steps has ended with the last of them."""
+    def inner(self, path: str, status: str, trigger: str | None, seen: dict[str, Any] | None = None) -> Entry:
+        """What contains steps has ended with the last of them. ``seen``: what the world is like by now."""
 
         def entry(page: Page) -> Seal | None:
             record = page.step(path)
             record.update(status=status, completed_at=iso(page.at))
             self._put(page, path, record)
+            for key, value in (seen or {}).items():
+                page.put("context", key, value)
             return Seal(trigger, path) if trigger else None
 
         return entry
@@ -253,7 +255,14 @@ class Entries:
 
         return entry
 
-    def settle(self, status: str, project: str, seal: Seal | None, open_outer: dict[str, str]) -> Entry:
+    def settle(
+        self,
+        status: str,
+        project: str,
+        seal: Seal | None,
+        open_outer: dict[str, str],
+        dirty: list[str] | None = None,
+    ) -> Entry:
         """The end of this life of the run. ``open_outer``: what contains steps and did not end, with its status."""
 
         def entry(page: Page) -> Seal | None:
@@ -264,7 +273,7 @@ class Entries:
             row = page.row()
             if row.status != status:
                 status_changes(page.changes, status, page.at)
-            remember_git(project, row, page.changes)
+            remember_git(project, row, page.changes, dirty)
             return seal
 
         return entry

@@ -9,7 +9,7 @@ written. A step that must not simply run again is for a person to judge.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leftoff.host import UNKNOWN, scope
 from leftoff.workflow.processes import files, groups
@@ -17,7 +17,6 @@ from leftoff.workflow.processes import files, groups
 if TYPE_CHECKING:
     from leftoff.store.rows import Attempt
     from leftoff.workflow.definition import Step, Workflow
-    from leftoff.workflow.state import State
 
 RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
 TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
@@ -49,8 +48,18 @@ class Orphan:
         return self.judged(ASK, f"{why}, and it must not simply run again", NOT_IDEMPOTENT)
 
 
+class Known(Protocol):
+    """Whoever knows a run's steps, and its definition as it is now."""
+
+    @property
+    def steps(self) -> dict[str, dict[str, Any]]: ...
+
+    @property
+    def workflow(self) -> Workflow: ...
+
+
 def orphans(
-    state: State, old: Workflow, attempts: list[Attempt], store_folder: str
+    state: Known, old: Workflow, attempts: list[Attempt], store_folder: str
 ) -> tuple[list[Orphan], list[Attempt]]:
     """The attempts of steps that were in flight, judged; and those that the records know nothing of."""
     found, strays = [], []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.commit import Seal
-from leftoff.engine.pickup import from_step
+from leftoff.engine.pickup import from_step, with_outer
 from leftoff.engine.runs import status_changes
 from leftoff.workflow.changes import differs, is_gone
 
@@ -35,7 +35,10 @@ def is_rejected(record: Record) -> bool:
 
 
 class Reopening:
-    """``held``: steps whose attempts are looked after one by one. ``again``: the step to begin with once more."""
+    """``held``: steps whose attempts are looked after one by one. ``again``: the step to begin with once more.
+
+    ``repeat``: single steps that are done once more, whatever comes after them.
+    """
 
     def __init__(
         self,
@@ -47,12 +50,15 @@ class Reopening:
         again: str | None,
         about: Record,
         variables: Record,
+        repeat: frozenset[str] = frozenset(),
     ) -> None:
         self._old = old
         self._new = new
         self._declared = declared
         self._held = held
         self._again = again
+        self._repeat = repeat
+        self._firsts = tuple(repeat) + ((again,) if again is not None else ())
         self._about = about
         self._variables = variables
         self._repeated: set[str] = set()
@@ -63,6 +69,7 @@ class Reopening:
             steps: dict[str, Record] = ledger.reader(page.tx).plain("step")
             if self._again is not None:
                 self._repeated = set(from_step(steps, self._again, ledger.run_id))
+            self._repeated |= with_outer(steps, self._repeat)
             done = [path for path, record in steps.items() if record["status"] in DONE]
             self._above_done = {path.rpartition("/")[0] for path in done if "/" in path}
             if page.row().status != "running":
@@ -71,9 +78,19 @@ class Reopening:
             for collection, given in (("context", self._about), ("variable", self._variables)):
                 for key, value in given.items():
                     page.put(collection, key, value)
-            return Seal("rollback", self._again, f"again from {self._again}") if self._again else None
+            return self._seal()
 
         return entry
+
+    def _seal(self) -> Seal | None:
+        if self._again:
+            return Seal("rollback", self._again, f"again from {self._again}")
+        if self._repeat:
+            first = sorted(self._repeat)
+            return Seal(
+                "rollback", first[0], f"once more: {', '.join(first[:5])}{'…' if len(first) > 5 else ''}"
+            )
+        return None
 
     def _put_steps(self, page: Page, steps: dict[str, Record]) -> None:
         after = {path: self._after(path, record) for path, record in steps.items()}
@@ -141,4 +158,4 @@ class Reopening:
         return "item" in record and leaf in self._repeated and not self._contains_first(leaf)
 
     def _contains_first(self, path: str) -> bool:
-        return self._again is not None and self._again.startswith(f"{path}/")
+        return any(first.startswith(f"{path}/") for first in self._firsts)

@@ -11,14 +11,15 @@ from leftoff.engine.approvals import as_word
 from leftoff.engine.commit import Guard
 from leftoff.engine.definition import definition_of, names_of
 from leftoff.engine.lease import free
-from leftoff.engine.pickup import from_step
+from leftoff.engine.pickup import from_step, with_outer
 from leftoff.engine.runs import open_run
 from leftoff.engine.upgrade import bring_up
-from leftoff.errors import BadDefinition, CannotResume, LeftoffError, NeedsPerson
+from leftoff.errors import BadDefinition, CannotResume, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import finish, leftovers, proof
 from leftoff.workflow.changes import compare
+from leftoff.workflow.mentions import mentioned
 from leftoff.workflow.parse import load, parse
 from leftoff.workflow.people import expire, tell_waiting
 from leftoff.workflow.processes.files import read_exit
@@ -43,11 +44,11 @@ from leftoff.workflow.stop import end_processes
 from leftoff.workflow.work import RUNNING, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
-    from leftoff.workflow.definition import Step, Workflow
+    from leftoff.workflow.definition import Workflow
     from leftoff.workflow.recover import Orphan
     from leftoff.workflow.runner import Setting
 
@@ -63,11 +64,13 @@ def resume(
     workflow: Workflow,
     take_over: bool = False,
     again: str | None = None,
+    repeat: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
 ) -> Runner:
     """Go on with a run: take its lease, see what was in flight, ask what must be asked.
 
     ``workflow`` is the definition as it is now; the run remembers the one it was started from. ``again``: this step
-    and every later one are to be done once more.
+    and every later one are to be done once more; ``repeat``: single ones; ``only``: nothing but these is done.
     """
     driver = (this_process(), setting.who)
     now = setting.clock.now()
@@ -77,7 +80,7 @@ def resume(
     try:
         bring_up(setting.store, head, now, Guard(epoch))
         runner = Runner(setting, workflow, head, epoch, dict(variables))
-        Resumption(runner, earlier_definition(setting, row, workflow), again).go(variables)
+        Resumption(runner, earlier_definition(setting, row, workflow), again, repeat, only).go(variables)
     except BaseException:
         if runner is not None:
             runner.close()
@@ -131,7 +134,14 @@ def current_definition(
 class Resumption:
     """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
 
-    def __init__(self, runner: Runner, old: Workflow | None, again: str | None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        old: Workflow | None,
+        again: str | None,
+        repeat: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
+    ) -> None:
         self.runner = runner
         self.stage = runner.stage
         self.state = runner.state
@@ -139,6 +149,8 @@ class Resumption:
         self.old = old or runner.workflow
         self.changed = old is None or old.text != runner.workflow.text
         self.again = again
+        self.repeat = repeat
+        self.only = only
         self.orphans: list[Orphan] = []
         self.strays: list[Attempt] = []
 
@@ -196,6 +208,7 @@ class Resumption:
         repeated: set[str] = set()
         if self.again is not None:
             repeated = set(from_step(self.state.steps, self.again, self.runner.run_id))
+        repeated |= with_outer(self.state.steps, self.repeat)
         for orphan in [*self.orphans]:
             restarted = self.setting.restart and orphan.action == REATTACH
             if not restarted and orphan.unit not in repeated:
@@ -236,25 +249,10 @@ class Resumption:
     def _is_used(self, name: str) -> bool:
         """Whether a step that is left mentions a variable."""
         return any(
-            name in self._mentioned(step)
+            name in mentioned(self.stage.templates, step)
             for step in self.runner.workflow.leaves()
-            if self.state.status(step.path) not in DONE or self.again is not None
+            if self.state.status(step.path) not in DONE or self.again is not None or self.repeat
         )
-
-    def _mentioned(self, step: Step) -> set[str]:
-        """The names in a step's templates and expressions."""
-        texts = [*_texts(step.key_facts())]
-        if step.foreach is not None and step.foreach.kind == "variable":
-            texts.append(f"{{{{ {step.foreach.value} }}}}")
-        if step.when:
-            texts.append(f"{{{{ {step.when} }}}}")
-        found: set[str] = set()
-        for text in texts:
-            try:
-                found |= self.stage.templates.names(text)
-            except LeftoffError:
-                pass  # it is no expression: a template, which is among the texts as well
-        return found
 
     # -- what is put back
 
@@ -280,8 +278,9 @@ class Resumption:
             again=self.again,
             about=context_of(new, self.setting.project) if self.changed else {},
             variables=variables,
+            repeat=self.repeat,
         )
-        if self.again is not None and self._head_is_open():
+        if (self.again is not None or self.repeat) and self._head_is_open():
             self.stage.add(entries.seal("manual", None, "before a rollback"))
         self.stage.add(reopening.entry(self.runner.ledger))
         for orphan in self.orphans:
@@ -319,6 +318,8 @@ class Resumption:
             return _WORDS.get(orphan.action, orphan.action), orphan.why
         if status in DONE:
             return "skip", f"it is {status}"
+        if self.only is not None and not _is_one_of(path, self.only):
+            return "skip", "it is not among those to be done now"
         if status == "failed":
             return "skip", "it was rejected"
         if status in ("waiting", "blocked"):
@@ -330,12 +331,15 @@ class Resumption:
     def _restore(self) -> None:
         """What ended, ended; then what is followed, and what is adopted."""
         scheduler, state = self.stage.scheduler, self.state
+        if self.only is not None:
+            scheduler.only = frozenset(leaf for leaf in state.graph.leaves if _is_one_of(leaf, self.only))
         ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
         self.stage.restore_batches()
         self._seal_what_people_ended(ended)
         for leaf in state.graph.leaves:
             step = scheduler.steps[leaf]
             open_fan = step.foreach is not None and scheduler.status[leaf] == "pending"
+            open_fan = open_fan and (scheduler.only is None or leaf in scheduler.only)
             if open_fan and isinstance(state.steps[leaf].get("items"), int):
                 scheduler.claim(leaf, leaf)
                 known = [(path, state.status(path)) for path in state.items(leaf)]
@@ -394,6 +398,11 @@ _PEOPLES = ("approval", "manual")
 _WORDS = {FORGET: RUN, ASK: RUN, CHECK: ADOPT}
 
 
+def _is_one_of(path: str, only: Collection[str]) -> bool:
+    """Whether a step is one of these, in one of them, or contains one."""
+    return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in only)
+
+
 def _exit_code(folder: str) -> int | None:
     exit = read_exit(folder)
     return exit.code if exit is not None else None
@@ -403,15 +412,3 @@ def _was_killed(record: dict[str, Any]) -> bool:
     """Whether a step failed in such a way that nobody knows how far it came."""
     error = record.get("error")
     return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") in CUT_OFF
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value of a definition."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for entry in value.values():
-            yield from _texts(entry)
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from _texts(entry)

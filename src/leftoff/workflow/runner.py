@@ -60,6 +60,7 @@ class Setting:
         grace: float = GRACE,
         restart: bool = False,
         who: str = "leftoff run",
+        seen: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.store = store
         self.project = project
@@ -76,6 +77,7 @@ class Setting:
         self.grace = grace
         self.restart = restart
         self.who = who
+        self.seen = seen  # what the run's issue is like by now, as `context` records
 
 
 class Runner:
@@ -101,6 +103,7 @@ class Runner:
             store_url=setting.store_url,
             secrets=setting.secrets,
             grace=setting.grace,
+            seen=setting.seen,
         )
         self.driver = Driver(self.stage, heartbeat=setting.heartbeat)
 
@@ -147,6 +150,7 @@ def start(
         steps=[{"id": path, **record} for path, record in records_of(workflow).items()],
         variables=opening.variables,
         facts=opening.facts,
+        context=opening.context,
     )
     at = setting.clock.now()
     changes = opening_changes(known, at, setting.redactor)

@@ -48,6 +48,7 @@ class Scheduler:
         self.status = {path: "pending" for path in graph.leaves}
         self.asked: set[str] = set()  # leaves that began to wait for a person; some do no longer
         self.halted: str | None = None  # the step whose failure stops everything
+        self.only: frozenset[str] | None = None  # the leaves that may begin, where not all may
         self.taken: dict[str, str] = {}  # units that hold places, and the leaf they belong to
         self._place = {path: index for index, path in enumerate(graph.leaves)}
         self._left = {path: set(graph.before[path]) for path in graph.leaves}
@@ -293,6 +294,8 @@ class Scheduler:
 
     def _offer(self, leaves: Iterable[str]) -> None:
         for path in leaves:
+            if self.only is not None and path not in self.only:
+                continue
             if not self._left[path] and self.status[path] == "pending" and path not in self._offered:
                 self._offered.add(path)
                 heappush(self._ready, (self._place[path], path))

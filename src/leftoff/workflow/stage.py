@@ -48,6 +48,7 @@ class Stage:
         store_url: str,
         secrets: dict[str, str],
         grace: float = GRACE,
+        seen: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.state = state
         self.ledger: Ledger = state.ledger
@@ -62,6 +63,7 @@ class Stage:
         self.secrets = secrets
         self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
         self.grace = grace
+        self._seen = seen  # what the world is like, where a phase ends
         self.entries = Entries(state)
         self.works: dict[str, Work] = {}  # by token
         self.tries: dict[str, int] = {}  # failures of each unit in this life of the run
@@ -126,7 +128,7 @@ class Stage:
         """A unit ended: what ended with it is recorded, batches and phases are sealed."""
         for path, status in inner:
             if self.scheduler.steps[path].kind == "phase":
-                self.add(self.entries.inner(path, status, "phase_transition"))
+                self.add(self.entries.inner(path, status, "phase_transition", self._seen()))
             else:
                 told = partial(self.tell, "step_done", step=path, status=status)
                 seal = "step_complete" if status == "completed" and self.scheduler.steps[path].save else None

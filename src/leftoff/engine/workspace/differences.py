@@ -40,7 +40,7 @@ def since_recorded(
 
 def _compared(store: Store, project: str, path: str, before: tuple[Content, str], redactor: Redactor) -> str:
     now = present(project, path)
-    old, new = _recorded(store, before[0]), _present(project, path, now)
+    old, new = recorded_text(store, before[0]), present_text(project, path, now)
     if old is None or new is None or redactor.secret_file(path):
         return f"{path} has changed; it cannot be shown: it is no text, too long, secret, or was not kept."
     return redactor.mask(unified(old, new, f"{path} ({before[1]})", f"{path} (now)"))
@@ -57,7 +57,7 @@ def unified(old: str, new: str, before: str, after: str) -> str:
     return "\n".join([*lines[:MOST_LINES], *([f"… {more} more lines"] if more > 0 else [])])
 
 
-def _recorded(store: Store, content: Content) -> str | None:
+def recorded_text(store: Store, content: Content) -> str | None:
     if content.kind == LINK:
         return f"-> {content.target}"
     if content.kind != FILE:
@@ -71,7 +71,7 @@ def _recorded(store: Store, content: Content) -> str | None:
         return None
 
 
-def _present(project: str, path: str, content: Content) -> str | None:
+def present_text(project: str, path: str, content: Content) -> str | None:
     if content.kind == LINK:
         return f"-> {content.target}"
     if content.kind != FILE:

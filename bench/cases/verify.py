@@ -1,0 +1,123 @@
+"""Verifying a run: what it costs to see that nothing changed, and to plan a long run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.registry import Context, Row, case
+from leftoff.clock import SYSTEM, iso
+from leftoff.engine.artifacts import capture
+from leftoff.engine.find import Target
+from leftoff.engine.report import report
+from leftoff.engine.runs import Opening, start
+from leftoff.engine.settings import load
+from leftoff.engine.verify.verify import verify
+from leftoff.model.changes import ChangeSet
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import RunRow
+from leftoff.store.sqlite import SqliteStore
+
+RUN = "r"
+SETTLE_S = 0.1  # a file that was changed in the tick in which it was hashed must be hashed again
+
+
+def written(folder: Path, count: int) -> list[str]:
+    """So many files."""
+    (folder / "out").mkdir()
+    paths = [f"out/{number:05d}.txt" for number in range(count)]
+    for path in paths:
+        (folder / path).write_text(f"{path}\n")
+    time.sleep(SETTLE_S)
+    return paths
+
+
+def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
+    """A run whose steps are done, each with these outputs."""
+    store = SqliteStore(str(folder / ".leftoff"))
+    start(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
+    redactor = load(str(folder)).redactor()
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        now = iso(SYSTEM.now())
+        for order, (step, paths) in enumerate(outputs.items()):
+            for path in paths:
+                full = str(folder / path)
+                capture(store, str(folder), full, redactor, SYSTEM.now(), step=step, most=0).put(changes)
+            done = {"status": "completed", "started_at": now, "completed_at": now, "attempt": 1}
+            changes.put("step", step, {**done, "order": order, "outputs": paths})
+
+    report(store, _row, make, SYSTEM.now())
+    return store
+
+
+def _row(view: View) -> RunRow:
+    row = view.find_run(RUN)
+    assert row is not None
+    return row
+
+
+def taken(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+@case("verify", "verifying a run of 10,000 unchanged outputs")
+def verifying(context: Context) -> Iterator[Row]:
+    """Against an `os.stat` of each; first as outputs of one step, then of as many steps."""
+    count = context.pick(10_000, 1_000)
+    for label, bound in (("of one step", 3.0), ("of a step each", None)):
+        with context.folder("disk") as folder:
+            paths = written(folder, count)
+            outputs = {"all": paths} if bound else {f"s{path[4:9]}": [path] for path in paths}
+            store = recorded(folder, outputs)
+            settings, here = load(str(folder)), str(folder)
+            target = Target(store.read(_row), None)
+            full = [f"{here}/{path}" for path in paths]
+            ours, stats = [], []
+            for _ in range(context.rounds(15, 3)):
+                stats.append(taken(lambda full=full: [os.stat(path) for path in full]))  # type: ignore[misc]
+                ours.append(
+                    taken(lambda s=store, t=target, h=here, x=settings: verify(s, t, SYSTEM.now(), h, x))  # type: ignore[misc]
+                )
+            store.close()
+        yield Row(
+            f"verify / os.stat of each, outputs {label}",
+            statistics.median(a / b for a, b in zip(ours, stats, strict=True)),
+            at_most=bound,
+            raw={
+                "verify_ms": round(statistics.median(ours) * 1e3, 1),
+                "stat_ms": round(statistics.median(stats) * 1e3, 1),
+            },
+        )
+
+
+@case("dry-run", "resume --dry-run of a run of 10,000 steps")
+def planning(context: Context) -> Iterator[Row]:
+    """The command, from its start to its end."""
+    count = context.pick(10_000, 1_000)
+    with context.folder("disk") as folder:
+        store = recorded(folder, {f"s{number:05d}": [] for number in range(count)})
+        succeeded = [
+            sys.executable,
+            "-m",
+            "leftoff",
+            "resume",
+            RUN,
+            "--from-step",
+            "s00500",
+            "--dry-run",
+            "--json",
+        ]
+        store.close()
+        times = [
+            taken(lambda: subprocess.run(succeeded, cwd=folder, capture_output=True, check=True))
+            for _ in range(context.rounds(7, 2))
+        ]
+    yield Row("seconds", statistics.median(times), unit="s", at_most=1.0)

@@ -1,0 +1,98 @@
+"""The verdict on a run, for people: what was found, how bad it is, what to do; and what resuming would do."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.cli.layout import wrapped
+from leftoff.cli.text import clean
+from leftoff.engine.definition import definition_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.screen import Screen
+    from leftoff.cli.text import Line
+    from leftoff.engine.find import Target
+    from leftoff.engine.verify.finding import Finding
+    from leftoff.engine.verify.verify import Report
+
+_LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
+_SAYS = {
+    "resume": "can be resumed",
+    "warn": "can be resumed; some things are worth knowing",
+    "ask": "can be resumed when a person has decided",
+    "refuse": "cannot be resumed",
+}
+_DIFF = 40  # lines of one
+_STEPS = 30
+
+
+def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterable[str] = ()) -> Report:
+    """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
+    from functools import partial
+
+    from leftoff.cli.context import from_env
+    from leftoff.engine.verify.verify import verify
+
+    session = from_env("LEFTOFF_SESSION")
+    look = partial(verify, ctx.store, target, ctx.now, ctx.project, ctx.settings, deep=deep, session=session)
+    known = definition_of(ctx.store, target.row)
+    if known is None:
+        return look()
+    from leftoff.engine.definition import names_of
+    from leftoff.workflow.verify import RunnerChecks
+
+    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
+    names = frozenset({*given, *names_of(ctx.store, target.row)})
+    checks = RunnerChecks(known, ctx.project, folder, frozenset(given), names)
+    report = look(more=checks.all, known=checks.known)
+    report.problem = checks.problem
+    return report
+
+
+def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:
+    """The verdict, finding by finding; with the plan, step by step."""
+    symbol, style = _LOOK[report.verdict]
+    lines: list[Line] = [[(f"{symbol} {report.world.run_id} {_SAYS[report.verdict]}", style)]]
+    for finding in report.findings:
+        lines += finding_lines(finding, screen.columns)
+    if plan:
+        lines += [[], *plan_lines(report.plan)]
+    return lines
+
+
+def finding_lines(finding: Finding, columns: int) -> list[Line]:
+    symbol, style = _LOOK[finding.level]
+    lines = wrapped([(f"  {symbol} {finding.code}  ", style), (clean(finding.message), "")], columns)
+    if finding.hint:
+        lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns)
+    if finding.diff:
+        shown = finding.diff.splitlines()
+        lines += [[(f"    {clean(line)}", "dim")] for line in shown[:_DIFF]]
+        if len(shown) > _DIFF:
+            lines.append([(f"    … {len(shown) - _DIFF} more lines", "dim")])
+    return lines
+
+
+def plan_lines(plan: list[dict[str, Any]]) -> list[Line]:
+    """What would happen to each step; many that are skipped are only counted."""
+    skipped = [entry for entry in plan if entry["action"] == "skip"]
+    shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
+    wide = max((len(entry["action"]) for entry in shown), default=0)
+    lines: list[Line] = [
+        [
+            (f"  {entry['action']:<{wide}}  ", "id"),
+            (clean(entry["step"]), ""),
+            (f"  {clean(entry['why'])}", "dim"),
+        ]
+        for entry in shown[: 2 * _STEPS]
+    ]
+    if len(shown) > 2 * _STEPS:
+        lines.append([(f"  … {len(shown) - 2 * _STEPS} more", "dim")])
+    if shown is not plan and skipped:
+        lines.append([(f"  {len(skipped)} finished steps are skipped.", "dim")])
+    return lines

@@ -1,0 +1,147 @@
+"""The issue that a run works on, as its tracker has it: fetched by a command or from a file, remembered as a snapshot.
+
+A tracker is somebody else's: whatever it answers may be missing, late or of another shape, and then nothing is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+
+from leftoff.clock import iso
+from leftoff.errors import Invalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.model.changes import ChangeSet
+
+KEY = "issue_snapshot"  # of the collection `context`
+STATE_LABEL = "current_state_label"  # likewise: the workflow's state, as the issue's labels say it
+COMMAND = "gh issue view {issue} --json title,body,labels,assignees,state"
+SECONDS = 15.0
+_KEYS = ("command", "file", "timeout")
+_STATE = "state:"
+
+
+class Offline(Exception):
+    """The tracker gave no answer; why."""
+
+
+class Issues:
+    """`[issues]` of leftoff.toml: where issues are to be found."""
+
+    def __init__(self, section: dict[str, Any]) -> None:
+        for key, value in section.items():
+            if key not in _KEYS:
+                raise Invalid(f"[issues] has no {key!r}.", hint=f"It has: {', '.join(_KEYS)}.")
+            wanted: Any = (int, float) if key == "timeout" else str
+            if not isinstance(value, wanted) or isinstance(value, bool):
+                raise Invalid(f"[issues] {key} is wrong: {value!r}.", hint=f'command = "{COMMAND}"')
+        self.file: str | None = section.get("file")
+        self.command: str | None = section.get("command", None if self.file else self._default())
+        self.timeout = float(section.get("timeout", SECONDS))
+
+    @staticmethod
+    def _default() -> str | None:
+        return COMMAND if shutil.which("gh") else None
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anywhere to look."""
+        return bool(self.command or self.file)
+
+    def fetch(self, project: str, issue: str) -> dict[str, Any]:
+        """The issue as it is now; `Offline` where that cannot be told."""
+        text = self._read(project, issue) if self.file else self._run(project, issue)
+        try:
+            found = json.loads(text)
+        except ValueError:
+            raise Offline("the answer is no JSON") from None
+        if not isinstance(found, dict):
+            raise Offline("the answer is no JSON object")
+        return found
+
+    def _read(self, project: str, issue: str) -> str:
+        path = os.path.join(project, str(self.file).replace("{issue}", issue))
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        except (OSError, ValueError) as error:
+            raise Offline(f"{path} cannot be read: {error}") from None
+
+    def _run(self, project: str, issue: str) -> str:
+        command = str(self.command).replace("{issue}", shlex.quote(issue))
+        env = {**os.environ, "LEFTOFF_ISSUE": issue}
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                cwd=project,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.timeout,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Offline(f"the command failed: {error}") from None
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            raise Offline(
+                f"the command ended with {done.returncode}" + (f": {said[-1][:200]}" if said else "")
+            )
+        return done.stdout.decode(errors="replace")
+
+
+def snapshot(found: dict[str, Any], branch: str | None, at: int) -> dict[str, Any]:
+    """What is remembered of an issue."""
+    return {
+        "title": str(found.get("title") or ""),
+        "body": str(found.get("body") or ""),
+        "labels": names(found.get("labels")),
+        "assignees": names(found.get("assignees")),
+        "state": str(found.get("state") or "open").lower(),
+        "branch": branch,
+        "taken_at": iso(at),
+    }
+
+
+def take(
+    section: dict[str, Any], project: str, issue: str | None, branch: str | None, at: int
+) -> dict[str, Any]:
+    """The snapshot as `context` records; empty where there is no issue, nowhere to look, or no answer."""
+    if not issue:
+        return {}
+    issues = Issues(section)
+    if not issues.known:
+        return {}
+    try:
+        taken = snapshot(issues.fetch(project, issue), branch, at)
+    except Offline:
+        return {}
+    label = state_label(taken["labels"])
+    return {KEY: taken, **({STATE_LABEL: label} if label else {})}
+
+
+def put(changes: ChangeSet, taken: dict[str, Any]) -> None:
+    for key, value in taken.items():
+        changes.put("context", key, value)
+
+
+def names(things: Any) -> list[str]:
+    """Labels and assignees, as trackers give them: texts, or objects with a name."""
+    out = []
+    for thing in things if isinstance(things, list) else ():
+        if isinstance(thing, dict):
+            thing = thing.get("name") or thing.get("login")
+        if isinstance(thing, str):
+            out.append(thing)
+    return sorted(out)
+
+
+def state_label(labels: list[str]) -> str | None:
+    """The label that says where the work stands (``state:ready``)."""
+    return next((label for label in labels if label.startswith(_STATE)), None)

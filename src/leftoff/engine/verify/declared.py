@@ -1,0 +1,58 @@
+"""Before a Python program goes on with a run: only what the run declared or tracked is checked.
+
+A program that resumes itself after a crash must not be held up by what it has nothing to do with: git, an issue, how
+long ago it was.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.verify import own, tree
+from leftoff.engine.verify.finding import ASK, REFUSE, check_codes, levelled, levels_of
+from leftoff.engine.verify.world import World
+from leftoff.errors import CannotResume
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from leftoff.engine.find import Target
+    from leftoff.engine.settings import Settings
+    from leftoff.engine.verify.finding import Finding
+    from leftoff.store.base import Store
+
+CHECKS: tuple[Callable[[World], Iterable[Finding]], ...] = (
+    own.integrity,
+    own.incomplete_write,
+    own.not_resumable,
+    tree.outputs,
+    tree.files,
+)
+_SHOWN = 3
+
+
+def refuse_unless(
+    accept: Collection[str], store: Store, target: Target, now: int, project: str, settings: Settings
+) -> None:
+    """`CannotResume`, unless what stands in the way is accepted."""
+    accepted = check_codes(accept)
+    levels = levels_of(settings.section("verify"))
+    world = World(store, target, now, project, settings, whole=False)
+    found: list[Finding] = []
+    for check in CHECKS if not world.damage else CHECKS[:1]:
+        found += [levelled(finding, levels) for finding in check(world)]
+    asked = [f for f in found if f.level == ASK and f.code not in accepted]
+    refused = [f for f in found if f.level == REFUSE]
+    if world.damage:
+        raise world.damage[0][1]
+    if refused or asked:
+        raise _error(world.run_id, refused or asked, refused=bool(refused))
+
+
+def _error(run_id: str, findings: list[Finding], *, refused: bool) -> CannotResume:
+    told = " ".join(finding.message for finding in findings[:_SHOWN])
+    more = f" And {len(findings) - _SHOWN} more." if len(findings) > _SHOWN else ""
+    codes = sorted({finding.code for finding in findings})
+    hint = (
+        findings[0].hint if refused else f"leftoff.resume({run_id!r}, accept={codes!r}) goes on all the same."
+    )
+    return CannotResume(f"{told}{more}", findings=findings, hint=hint)

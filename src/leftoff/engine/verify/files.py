@@ -1,0 +1,121 @@
+"""Files as a run's records know them, compared with what is there."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.workspace.stat import CHANGED, GONE, look
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leftoff.engine.verify.world import World
+
+MOST_DIFFS = 5
+MOST_LINES = 200
+
+
+class Outputs:
+    """Of finished steps: (step, path) that are gone, and that are not what they were."""
+
+    def __init__(self) -> None:
+        self.missing: list[tuple[str, str]] = []
+        self.changed: list[tuple[str, str]] = []
+
+
+class Tracked:
+    """Tracked files that differ, and a diff where their content was kept."""
+
+    def __init__(self, paths: list[str], diff: str) -> None:
+        self.paths = paths
+        self.diff = diff
+
+
+def look_at_outputs(world: World) -> Outputs:
+    """What finished steps wrote. Of one path, what was written last counts."""
+    wrote: dict[str, str] = {}  # path to the step that wrote it last
+    for step in world.leaves():
+        record = world.steps[step]
+        if record.get("status") == "completed":
+            wrote.update((path, step) for path in record.get("outputs") or () if isinstance(path, str))
+    out = Outputs()
+    doubtful = wrote if world.deep else _not_as_recorded(world, wrote)
+    if not doubtful:
+        return out
+    known = _newest(world.artifact_records())
+    entries = {path: known.get(path, {}) for path in doubtful}
+    seen = look(world.project, {p: about for p, about in entries.items() if "hash" in about}, deep=world.deep)
+    for path in doubtful:
+        if path not in seen:  # nothing but its name is known
+            if not os.path.lexists(os.path.join(world.project, path)):
+                out.missing.append((wrote[path], path))
+        elif seen[path] == GONE:
+            out.missing.append((wrote[path], path))
+        elif seen[path] == CHANGED:
+            out.changed.append((wrote[path], path))
+    return out
+
+
+def _not_as_recorded(world: World, paths: Iterable[str]) -> list[str]:
+    """The files that must be looked at more closely: all but those whose stat is word for word in their record.
+
+    The record is not even decoded: what `stat` says is looked for in its bytes, as the codec writes it (keys in order,
+    nothing between them). A text in a record has its quotes escaped, so that it can never pass for that.
+    """
+    out, artifacts, stat, start = [], world.artifacts, os.stat, world.project.rstrip("/") + "/"
+    for path in paths:
+        try:
+            st = stat(path if path[:1] == "/" else start + path)
+            stored = artifacts[path].stored
+        except (OSError, ValueError, KeyError):
+            out.append(path)
+            continue
+        words = f'"path":"{path}","seen":[{st.st_mtime_ns},{st.st_ctime_ns},{st.st_ino}],"size":{st.st_size}'
+        if words.encode() not in stored:
+            out.append(path)
+    return out
+
+
+def look_at_tracked(world: World) -> Tracked:
+    """Files that `track`, hooks or git brought in; those that are outputs are looked at as such."""
+    outputs = {path for record in world.steps.values() for path in record.get("outputs") or ()}
+    entries = {
+        path: about
+        for path, about in world.records.get("file", {}).items()
+        if isinstance(about, dict)
+        and path not in outputs
+        and ("hash" in about or "target" in about or about.get("status"))
+    }
+    seen = look(world.project, entries, deep=world.deep)
+    paths = [path for path, what in seen.items() if what in (CHANGED, GONE)]
+    return Tracked(paths, _diff(world, paths) if paths else "")
+
+
+def _newest(artifacts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Artifacts by path; of several, the one that was captured last."""
+    out: dict[str, dict[str, Any]] = {}
+    for about in artifacts.values():
+        path = about.get("path") if isinstance(about, dict) else None
+        if isinstance(path, str):
+            before = out.get(path)
+            if before is None or str(before.get("captured_at")) <= str(about.get("captured_at")):
+                out[path] = about
+    return out
+
+
+def _diff(world: World, paths: list[str]) -> str:
+    """From the checkpoint to what is there, for the first few; secrets in it are masked."""
+    from leftoff.engine.workspace.content import present, recorded
+    from leftoff.engine.workspace.differences import present_text, recorded_text, unified
+
+    parts = []
+    for path in paths[:MOST_DIFFS]:
+        about = world.records["file"][path]
+        old = recorded_text(world.store, recorded(about))
+        new = present_text(world.project, path, present(world.project, path))
+        if old is not None and new is not None:
+            parts.append(unified(old, new, f"{path} (checkpoint)", f"{path} (now)"))
+    lines = "\n".join(parts).splitlines()
+    return world.settings.redactor().mask("\n".join(lines[:MOST_LINES]))

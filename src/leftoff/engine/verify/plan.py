@@ -1,0 +1,79 @@
+"""What resuming would do: for each step run, skip, adopt, reattach or ask, and why."""
+
+from __future__ import annotations
+
+from leftoff.engine.verify.finding import ASK, REFUSE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from typing import Any
+
+    from leftoff.engine.verify.finding import Finding
+    from leftoff.engine.verify.world import World
+
+_OF_A_STEP = ("outputs.missing", "outputs.changed", "step.not_idempotent", "step.elsewhere")
+_DONE = ("completed", "skipped")
+
+
+class Wish:
+    """What is asked for beyond going on: steps to do once more; the only ones to do (``None``: all that is left)."""
+
+    __slots__ = ("only", "repeat")
+
+    def __init__(self, repeat: Collection[str] = (), only: Collection[str] | None = None) -> None:
+        self.repeat = frozenset(repeat)
+        self.only = None if only is None else frozenset(only)
+
+
+def make_plan(
+    world: World, findings: Iterable[Finding], known: Mapping[str, tuple[str, str]], wish: Wish
+) -> list[dict[str, Any]]:
+    """One entry per leaf step, in declared order. ``known``: what a runner knows of steps that were in flight."""
+    asked = {
+        finding.subject: finding
+        for finding in findings
+        if finding.subject is not None and finding.code in _OF_A_STEP and finding.level in (ASK, REFUSE)
+    }
+    plan = []
+    for path in world.leaves():
+        action, why = _intent(world.steps[path], asked.get(path), known.get(path))
+        if path in wish.repeat and action != "ask":
+            action, why = "run", "it is to be done once more"
+        elif wish.only is not None and action != "skip" and path not in wish.only:
+            action, why = "skip", "it is not among those to be done now"
+        plan.append({"step": path, "action": action, "why": why})
+    return plan
+
+
+def _intent(
+    record: Mapping[str, Any], asked: Finding | None, known: tuple[str, str] | None
+) -> tuple[str, str]:
+    status = record.get("status")
+    if asked is not None:
+        return "ask", asked.message
+    if known is not None:
+        return ("run" if known[0] == "ask" else known[0]), known[1]  # what was asked about was accepted
+    if status in _DONE:
+        when = record.get("completed_at")
+        return "skip", f"it is {status}" + (f" since {when}" if when else "")
+    if status == "failed":
+        return "run", f"it failed: {_message(record)}"
+    if status == "running":
+        return "run", "it was in flight, and nobody knows how it ended"
+    if status == "waiting":
+        return "ask", f"it waits for {'a decision' if record.get('kind') == 'approval' else 'a person'}"
+    if status == "blocked":
+        return "ask", f"it is blocked: {_message(record)}"
+    return "run", "it is to be done"
+
+
+def _message(record: Mapping[str, Any]) -> str:
+    error = record.get("error")
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or "no reason was given")
+
+
+def resume_from(plan: list[dict[str, Any]]) -> str | None:
+    """The first step that something would happen to."""
+    return next((entry["step"] for entry in plan if entry["action"] != "skip"), None)

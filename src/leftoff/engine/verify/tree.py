@@ -1,0 +1,170 @@
+"""Checks of the project's tree: outputs of finished steps, tracked files, git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from leftoff.engine.verify.finding import WARN, Finding
+from leftoff.engine.world import DIRTY, dirty_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leftoff.engine.verify.world import World
+
+_SHOWN = 5
+_COMMITS = 10
+GIT_S = 20.0
+
+
+def outputs(world: World) -> Iterator[Finding]:
+    """What finished steps wrote: gone, or not what it was."""
+    from leftoff.engine.verify.files import look_at_outputs
+
+    seen = look_at_outputs(world)
+    for step, path in seen.missing:
+        yield Finding(
+            "outputs.missing",
+            f"{path}, which step {step} wrote, is gone.",
+            f"--yes runs {step} again; --accept outputs.missing goes on without it.",
+            step,
+            choices=("run the step again", "accept", "stop"),
+            paths=(path,),
+        )
+    for step, path in seen.changed:
+        yield Finding(
+            "outputs.changed",
+            f"{path}, which step {step} wrote, is not what it was.",
+            f"--accept outputs.changed (or --yes) keeps it as it is now; --from-step {step} does the step again.",
+            step,
+            choices=("run the step again", "accept", "stop"),
+            paths=(path,),
+        )
+
+
+def files(world: World) -> Iterator[Finding]:
+    """Tracked files that differ. Where the run was cut off in mid-step, or git explains it, that is no surprise."""
+    from leftoff.engine.verify.files import look_at_tracked
+
+    seen = look_at_tracked(world)
+    if not seen.paths:
+        return
+    expected = world.in_flight() or bool(world.attempts)
+    explained = "" if expected else git_explains(world, seen.paths)
+    level = WARN if expected or explained else None
+    why = " A step was in flight, so they may be half edited." if expected else explained
+    shown = ", ".join(seen.paths[:_SHOWN]) + (
+        f" and {len(seen.paths) - _SHOWN} more" if len(seen.paths) > _SHOWN else ""
+    )
+    yield Finding(
+        "files.changed",
+        f"Tracked files differ from the checkpoint: {shown}.{why}",
+        "--accept files.changed (or --yes) keeps them as they are; "
+        f"`leftoff rollback {world.run_id} --files` restores them.",
+        seen.paths[0],
+        level=level,
+        diff=seen.diff or None,
+        choices=("keep the current", "restore from the checkpoint", "stop"),
+        paths=tuple(seen.paths),
+    )
+
+
+# -- git
+
+
+def git(world: World) -> Iterator[Finding]:
+    facts = world.facts
+    branch, head = facts.get("git_branch"), facts.get("git_head")
+    if not (branch or head) or run_git(world, "rev-parse", "--git-dir") is None:
+        return
+    now = run_git(world, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if branch and run_git(world, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is None:
+        yield Finding(
+            "git.branch_gone",
+            f"The git branch {branch} that the run worked on does not exist any more.",
+            f"Bring it back (`git branch {branch} {str(head or 'COMMIT')[:12]}`), or start a new run.",
+            str(branch),
+        )
+    elif branch and now != branch:
+        yield Finding(
+            "git.branch_other",
+            f"The run worked on the git branch {branch}; {now or 'a detached HEAD'} is checked out.",
+            f"`git switch {branch}`, or go on here with --accept git.branch_other.",
+            str(branch),
+        )
+    yield from _moved(world, head)
+    yield from _dirty(world)
+
+
+def _moved(world: World, head: object) -> Iterator[Finding]:
+    now = run_git(world, "rev-parse", "--verify", "--quiet", "HEAD")
+    if not isinstance(head, str) or not now or now == head:
+        return
+    listed = run_git(world, "log", "--oneline", f"--max-count={_COMMITS + 1}", f"{head}..HEAD")
+    commits = listed.splitlines() if listed else []
+    more = " and more" if len(commits) > _COMMITS else ""
+    told = (
+        f": {'; '.join(commits[:_COMMITS])}{more}" if commits else " to a commit that does not follow from it"
+    )
+    yield Finding(
+        "git.head_moved",
+        f"HEAD was {head[:12]} and moved{told}.",
+        "Nothing to do, if that was meant.",
+        now[:12],
+    )
+
+
+def _dirty(world: World) -> Iterator[Finding]:
+    known = world.said(DIRTY)
+    if not isinstance(known, list):
+        return
+    new = [path for path in dirty_paths(world.project) or () if path not in known]
+    if new:
+        own = set(world.records.get("file", {}))
+        for about in (*world.steps.values(), *world.artifact_records().values()):
+            own.update(
+                path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)
+            )
+        new = [path for path in new if path not in own]
+    if new:
+        shown = ", ".join(new[:_SHOWN]) + (f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else "")
+        yield Finding(
+            "git.dirty",
+            f"Uncommitted changes that the run knows nothing of: {shown}.",
+            "Nothing to do, if that was meant.",
+            new[0],
+        )
+
+
+def git_explains(world: World, paths: list[str]) -> str:
+    """Whether commits that follow from the recorded one made these files what they are; in a sentence."""
+    head = world.facts.get("git_head")
+    if not isinstance(head, str) or run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is None:
+        return ""
+    if run_git(world, "status", "--porcelain=v1", "--", *paths):
+        return ""
+    changed = run_git(world, "diff", "--name-only", head, "HEAD", "--", *paths)
+    same = changed is not None and set(paths) <= set(changed.splitlines())
+    return " Commits since then changed them." if same else ""
+
+
+def run_git(world: World, *words: str, strip: bool = True) -> str | None:
+    """What git prints; ``None`` where it fails, or is not there."""
+    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=world.project,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=GIT_S,
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    if done.returncode != 0:
+        return None
+    return done.stdout.strip() if strip else done.stdout

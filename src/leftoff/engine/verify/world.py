@@ -1,0 +1,168 @@
+"""What a run says of itself, read in one snapshot: everything that the checks compare the world with."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.show import in_order, inner_steps
+from leftoff.engine.state import Reader, need_version
+from leftoff.errors import Corrupt, NotFound, Unsupported
+from leftoff.model.digest import MASK, sum_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.find import Target
+    from leftoff.engine.settings import Settings
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import Attempt, Lease, Record, RunRow
+
+_READ = ("run", "step", "file", "context", "criterion", "error", "extra")
+_DECLARED = ("run", "step", "artifact", "file", "context", "extra")
+
+
+class World:
+    """One run at one version, and where it is looked at from."""
+
+    def __init__(
+        self,
+        store: Store,
+        target: Target,
+        now: int,
+        project: str,
+        settings: Settings,
+        *,
+        deep: bool = False,
+        session: str | None = None,
+        whole: bool = True,
+    ) -> None:
+        self.store = store
+        self.target = target
+        self.now = now
+        self.settings = settings
+        self.deep = deep
+        self._whole = whole  # else only what the run declared or tracked is read
+        self.session = session  # whose the run may be without standing in the way
+        self.row: RunRow
+        self.version: Version
+        self.lease: Lease | None = None
+        self.attempts: list[Attempt] = []
+        self.records: dict[str, dict[str, Any]] = {}
+        self.artifacts: dict[str, Record] = {}  # as they are stored: most need not be decoded
+        self._artifacts: dict[str, Any] | None = None
+        self._leaves: list[str] | None = None
+        self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
+        self.redacted: list[str] = []
+        self.is_head = True
+        store.read(self._read)
+        own = self.records.get("run", {}).get("worktree")
+        self.project = own if isinstance(own, str) and os.path.isdir(own) else project
+
+    def _read(self, view: View) -> None:
+        row = view.run_row(self.target.row.run)
+        if row is None:
+            raise NotFound(f"Run {self.target.row.run_id} is gone.")
+        self.row = row
+        seq = row.seq if self.target.version is None else self.target.version.seq
+        self.is_head = seq == row.seq
+        self.version = need_version(view, row.run, row.run_id, seq)
+        self.lease = view.lease(row.run)
+        self.attempts = [attempt for attempt in view.attempts(row.run) if attempt.ended_at is None]
+        reader = Reader(self.store, view, row.run, row.run_id, seq)
+        try:
+            _ = reader.schema
+        except Unsupported as error:
+            self.damage.append(("integrity.schema", error))
+            return
+        self._take_all(reader)
+
+    def _take_all(self, reader: Reader) -> None:
+        """Each collection once: its bytes against their hashes, all against the digest; what is needed is decoded."""
+        total = 0
+        for collection in reader.collections() if self._whole else _DECLARED:
+            try:
+                found = reader.raw(collection)
+            except Corrupt as error:
+                self.damage.append(("integrity.record", error))
+                continue
+            if self._whole:
+                total += sum_of(collection, found.values())
+            if collection == "artifact":
+                self.artifacts = found
+            elif collection in _READ:
+                self._take(reader, collection, found)
+            elif collection == "variable":
+                self._take_redacted(reader)
+        if self._whole and not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
+            where = f"run {self.row.run_id}@{self.version.seq}"
+            self.damage.append(("integrity.digest", Corrupt(f"The digest of {where} is off.", where=where)))
+        self._reader = reader
+
+    def _take(self, reader: Reader, collection: str, found: dict[str, Record]) -> None:
+        out = self.records[collection] = {}
+        try:
+            out.update(reader.plain_of(found))
+        except Corrupt as error:
+            self._damaged(error)
+
+    def _take_redacted(self, reader: Reader) -> None:
+        try:
+            for key, value in reader.values("variable").items():
+                if value.holes:
+                    self.redacted.append(key)
+        except Corrupt as error:
+            self._damaged(error)
+
+    def _damaged(self, error: Corrupt) -> None:
+        code = "integrity.blob" if "blob" in error.where else "integrity.record"
+        if all(known.message != error.message for _, known in self.damage):
+            self.damage.append((code, error))
+
+    # -- as the checks ask
+
+    @property
+    def run_id(self) -> str:
+        return str(self.row.run_id)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The run's own records."""
+        return self.records.get("run", {})
+
+    @property
+    def steps(self) -> dict[str, dict[str, Any]]:
+        return self.records.get("step", {})
+
+    def leaves(self) -> list[str]:
+        """Leaf steps in declared order."""
+        if self._leaves is None:
+            inner = inner_steps(self.steps)
+            self._leaves = [path for path in in_order(self.steps) if path not in inner]
+        return self._leaves
+
+    def artifact_records(self) -> dict[str, dict[str, Any]]:
+        """What is known of artifacts, by name."""
+        if self._artifacts is None:
+            found = self._reader.plain_of(self.artifacts)
+            self._artifacts = {key: about for key, about in found.items() if isinstance(about, dict)}
+        return self._artifacts
+
+    def said(self, *names: str) -> Any:
+        """What the run, or the document it came from, says under one of these names; ``None`` where it says nothing."""
+        for collection in ("run", "context", "extra"):
+            for name in names:
+                if name in self.records.get(collection, {}):
+                    return self.records[collection][name]
+        for nested in ("recovery", "metadata", "context"):
+            inner = self.records.get("extra", {}).get(nested, self.records.get("context", {}).get(nested))
+            if isinstance(inner, dict):
+                for name in names:
+                    if name in inner:
+                        return inner[name]
+        return None
+
+    def in_flight(self) -> bool:
+        """Whether a step was running when the run stopped being driven."""
+        return any(step.get("status") == "running" for step in self.steps.values())
