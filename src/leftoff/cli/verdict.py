@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.cli.layout import wrapped
 from leftoff.cli.text import clean
-from leftoff.engine.definition import definition_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,25 +30,19 @@ _STEPS = 30
 
 def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterable[str] = ()) -> Report:
     """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
-    from functools import partial
-
     from leftoff.cli.context import from_env
-    from leftoff.engine.verify.verify import verify
+    from leftoff.workflow.verdict import verify_run
 
-    session = from_env("LEFTOFF_SESSION")
-    look = partial(verify, ctx.store, target, ctx.now, ctx.project, ctx.settings, deep=deep, session=session)
-    known = definition_of(ctx.store, target.row)
-    if known is None:
-        return look()
-    from leftoff.engine.definition import names_of
-    from leftoff.workflow.verify import RunnerChecks
-
-    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
-    names = frozenset({*given, *names_of(ctx.store, target.row)})
-    checks = RunnerChecks(known, ctx.project, folder, frozenset(given), names)
-    report = look(more=checks.all, known=checks.known)
-    report.problem = checks.problem
-    return report
+    return verify_run(
+        ctx.store,
+        target,
+        ctx.now,
+        ctx.project,
+        ctx.settings,
+        deep=deep,
+        given=given,
+        session=from_env("LEFTOFF_SESSION"),
+    )
 
 
 def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:

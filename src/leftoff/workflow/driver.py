@@ -17,7 +17,7 @@ from leftoff.engine.commit import Seal
 from leftoff.engine.world import dirty_paths
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
-from leftoff.workflow import begin, finish, leftovers
+from leftoff.workflow import begin, checkers, finish, leftovers
 from leftoff.workflow.people import look_at_people
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
@@ -177,6 +177,7 @@ class Driver:
     def _ready(self, work: Work, event: Ready) -> None:
         if work.phase == CHECKING:  # only what changes the world is put on record
             work.checker = event.process
+            checkers.note(finish.check_names(work)[1], event.process)
             self.stage.launcher.go(event.token)
             if work.stopped is not None:
                 self._terminate(work)

@@ -135,7 +135,7 @@ def next_check(stage: Stage, work: Work) -> None:
     text, _ = work.checks[0]
     values = stage.state.values(step, work.item)
     argv = script(step, text, stage.templates, values, work.folder, f"{step.path}: checks")
-    token, folder = _check_names(work)
+    token, folder = check_names(work)
     leftovers.remove(folder)  # an earlier driver may have died while it checked
     files.prepare(folder)
     work.phase = CHECKING
@@ -143,7 +143,7 @@ def next_check(stage: Stage, work: Work) -> None:
     stage.launcher.start(jobs.check(stage, work, token, folder, argv, values))
 
 
-def _check_names(work: Work) -> tuple[str, str]:
+def check_names(work: Work) -> tuple[str, str]:
     """The token and the folder of the check that is next."""
     left = len(work.checks)
     return f"{work.token}.{left}", os.path.join(work.folder, f"check-{left}")
@@ -151,7 +151,7 @@ def _check_names(work: Work) -> tuple[str, str]:
 
 def _checked(stage: Stage, work: Work, exit: Exit) -> None:
     text, criterion = work.checks[0]
-    token, folder = _check_names(work)
+    token, folder = check_names(work)
     stage.works.pop(token, None)
     held = exit.code == 0 and not exit.timed_out
     if not held and work.stopped is not None:
@@ -300,7 +300,7 @@ def never_began(stage: Stage, work: Work) -> None:
 
 def check_again(stage: Stage, work: Work) -> None:
     """A check whose process was lost is run once more."""
-    leftovers.remove(_check_names(work)[1])
+    leftovers.remove(check_names(work)[1])
     work.phase, work.checker = RUNNING, None
     next_check(stage, work)
 

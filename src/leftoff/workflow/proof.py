@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from leftoff.errors import LeftoffError
-from leftoff.workflow import jobs, leftovers
+from leftoff.workflow import checkers, jobs, leftovers
 from leftoff.workflow.actions import script
 from leftoff.workflow.finish import expect
 from leftoff.workflow.processes import files, groups
@@ -45,18 +45,19 @@ def _holds(stage: Stage, work: Work, number: int, text: str) -> bool:
     argv = script(step, text, stage.templates, values, folder, f"{step.path}: checks")
     stage.launcher.start(jobs.check(stage, work, token, folder, argv, values))
     try:
-        return _ended_well(stage, token)
+        return _ended_well(stage, token, folder)
     finally:
         leftovers.remove(folder)
 
 
-def _ended_well(stage: Stage, token: str) -> bool:
+def _ended_well(stage: Stage, token: str, folder: str) -> bool:
     process: Process | None = None
     try:
         while True:
             for event in stage.launcher.events(1.0):
                 if isinstance(event, Ready):
                     process = event.process
+                    checkers.note(folder, process)
                     stage.launcher.go(token)
                 elif isinstance(event, Ended):
                     return event.exit.ok and not event.exit.timed_out

@@ -17,7 +17,7 @@ from leftoff.engine.upgrade import bring_up
 from leftoff.errors import BadDefinition, CannotResume, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
-from leftoff.workflow import finish, leftovers, proof
+from leftoff.workflow import checkers, finish, leftovers, proof
 from leftoff.workflow.changes import compare
 from leftoff.workflow.mentions import mentioned
 from leftoff.workflow.parse import load, parse
@@ -260,6 +260,8 @@ class Resumption:
         """Processes that nobody will ask about any more are ended before their steps may run again."""
         folder = self.setting.folder
         alive = [a.process for a in self.strays if a.process is not None and lives(a, folder)]
+        opened = [*self.strays, *(orphan.attempt for orphan in self.orphans)]
+        alive += [process for a in opened for process in checkers.left(folder_of(a, folder))]
         end_processes(alive, self.setting.grace)
         for attempt in self.strays:
             left = folder_of(attempt, folder)

@@ -18,8 +18,9 @@ from leftoff.engine.world import remember_git
 from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE
 from leftoff.model.words import FINISHED
+from leftoff.workflow import checkers
 from leftoff.workflow.processes import groups
-from leftoff.workflow.recover import lives
+from leftoff.workflow.recover import folder_of, lives
 from leftoff.workflow.stage import GRACE
 
 if TYPE_CHECKING:
@@ -90,14 +91,18 @@ def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
 
 
 def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
-    """End every process of this run's steps that lives without a driver; the steps."""
+    """End every process of this run's steps that lives without a driver, their checks too; the steps."""
     attempts = store.read(lambda view: view.attempts(row.run))
-    alive = {
-        attempt.step: attempt.process
-        for attempt in attempts
-        if attempt.ended_at is None and attempt.process is not None and lives(attempt, folder)
-    }
-    end_processes(list(alive.values()), grace)
+    alive: dict[str, list[Process]] = {}
+    for attempt in attempts:
+        if attempt.ended_at is not None:
+            continue
+        found = [*checkers.left(folder_of(attempt, folder))]
+        if attempt.process is not None and lives(attempt, folder):
+            found.append(attempt.process)
+        if found:
+            alive[attempt.step] = found
+    end_processes([process for found in alive.values() for process in found], grace)
     return list(alive)
 
 

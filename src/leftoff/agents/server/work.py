@@ -18,7 +18,7 @@ from leftoff.engine.diff import diff
 from leftoff.engine.find import Target, current_run, resolve
 from leftoff.engine.info import list_info, run_info
 from leftoff.engine.notes import put_note
-from leftoff.engine.pickup import Way, driver_of, pick_up
+from leftoff.engine.pickup import Way, pick_up
 from leftoff.engine.records import check_collection, put_record, put_step
 from leftoff.engine.report import need_store, report
 from leftoff.engine.runs import Opening
@@ -27,11 +27,12 @@ from leftoff.engine.show import document
 from leftoff.engine.start import start_run
 from leftoff.engine.steps import STATUS, StepReport, capture_outputs, next_order, step_changes
 from leftoff.engine.upnext import up_next
-from leftoff.engine.world import git_moved, look_at_files, remember_git
-from leftoff.errors import CannotResume, Conflict, Invalid, LeaseHeld, Usage
+from leftoff.engine.world import remember_git
+from leftoff.errors import CannotResume, Conflict, Invalid, Usage
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
-from leftoff.model.words import FINISHED, RUN_STATUS, STEP_ENDED, UNFINISHED
+from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
+from leftoff.workflow.verdict import verify_run
 
 if TYPE_CHECKING:
     from leftoff.engine.report import Make, Reported
@@ -256,39 +257,9 @@ class Work:
     # -- resuming
 
     def verify(self, run_id: str | None) -> dict[str, Any]:
-        target = self.target(run_id)
-        findings = [*self._driver(target), *self._world(target)]
-        if target.row.status in FINISHED:
-            message = f"Run {target.row.run_id} is {target.row.status}."
-            findings.insert(0, _finding("refuse", "run.finished", message, "There is nothing to resume."))
-        levels = [finding["level"] for finding in findings]
-        verdict = next((word for word in ("refuse", "ask", "warn") if word in levels), "resume")
-        found = self.show(target.row.run_id)
-        plan = [_planned(record) for record in found["step_records"]]
-        first = next((entry["step"] for entry in plan if entry["action"] != "skip"), None)
-        return {
-            "verdict": verdict,
-            "findings": findings,
-            "run_id": target.row.run_id,
-            "resume_from": first,
-            "plan": plan,
-        }
-
-    def _driver(self, target: Target) -> list[dict[str, Any]]:
-        try:
-            driver_of(self.store, target, self.at, os.environ.get("LEFTOFF_SESSION") or None)
-        except LeaseHeld as error:
-            return [_finding("refuse", "lease.held", error.message, "Wait for it, or work on another run.")]
-        return []
-
-    def _world(self, target: Target) -> list[dict[str, Any]]:
-        found = self.show(target.row.run_id)
-        own = {**found["records"].get("run", {}), "git_branch": found["git_branch"]}
-        out = [_finding("warn", "git.moved", line, "") for line in git_moved(self.desk.project, own)]
-        seen = look_at_files(self.desk.project, [*found["artifacts"], *found["files"]])
-        out += [_finding("ask", "outputs.missing", f"{path} is gone.", "", path) for path in seen.gone]
-        out += [_finding("warn", "files.changed", f"{path} has changed.", "", path) for path in seen.changed]
-        return out
+        session = os.environ.get("LEFTOFF_SESSION") or None
+        target, desk = self.target(run_id), self.desk
+        return verify_run(self.store, target, self.at, desk.project, desk.settings, session=session).to_json()
 
     def resume(self, run_id: str | None) -> dict[str, Any]:
         target = self.target(run_id)
@@ -314,19 +285,4 @@ def _told(done: Reported) -> dict[str, Any]:
     return {"run_id": done.row.run_id, "seq": done.seq}
 
 
-def _finding(level: str, code: str, message: str, hint: str, subject: str | None = None) -> dict[str, Any]:
-    return {"level": level, "code": code, "message": message, "hint": hint, "subject": subject}
-
-
-def _planned(record: dict[str, Any]) -> dict[str, Any]:
-    status = record["status"]
-    if status in STEP_ENDED:
-        action, why = "skip", f"it is {status}"
-    elif status == "waiting":
-        action, why = "ask", "it waits for a person"
-    else:
-        action, why = "run", "it was in flight" if status == "running" else f"it is {status}"
-    return {"step": record["step"], "action": action, "why": why}
-
-
-NO_RESULT = NOTHING
+NO_RESULT = NOTHING  # what a report without one has
