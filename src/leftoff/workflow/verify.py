@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.verify.finding import REFUSE, WARN, Finding
 from leftoff.errors import LeftoffError
+from leftoff.model.frozen import marks
 from leftoff.workflow.changes import compare
 from leftoff.workflow.mentions import mentioned
 from leftoff.workflow.parse import parse
@@ -17,7 +18,7 @@ from leftoff.workflow.runner import missing as lacking
 from leftoff.workflow.template import Templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from leftoff.engine.verify.world import World
     from leftoff.workflow.definition import Workflow
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 _GO_ON = "Steps that are finished do not run again; --accept definition.changed goes on."
 _WORDS = {FORGET: "run", ASK: "ask", CHECK: "adopt"}
+
+
+def has_secret(record: Mapping[str, Any]) -> bool:
+    """Whether a part of a step's result was redacted."""
+    return "result" in record and bool(marks(record["result"]))
 
 
 class _Known:
@@ -118,18 +124,28 @@ class RunnerChecks:
             )
 
     def redacted(self, world: World) -> Iterator[Finding]:
-        """Secret variables that steps which are left mention, and that nobody has given again."""
+        """Secret variables and results that steps which are left mention, and that nobody has given again."""
         missing = [name for name in world.redacted if name not in self._given]
-        if self.new is None or not missing:
+        lost = [p for p, record in world.steps.items() if record.get("status") in DONE and has_secret(record)]
+        if self.new is None or not (missing or lost):
             return
-        templates, used = Templates(), set[str]()
+        templates, used, texts = Templates(), set[str](), list[str]()
         for step in self.new.leaves():
             if world.steps.get(step.path, {}).get("status") not in DONE:
-                used |= mentioned(templates, step)
+                found = mentioned(templates, step)
+                used |= found
+                texts += [str(step.key_facts())] if "results" in found else []
         for name in missing:
             if name in used:
                 message = f"The variable {name} is a secret, and was not stored."
                 yield Finding("variables.redacted", message, f"Give it again: --var {name}=…", name)
+        for path in lost:
+            if any(path in text or path.rpartition("/")[2] in text for text in texts):
+                message = (
+                    f"The result of step {path} has a secret in it, which was not stored, and is needed."
+                )
+                hint = f"`leftoff resume {world.run_id} --from-step {path}` does that step again."
+                yield Finding("variables.redacted", message, hint, path)
 
     def orphans(self, world: World) -> list[Orphan]:
         if self._orphans is None:

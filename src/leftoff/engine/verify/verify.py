@@ -37,6 +37,9 @@ QUICK: tuple[Check, ...] = (
 WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue)
 
 
+OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # findings about what a step left
+
+
 class Report:
     """What was found, what it allows, and what resuming would do."""
 
@@ -49,7 +52,8 @@ class Report:
         self.wish(Wish())
 
     def wish(self, wish: Wish) -> None:
-        """Plan for what is asked for."""
+        """Plan for what is asked for. What a step lacks that is done again anyway is no question."""
+        self.findings = [f for f in self.findings if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
         if not self.world.damage:
             self.plan = make_plan(self.world, self.findings, self._known, wish)
 
