@@ -110,7 +110,8 @@ class DataRules(Ground):
             "size": len(content),
             "captured": True,
         }
-        assert expected == about
+        assert expected == {key: about[key] for key in expected}
+        assert {"mode", "seen"} >= set(about) - set(expected)
         handle.put("artifact", path.name, about, content)
         self.contents.add(content)
 

@@ -188,6 +188,11 @@ class Flow:
     def status(self, step: str, run: str = "r") -> str:
         return str(self.steps(run)[step]["status"])
 
+    def statuses(self, names: str, run: str = "r") -> list[str]:
+        """Of steps with names of one letter."""
+        steps = self.steps(run)
+        return [str(steps[name]["status"]) for name in names]
+
     def triggers(self, run: str = "r") -> list[str]:
         """Of its checkpoints, the oldest first."""
         found = self.succeed("log", run, "--json").json["checkpoints"]

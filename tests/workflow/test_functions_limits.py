@@ -231,7 +231,7 @@ else:
 def test_ctrl_c(tmp_path: Path, kind: str, count: int) -> None:
     """It does not wait for what runs: the run is paused, nothing more is recorded, and the rest is done on resume."""
     child = start_program(INTERRUPTED, tmp_path, "wait", kind)
-    assert child.stdout is not None and "ready\n" == child.stdout.readline()
+    assert child.stdout is not None and child.stdout.readline().startswith("ready")  # several say so at once
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=50)

@@ -61,7 +61,7 @@ def test_a_signal_ends_it_in_order(flow: Flow, number: signal.Signals, trigger: 
     driver.end(130)
     assert [] == flow.processes()
     assert trigger == flow.triggers()[-1]
-    assert ["completed", "pending", "pending", "pending"] == [flow.status(name) for name in "abcd"]
+    assert ["completed", "pending", "pending", "pending"] == flow.statuses("abcd")
     assert ("paused", "idle") == (driver.run["status"], driver.run["health"])
     assert [number.name] == [told["signal"] for told in driver.of("interrupt")]
     assert {"b", "c"} == {told["step"] for told in driver.of("step_stopped")}
@@ -405,7 +405,8 @@ def test_stop_after_everything_was_killed(flow: Flow) -> None:
     """Nobody drives it and nothing runs: it is paused, and says so."""
     under_way(flow).kill_all()
     assert "Nobody drives run r; it is paused" in flow.succeed("stop", "r").err
-    assert ("paused", 0) == (flow.show()["status"], flow.show()["steps"]["running"])
+    shown = flow.show()
+    assert ("paused", 0) == (shown["status"], shown["steps"]["running"])
     goes_on(flow)
 
 

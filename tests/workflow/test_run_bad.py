@@ -112,7 +112,7 @@ def test_a_step_that_closes_its_output(project: Path) -> None:
         ("{id: a, shell: [no-such-shell, -c], run: x}", "no-such-shell"),
         ("{id: a, shell: no-such-shell, run: x}", "no-such-shell"),
         ("{id: a, cwd: flow.yaml, run: x}", "flow.yaml"),
-        ("{id: a, agent: claude, prompt: do it}", "agent"),
+        ("{id: a, agent: claude, prompt: do it}", "claude cannot be started"),
     ],
 )
 def test_a_command_that_cannot_be_executed(project: Path, step: str, said: str) -> None:
