@@ -146,6 +146,7 @@ class LifeRules(Ground):
         handle = self.handle_at(pick, sharp=True)
         if handle.stale or self.unappendable(handle):
             return
+        self.catch_up(handle)  # where its step stands depends on the others that it has seen
         if handle.done(path) and not again:
             self.do_again(handle, path)
             return

@@ -131,6 +131,9 @@ def test_a_secret_in_a_result_is_there_for_this_process_only(tools: Path) -> Non
     assert ["ada hunter2hunter2"] == lines(tools, "seen")
     (tools / "ready").touch()
     again = call("resume", ran.id, cwd=tools)
+    assert 7 == again.code and "variables.redacted" in again.err
+    assert ["ada hunter2hunter2"] == lines(tools, "seen")
+    again = call("resume", ran.id, "--accept", "variables.redacted", cwd=tools)
     assert 1 == again.code
     assert "password" in ran.steps()["use"]["error"]["message"]
     assert ["ada hunter2hunter2"] == lines(tools, "seen")
