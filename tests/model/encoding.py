@@ -114,12 +114,25 @@ def diff(old: State, new: State) -> dict[str, Any]:
 
 def _section_diff(old: State, new: State, collection: str) -> dict[str, Any]:
     left, right = section(old, collection), section(new, collection)
+    files = collection in ("artifact", "file")
     return {
-        "added": {k: right[k].value for k in right if k not in left},
-        "removed": {k: left[k].value for k in left if k not in right},
+        "added": {k: _shown(right[k].value, files) for k in right if k not in left},
+        "removed": {k: _shown(left[k].value, files) for k in left if k not in right},
         "changed": {
-            k: {"from": left[k].value, "to": right[k].value}
+            k: {"from": _shown(left[k].value, files), "to": _shown(right[k].value, files)}
             for k in right
-            if k in left and left[k] != right[k]
+            if k in left and left[k] != right[k] and not (files and _same_file(left[k].value, right[k].value))
         },
     }
+
+
+def _shown(value: Any, file: bool, *more: str) -> Any:
+    """Of a file, without what the file system said of it."""
+    if not file or not isinstance(value, dict):
+        return value
+    return {key: entry for key, entry in value.items() if key not in ("seen", *more)}
+
+
+def _same_file(left: Any, right: Any) -> bool:
+    """That a file was looked at again is no change."""
+    return canon(_shown(left, True, "captured_at")) == canon(_shown(right, True, "captured_at"))
