@@ -23,7 +23,7 @@ demo: $(VENV) ## a workflow of five steps, killed in the third and resumed
 	@$(BIN)/leftoff demo
 
 test: check ## the checks, then every test except the full fault matrix
-	@$(if $(filter Linux,$(shell uname -s)),tools/ensure-packages strace zsh fish)
+	@$(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish)
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
 
 check: $(VENV) ## lint, format, types, layers
@@ -38,7 +38,7 @@ bench: $(VENV_BENCH) ## measure against peers (ARGS=--json for a machine)
 crash: $(VENV) ## the full fault matrix: needs root, takes long
 	@test "$$(id -u)" -eq 0 || { echo "make crash needs root, to mount file systems from loop images; try: sudo make crash" >&2; exit 1; }
 	@tools/ensure-packages strace mkfs.ext4=e2fsprogs mount
-	@$(BIN)/python -m pytest tests/crash tests/damage tests/workflow -m "crash_full or not crash_full" --timeout 3600 $(ARGS)
+	@$(BIN)/python -m pytest tests/agents tests/crash tests/damage tests/dialects tests/verify tests/workflow -m "crash_full or not crash_full" --timeout 3600 $(ARGS)
 
 clean: ## remove what was built; never a .leftoff folder
 	@rm -rf .venv .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Before any test imports them, so that it makes no difference which one does so first.
+pytest.register_assert_rewrite("leftoff.testing.contract", "leftoff.testing.scribe", "leftoff.testing.rules")
+
 # A disk that syncs slowly is no reason to fail. What CI tries is the same each time: it judges a change, and whoever
 # runs the tests by hand looks for what nobody has thought of.
 settings.register_profile("leftoff", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
