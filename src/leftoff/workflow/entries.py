@@ -17,11 +17,11 @@ from leftoff.model.changes import NOTHING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leftoff.engine.artifacts import Captured
     from leftoff.host import Process
     from leftoff.workflow.definition import Step
     from leftoff.workflow.ledger import Entry, Page
     from leftoff.workflow.state import State
+    from leftoff.workflow.work import Left
 
 _OF_A_TRY = ("completed_at", "error", "interrupted_at", "result", "why", "waits_until")
 
@@ -87,20 +87,7 @@ class Entries:
             record.pop("completed_at", None)
             self._put(page, path, record)
 
-    def complete(
-        self,
-        path: str,
-        token: str | None,
-        *,
-        code: int | None = 0,
-        outputs: list[str] | None = None,
-        captured: Iterable[Captured] = (),
-        result: Any = NOTHING,
-        variables: dict[str, Any] | None = None,
-        criteria: dict[str, bool] | None = None,
-        why: str | None = None,
-        save: bool = True,
-    ) -> Entry:
+    def complete(self, path: str, token: str, left: Left, why: str | None, *, save: bool) -> Entry:
         """A step is done, with everything it left."""
 
         def entry(page: Page) -> Seal | None:
@@ -108,21 +95,14 @@ class Entries:
             record.update(status="completed", completed_at=iso(page.at))
             if why:
                 record["why"] = why
-            if outputs or record.get("outputs"):
-                record["outputs"] = list(dict.fromkeys([*(outputs or ()), *(record.get("outputs") or ())]))
-            if result is not NOTHING:
-                record["result"] = result
-            for got in captured:
-                got.put(page.changes)
-                page.blobs += [got.blob] if got.blob is not None else []
-            for key, value in (variables or {}).items():
-                page.put("variable", key, value)
-            for key, met in (criteria or {}).items():
-                page.put("criterion", key, {"met": met, "step": path, "at": iso(page.at)})
+            if left.outputs or record.get("outputs"):
+                record["outputs"] = list(dict.fromkeys([*left.outputs, *(record.get("outputs") or ())]))
+            if left.result is not NOTHING:
+                record["result"] = left.result
+            left.put(page, path)
             page.delete("error", path)
             self._put(page, path, record)
-            if token is not None:
-                page.tx.end_attempt(token, page.at, code)
+            page.tx.end_attempt(token, page.at, 0)
             return Seal("step_complete", path) if save else None
 
         return entry

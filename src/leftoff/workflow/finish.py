@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.engine.artifacts import capture, relative
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
-from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
 from leftoff.workflow.fan import declare
 from leftoff.workflow.leftovers import ITEMS
 from leftoff.workflow.processes import files
-from leftoff.workflow.work import CHECKING, RUNNING, Work, about, error_of, existing, holds_any
+from leftoff.workflow.work import CHECKING, RUNNING, Left, Work, about, error_of, existing, holds_any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leftoff.engine.artifacts import Captured
     from leftoff.workflow.processes.job import Exit
     from leftoff.workflow.stage import Stage
@@ -40,15 +41,24 @@ def ended(stage: Stage, work: Work, exit: Exit) -> None:
             error = error_of(exit, work.step.timeout, _tail(stage, work))
             failed(stage, work, error, exit.code, retry=work.step.idempotent or not exit.cut_off)
         return
+    _or_failed(stage, work, _ended_well)
+
+
+def _or_failed(stage: Stage, work: Work, go_on: Callable[[Stage, Work], None]) -> None:
+    """Go on with a step whose command ended well; what is wrong with what it left is its failure."""
     try:
-        if work.expands:
-            _found_items(stage, work)
-        elif not _told_otherwise(stage, work):
-            next_check(stage, work)
+        go_on(stage, work)
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
-        failed(stage, work, about(error), exit.code)
+        failed(stage, work, about(error), 0)
+
+
+def _ended_well(stage: Stage, work: Work) -> None:
+    if work.expands:
+        _found_items(stage, work)
+    elif not _told_otherwise(stage, work):
+        next_check(stage, work)
 
 
 def _tail(stage: Stage, work: Work) -> str:
@@ -166,65 +176,39 @@ def _checked(stage: Stage, work: Work, exit: Exit) -> None:
         return
     work.checks.pop(0)
     work.phase, work.checker = RUNNING, None
-    try:
-        next_check(stage, work)
-    except NOT_ITS_FAULT:
-        raise
-    except LeftoffError as error:
-        failed(stage, work, about(error), 0)
+    _or_failed(stage, work, next_check)
 
 
 def complete(stage: Stage, work: Work) -> None:
     """Everything a step left is taken in, and it is done."""
-    step = work.step
-    try:
-        variables = files.read_vars(work.folder)
-        outputs, captured = _outputs(stage, work)
-        result = action_of(step).result(step, work.folder)
-        _check_recordable(work, variables, outputs, result)
-    except NOT_ITS_FAULT:
-        raise
-    except LeftoffError as error:
-        failed(stage, work, about(error), 0)
-        return
-    if step.persist is not None:
-        variables = {key: value for key, value in variables.items() if key in step.persist}
-    stage.state.overlay.update(variables)
-    entry = stage.entries.complete(
-        work.unit,
-        work.token,
-        outputs=outputs,
-        captured=captured,
-        result=result,
-        variables=variables,
-        criteria={
-            f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()
-        },
-        why=work.why,
-        save=step.save,
-    )
+    step, left = work.step, _left(stage, work)
+    stage.state.overlay.update(left.variables)
 
     def then() -> None:
         seconds = round(stage.monotonic() - work.began, 3) if work.began else None
-        facts = {"seconds": seconds, "outputs": outputs, "why": work.why}
+        facts = {"seconds": seconds, "outputs": left.outputs, "why": work.why}
         told = {key: value for key, value in facts.items() if value not in (None, [])}
-        stage.state.set_variables(variables)
+        stage.state.set_variables(left.variables)
         stage.tell("step_done", **stage.step_facts(step, work.unit), **told)
         leftovers.tidy(work.folder)
 
     stage.works.pop(work.token, None)
-    stage.add(entry, then)
+    stage.add(stage.entries.complete(work.unit, work.token, left, work.why, save=step.save), then)
     stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "completed"))
 
 
-def _check_recordable(work: Work, variables: dict[str, Any], outputs: list[str], result: Any) -> None:
-    """What cannot be kept is the step's failure, found before anything is written."""
-    changes = ChangeSet()
-    for key, value in variables.items():
-        changes.put("variable", key, value)
-    if outputs or result is not NOTHING:
-        about = {"status": "completed", "outputs": outputs, "result": None if result is NOTHING else result}
-        changes.put("step", work.unit, about)
+def _left(stage: Stage, work: Work) -> Left:
+    step = work.step
+    variables = files.read_vars(work.folder)
+    outputs, captured = _outputs(stage, work)
+    left = Left(outputs, captured, action_of(step).result(step, work.folder), variables)
+    left.check(work.unit)
+    if step.persist is not None:
+        left.variables = {key: value for key, value in variables.items() if key in step.persist}
+    left.criteria = {
+        f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()
+    }
+    return left
 
 
 def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
@@ -302,7 +286,7 @@ def check_again(stage: Stage, work: Work) -> None:
     """A check whose process was lost is run once more."""
     leftovers.remove(check_names(work)[1])
     work.phase, work.checker = RUNNING, None
-    next_check(stage, work)
+    _or_failed(stage, work, next_check)
 
 
 def killed(stage: Stage, work: Work) -> None:

@@ -304,7 +304,7 @@ class Resumption:
     # -- what is told
 
     def _tell(self) -> None:
-        self.runner._tell(resumed=True)
+        self.runner.tell_start(resumed=True)
         by_unit = {orphan.unit: orphan for orphan in self.orphans}
         plan = []
         for leaf in self.state.graph.leaves:

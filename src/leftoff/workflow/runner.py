@@ -123,9 +123,9 @@ class Runner:
         """A new run: nothing is done yet."""
         self.state.load()
         self.stage.scheduler.restore({})
-        self._tell(resumed=False)
+        self.tell_start(resumed=False)
 
-    def _tell(self, *, resumed: bool) -> None:
+    def tell_start(self, *, resumed: bool) -> None:
         total = len(self.state.graph.leaves)
         self.stage.tell(
             "start", run_id=self.run_id, workflow=self.workflow.name, resumed=resumed, steps={"total": total}

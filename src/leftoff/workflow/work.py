@@ -6,13 +6,16 @@ import glob
 import os
 from typing import TYPE_CHECKING, Any
 
+from leftoff.clock import iso
 from leftoff.errors import Invalid
-from leftoff.model.changes import NOTHING
+from leftoff.model.changes import NOTHING, ChangeSet
 
 if TYPE_CHECKING:
+    from leftoff.engine.artifacts import Captured
     from leftoff.errors import LeftoffError
     from leftoff.host import Process
     from leftoff.workflow.definition import Step
+    from leftoff.workflow.ledger import Page
     from leftoff.workflow.processes.follow import Follower
     from leftoff.workflow.processes.job import Exit
 
@@ -78,6 +81,40 @@ class Work:
 
     def __repr__(self) -> str:
         return f"<{self.phase} {self.unit}>"
+
+
+class Left:
+    """What a step that ended well has left, to be taken in with its completion."""
+
+    __slots__ = ("captured", "criteria", "outputs", "result", "variables")
+
+    def __init__(
+        self, outputs: list[str], captured: list[Captured], result: Any, variables: dict[str, Any]
+    ) -> None:
+        self.outputs = outputs
+        self.captured = captured
+        self.result = result  # NOTHING where it returned nothing
+        self.variables = variables
+        self.criteria: dict[str, bool] = {}
+
+    def put(self, page: Page, path: str) -> None:
+        """All but what goes into the step's own record."""
+        for got in self.captured:
+            got.put(page.changes)
+            page.blobs += [got.blob] if got.blob is not None else []
+        for key, value in self.variables.items():
+            page.put("variable", key, value)
+        for key, met in self.criteria.items():
+            page.put("criterion", key, {"met": met, "step": path, "at": iso(page.at)})
+
+    def check(self, path: str) -> None:
+        """What cannot be kept is the step's failure, found before anything is written."""
+        changes = ChangeSet()
+        for key, value in self.variables.items():
+            changes.put("variable", key, value)
+        if self.outputs or self.result is not NOTHING:
+            result = None if self.result is NOTHING else self.result
+            changes.put("step", path, {"status": "completed", "outputs": self.outputs, "result": result})
 
 
 def error_of(exit: Exit, timeout: float | None, tail: str) -> dict[str, Any]:
