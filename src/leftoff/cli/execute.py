@@ -12,6 +12,7 @@ from leftoff.cli.drive import (
     most_of,
     setting_of,
 )
+from leftoff.cli.failures import decided
 from leftoff.cli.given import asked
 from leftoff.errors import BadDefinition, Conflict, NeedsPerson, NotFound
 from leftoff.model.ids import check_run_id
@@ -144,7 +145,9 @@ def _start(
             _abandon(ctx, twin)
         opening = _opening(args, ctx, workflow, given)
         alone = None if args.run_id else lambda view: _refuse_twin(_latest(view, args, ctx, workflow))
-        return drive(ctx, start(setting, workflow, opening, alone=alone), watching)
+        runner = start(setting, workflow, opening, alone=alone)
+        code = drive(ctx, runner, watching)
+    return decided(ctx, runner, code)
 
 
 def _refuse_twin(twin: RunRow | None) -> None:
@@ -239,4 +242,5 @@ def go_on(
         runner = resume(
             setting, row, given, workflow=current, take_over=take_over, again=again, repeat=repeat, only=only
         )
-        return drive(ctx, runner, watching)
+        code = drive(ctx, runner, watching)
+    return decided(ctx, runner, code)
