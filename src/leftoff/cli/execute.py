@@ -162,7 +162,7 @@ def _refuse_twin(twin: RunRow | None) -> None:
 def _abandon(ctx: Context, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
     from leftoff.engine.settle import settle
-    from leftoff.workflow.stop import end_attempts
+    from leftoff.workflow.stop import forsake_attempts
 
     settle(
         ctx.store,
@@ -173,7 +173,7 @@ def _abandon(ctx: Context, twin: RunRow) -> None:
         scrubber=ctx.redactor,
         note="abandoned: started afresh",
     )
-    end_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
+    forsake_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
     ctx.say(f"leftoff: {twin.run_id} is abandoned.")
 
 

@@ -19,6 +19,7 @@ from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE
 from leftoff.model.words import FINISHED
 from leftoff.workflow import checkers
+from leftoff.workflow.leftovers import tidy
 from leftoff.workflow.processes import groups
 from leftoff.workflow.recover import folder_of, lives
 from leftoff.workflow.stage import GRACE
@@ -104,6 +105,16 @@ def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -
             alive[attempt.step] = found
     end_processes([process for found in alive.values() for process in found], grace)
     return list(alive)
+
+
+def forsake_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> None:
+    """Nobody will go on with this run: end what lives of it, and keep of its attempts what they printed.
+
+    What a step had set may hold a secret: it is masked when it is taken in, and nobody takes it in any more.
+    """
+    end_attempts(store, row, folder, grace)
+    for attempt in store.read(lambda view: view.attempts(row.run)):
+        tidy(folder_of(attempt, folder))
 
 
 def end_processes(processes: list[Process], grace: float) -> None:
