@@ -54,7 +54,7 @@ SPEC = Spec(
         Opt("--max-parallel", "N", "how many steps run at once"),
         Opt("--list", None, "only list the checkpoints to resume from"),
         Opt("--var", "K=V", "set a variable, as for `leftoff set`", many=True),
-        Opt("--run", "RUN", "the run that is meant, like REF"),
+        Opt("--run", "RUN", "the run that is meant, like REF", filled=True),
         Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)", filled=True),
     ),
     examples="""  leftoff resume                          the latest unfinished run of this branch
