@@ -58,10 +58,7 @@ class Desk:
 
     def git_facts(self) -> dict[str, Any]:
         """What a new run remembers of git."""
-        return {
-            "git_branch": places.git_branch(self.project),
-            "git_head": places.git_head(self.project),
-        }
+        return places.git_facts(self.project)
 
     def close(self) -> None:
         if self._store is not None:

@@ -185,9 +185,7 @@ class Store:
         variables: dict[str, Any] | None,
     ) -> Opening:
         facts = {
-            "git_branch": project.git_branch(self.project),
-            "git_head": project.git_head(self.project),
-            "worktree": self.project if project.main_worktree(self.project) else None,
+            **project.git_facts(self.project),
             "issue": None if issue is None else str(issue).lstrip("#"),
         }
         return Opening(

@@ -64,6 +64,13 @@ class Context:
             self._project = project.find_project(given=self.args.project)
         return self._project
 
+    def at_home(self, row: RunRow) -> None:
+        """From now on the project is where the run's files are: a run keeps to its own work tree."""
+        home = project.home_of(row.card, self.project, getattr(self.store, "folder", None))
+        if home != self.project:
+            self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
+            self._project, self._settings = home, None
+
     @property
     def settings(self) -> Settings:
         if self._settings is None:

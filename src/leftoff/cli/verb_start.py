@@ -66,8 +66,7 @@ def _opening(args: Args, ctx: Context) -> Opening:
     from leftoff.engine.runs import Opening
 
     facts = {
-        "git_branch": project.git_branch(ctx.project),
-        "git_head": project.git_head(ctx.project),
+        **project.git_facts(ctx.project),
         "issue": args.issue.lstrip("#") or None if args.issue else None,
         "task": args.task,
         "agent": args.agent,

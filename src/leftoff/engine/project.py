@@ -8,6 +8,8 @@ from leftoff.errors import Unsupported, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.clock import Clock
     from leftoff.store.base import Store
 
@@ -98,6 +100,25 @@ def main_worktree(project: str) -> str:
         return ""
     folder = os.path.normpath(os.path.join(git, common))
     return os.path.dirname(folder) if os.path.basename(folder) == ".git" else ""
+
+
+def home_of(card: dict[str, Any], project: str, folder: str | None) -> str:
+    """Where a run's files are: the linked work tree that it remembers; else the main one, seen from a linked one that
+    has no store of its own. ``folder``: the store's. A work tree that is gone leaves us here."""
+    own = card.get("worktree")
+    if isinstance(own, str):
+        return own if os.path.isdir(own) else project
+    main = main_worktree(project)
+    return main if main and folder == os.path.join(main, FOLDER) else project
+
+
+def git_facts(project: str) -> dict[str, Any]:
+    """What a new run remembers of git, and of the linked work tree that it belongs to."""
+    return {
+        "git_branch": git_branch(project),
+        "git_head": git_head(project),
+        "worktree": project if main_worktree(project) else None,
+    }
 
 
 def git_branch(project: str) -> str | None:
