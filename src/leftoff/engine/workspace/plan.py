@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.artifacts import WITHHELD
 from leftoff.engine.history import went_back_to
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
@@ -110,6 +111,12 @@ class Sides:
         self.paths = {*self.then, *self.newest}
         self.outputs = {
             about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
+        }
+        self.withheld = {
+            path
+            for side in (self.then, self.newest)
+            for path, about in side.items()
+            if about.get(WITHHELD) is True
         }
         self.commit = complete_at(view, old, run, target.seq)
         newest = view.run_row(run)
@@ -290,7 +297,7 @@ class Planner:
         _git_mode(entry)
         if now.same(entry.want):
             return None
-        if self.redactor.secret_file(path):
+        if self.redactor.secret_file(path) or path in self.sides.withheld:
             return entry.kept("it may hold secrets, which are never copied")
         if now.kind == OTHER or (now.kind == FOLDER and entry.want.kind == ABSENT):
             return entry.kept("there is no file in its place, but something else")
