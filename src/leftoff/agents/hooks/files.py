@@ -11,6 +11,7 @@ import os
 
 from leftoff.engine.artifacts import Captured, relative
 from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
+from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
@@ -26,13 +27,17 @@ PENDING = "pending"
 
 
 def inside(desk: Desk, paths: list[str]) -> list[str]:
-    """Those of the paths that are the project's own, and not the store's, as records name them."""
-    found = [relative(desk.project, path) for path in paths]
-    return [
-        name
-        for name in found
-        if not os.path.isabs(name) and name.split(os.sep)[0] not in (".leftoff", ".git")
-    ]
+    """Those of the paths that are the project's own, and not the store's, as records name them.
+
+    Whoever writes to a link writes to what it points to: so that is one of them, too.
+    """
+    top, found = os.path.realpath(desk.project), []
+    for path in paths:
+        folder, name = os.path.split(path)
+        real = os.path.join(os.path.realpath(folder), name)
+        found += [real, os.path.realpath(real)] if os.path.islink(real) else [real]
+    names = dict.fromkeys(relative(top, path) for path in found)
+    return [name for name in names if not os.path.isabs(name) and not is_own(name)]
 
 
 def before(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:
@@ -85,16 +90,19 @@ def _known(desk: Desk, row: RunRow | None, paths: list[str]) -> dict[str, dict[s
     return desk.store.read(look)
 
 
-def dirty(desk: Desk, row: RunRow) -> Found | None:
-    """All that git calls dirty; ``None`` outside of a repository."""
-    from leftoff.engine.workspace.tracking import look_at_git
+def changed(desk: Desk, row: RunRow) -> Found:
+    """All that git calls dirty; outside of a repository, what changed of the files that the run knows."""
+    from leftoff.engine.workspace.tracking import files_of, look_again, look_at_git
 
     try:
         return look_at_git(
             desk.store, desk.project, desk.redactor, desk.settings.capture, row, desk.at, always=True
         )
     except NotFound:
-        return None
+        known = files_of(desk.store, row)
+        limits = Limits.of(desk.settings.capture, known.values())
+        tracked = Tracked(desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits)
+        return look_again(tracked, row.created_at)
 
 
 class Pending:

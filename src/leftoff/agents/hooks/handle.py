@@ -12,6 +12,7 @@ from leftoff.engine.find import SESSION, is_spent
 from leftoff.engine.notes import put_note
 from leftoff.engine.project import main_worktree
 from leftoff.engine.state import Reader
+from leftoff.engine.workspace.tracking import keep_first
 from leftoff.engine.world import remember_git
 from leftoff.errors import StoreUnavailable
 
@@ -191,16 +192,15 @@ def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
         if hook.event.name == "UserPromptSubmit" and _is_git(hook.desk.project):
             files.Pending(hook.desk, hook.who.session).remember()
         return
-    found = files.dirty(hook.desk, row) if _is_git(hook.desk.project) else None
+    found = files.changed(hook.desk, row)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         _forget_error(tx, row, changes)
-        reader = Reader(hook.desk.store, tx, row.run, row.run_id)
-        if found is not None and found.news(reader, row.seq):
+        if found.news(Reader(hook.desk.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
         return None
 
-    then(make, found.blobs if found is not None else [])
+    then(make, found.blobs)
 
 
 def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -233,7 +233,7 @@ def before_tool(hook: Hook) -> bytes:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         for got in found:
             if tx.row(row.run, "file", got.key) is None:
-                got.put(changes, "file")
+                keep_first(changes, got)
         return None
 
     if found:
