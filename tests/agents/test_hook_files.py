@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -100,6 +102,70 @@ def test_a_session_that_only_talks_leaves_no_run(repository: Path) -> None:
     session.fire("SessionEnd", reason="exit")
     assert {"runs": []} == succeed("ls", "--json", cwd=repository).json
     assert not (repository / ".leftoff" / "pending").exists()
+
+
+@pytest.mark.parametrize("ending", ["Stop", "UserPromptSubmit", "SessionEnd"])
+def test_what_only_a_shell_did_is_worth_a_run(ending: str, repository: Path) -> None:
+    """Noticed at the end of the turn, at the next prompt after an interrupt, or at the end: and rolled back."""
+    before = tree(repository)
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="what is here?")
+    session.fire("Stop")
+    session.fire("UserPromptSubmit", prompt="now change it")
+    sed(repository, "untold.txt", "changed.txt")
+    git(repository, "checkout", "sub/deep.txt", "changed.txt")
+    session.fire(ending, prompt="stop that", reason="exit")
+    succeed("rollback", first_checkpoint(repository), "--files", "--yes", cwd=repository)
+    assert before == tree(repository)
+
+
+def test_what_the_user_does_between_turns_is_no_part_of_the_session(repository: Path) -> None:
+    """It starts no run; and where one is started later, it begins with that."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="what is here?")
+    session.fire("Stop")
+    (repository / "told.txt").write_text("by hand\n")
+    git(repository, "commit", "-qam", "by hand")
+    (repository / "unknown.txt").write_text("by hand\n")
+    session.fire("UserPromptSubmit", prompt="now?")
+    session.fire("Stop")
+    assert [] == succeed("ls", "--all", "--json", cwd=repository).json["runs"]
+    before = tree(repository)
+    session.fire("UserPromptSubmit", prompt="change it")
+    session.writes("told.txt", "by the agent\n")
+    session.fire("Stop")
+    succeed("rollback", first_checkpoint(repository), "--files", "--yes", cwd=repository)
+    assert before == tree(repository)
+
+
+def test_content_that_was_kept_at_one_prompt_is_not_written_again(repository: Path) -> None:
+    """Until it is half as old as what a sweep may take."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    blobs = [path for path in (repository / ".leftoff" / "blobs").rglob("*") if path.is_file()]
+    first = {path: path.stat().st_ino for path in blobs}
+    session.fire("UserPromptSubmit", prompt="y")
+    assert first == {path: path.stat().st_ino for path in blobs} and len(first) == 2
+    (kept,) = (repository / ".leftoff" / "pending").iterdir()
+    data = json.loads(kept.read_text())
+    for one in data["captured"]:
+        one["at"] -= 3_000_000
+    kept.write_text(json.dumps(data))
+    session.fire("UserPromptSubmit", prompt="z")
+    again = {path: path.stat().st_ino for path in blobs}
+    assert all(first[path] != again[path] for path in blobs)
+
+
+def test_content_that_is_gone_is_no_reason_to_lose_a_session(repository: Path) -> None:
+    """What was remembered at the prompt was swept since: the run begins with what is there."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    shutil.rmtree(repository / ".leftoff" / "blobs")
+    session.writes("told.txt", "x")
+    assert {"told.txt", "changed.txt", "unknown.txt"} == {
+        about["path"] for about in succeed("show", "latest", "--json", cwd=repository).json["files"]
+    }
+    assert not (repository / ".leftoff" / "hook.log").exists()
 
 
 def test_git_is_not_touched(repository: Path) -> None:

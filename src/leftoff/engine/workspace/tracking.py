@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leftoff.engine.settings import Capture
     from leftoff.engine.workspace.git import Dirty, Repo
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store
+    from leftoff.store.base import Save, Store
     from leftoff.store.rows import BlobRow, RunRow
 
 MARK = "workspace"  # of the collection `context`: which version has every dirty file, and of which commit
@@ -165,6 +165,18 @@ def _capture_other(tracked: Tracked, path: str, clean: bool, since: int) -> Capt
 
 def dirty_state(tracked: Tracked, repo: Repo) -> Found:
     """Every file that git calls dirty. Those that were known only for that, and are clean again, are dropped."""
+
+    def work(save: Save) -> Found:
+        tracked.save = save
+        return _dirty_state(tracked, repo)
+
+    try:
+        return tracked.store.save_together(work)
+    finally:
+        tracked.save = tracked.store.save_blob
+
+
+def _dirty_state(tracked: Tracked, repo: Repo) -> Found:
     commit = repo.head or ""
     captured = []
     for one in repo.dirty():
