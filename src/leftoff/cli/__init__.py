@@ -33,8 +33,9 @@ def end(code: int) -> NoReturn:
     """End the process. Where nothing waits for its end, at once: taking Python apart costs as much as half a start."""
     if "atexit" not in sys.modules and "threading" not in sys.modules:
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
         except (OSError, ValueError):
             sys.exit(code)  # Python knows what to say of it
         os._exit(code)
