@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import Attempt, BlobRow, Lease, Record, RunRow
 
     T = TypeVar("T")
+    Save = Callable[[Iterable[bytes]], BlobRow]
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
 VALUE_MAX = 1 << 20  # larger ones are blobs
@@ -278,6 +279,10 @@ class Store:
     def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
         """Write a blob durably, once. Refer to it with ``Tx.put_blob`` in the commit that uses it."""
         raise NotImplementedError
+
+    def save_together(self, work: Callable[[Save], T]) -> T:
+        """``work`` with a way to save blobs that are durable when this returns, together. Others see them then, too."""
+        return work(self.save_blob)
 
     def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         """The content of a blob in pieces; ``Corrupt`` before the last one where it is not what was saved.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.engine.redact import Redactor
     from leftoff.engine.settings import Capture
     from leftoff.engine.workspace.paths import Place
-    from leftoff.store.base import Store
+    from leftoff.store.base import Save, Store
     from leftoff.store.rows import BlobRow
 
 DELETED = "deleted"
@@ -64,14 +64,17 @@ class Tracked:
         at: int,
         *,
         known: Mapping[str, Mapping[str, Any]] | None = None,
+        kept: Mapping[str, BlobRow] | None = None,
         limits: Limits = NO_LIMITS,
         withheld: Collection[str] = (),
     ) -> None:
         self.store = store
+        self.save: Save = store.save_blob
         self.project = project
         self.redactor = redactor
         self.at = at
         self.known = known or {}
+        self.kept = kept or {}  # blobs of what is known that have no row yet, by their tagged hash
         self.limits = limits
         self.withheld = withheld  # paths that are known to hold a secret, whose value may not be known here
 
@@ -124,7 +127,7 @@ class Tracked:
         keep = not (secret or self.redactor.secret_file(at.path)) and self.limits.allow(st.st_size)
         row: BlobRow | None = None
         if keep:
-            saved, st, seen = take(at.path, self.store.save_blob, fd=fd)
+            saved, st, seen = take(at.path, self.save, fd=fd)
             row, digest, size = saved, saved.hash, saved.size
         else:
             (digest, size), st, seen = take(at.path, hashed, fd=fd)
@@ -153,6 +156,8 @@ class Tracked:
         return Captured(path, {"path": path, "captured_at": iso(self.at), **about}, row)
 
     def _blob(self, tagged: str) -> BlobRow | None:
+        if tagged in self.kept:
+            return self.kept[tagged]
         hash = bytes.fromhex(tagged.partition(":")[2])
         return self.store.read(lambda view: view.blob(hash))
 

@@ -28,7 +28,7 @@ from leftoff.engine.workspace.content import (
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
-from leftoff.engine.workspace.tracking import MARK
+from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
@@ -76,9 +76,11 @@ class Entry:
 class Plan:
     """The entries of one rollback or restore, by path; those that need nothing are not among them."""
 
-    def __init__(self, entries: list[Entry], sides: Sides) -> None:
+    def __init__(self, entries: list[Entry], sides: Sides, *, head: str | None, whole: bool) -> None:
         self.entries = entries
         self.sides = sides
+        self.head = head  # git's; None outside of a repository
+        self.whole = whole  # all files of the version, not some that were named
 
     def of(self, action: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.action == action]
@@ -91,6 +93,18 @@ class Plan:
     def changed(self) -> list[Entry]:
         """What would be overwritten or deleted, and was changed by somebody since it was last recorded."""
         return [entry for entry in self.touched if entry.changed]
+
+    @property
+    def unseen(self) -> str:
+        """What the plan leaves out, as a sentence; empty where it has every file."""
+        then = self.sides.commit
+        if not self.whole or (then is not None and then == self.head):
+            return ""
+        if self.head is None:
+            return "outside of git only tracked files are known: what else a command changed stays as it is."
+        if then is None:
+            return "that version did not look at git: what was not tracked then stays as it is."
+        return f"git was at {then[:12] or 'no commit'} then: what was only changed by commits since is left to it."
 
     def to_json(self) -> dict[str, Any]:
         return {action: [entry.to_json() for entry in self.of(action)] for action in (RESTORE, DELETE, KEEP)}
@@ -109,6 +123,7 @@ class Sides:
         self.newest, outside = records(new)
         self.outside = sorted({*self.outside, *outside})
         self.paths = {*self.then, *self.newest}
+        self.first = first_records(new)
         self.outputs = {
             about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
         }
@@ -123,7 +138,7 @@ class Sides:
         self.complete_now = complete_at(view, new, run, newest.seq) if newest is not None else None
         self.blobs = {
             about["hash"]
-            for about in self.then.values()
+            for about in (*self.then.values(), *self.first.values())
             if isinstance(about.get("hash"), str) and view.blob(digest_of(about["hash"])) is not None
         }
 
@@ -187,6 +202,16 @@ def records(reader: Reader) -> tuple[dict[str, dict[str, Any]], list[str]]:
     return out, outside
 
 
+def first_records(reader: Reader) -> dict[str, dict[str, Any]]:
+    """The files as they were before the run first changed them, by path, where somebody told of it beforehand."""
+    found = {
+        check_path(key[len(BEFORE) :], f"context/{key}"): about
+        for key, about in reader.plain("context").items()
+        if key.startswith(BEFORE) and isinstance(about, dict)
+    }
+    return found
+
+
 def _drop_nested(found: dict[str, dict[str, Any]]) -> None:
     """No file is below another: where both were recorded, the newer one counts, and a link never leads anywhere."""
     there = [path for path, about in found.items() if recorded(about).kind != ABSENT]
@@ -230,7 +255,7 @@ class Planner:
             entries += [_outside(path) for path in sides.outside]
         _settle_folders(self.project, entries)
         self._mark_changed(entries)
-        return Plan(entries, sides)
+        return Plan(entries, sides, head=self.head if self.repo is not None else None, whole=only is None)
 
     # -- what shall be there
 
@@ -245,7 +270,10 @@ class Planner:
                 want = recorded(sides.then[path])
                 out[path] = Entry(path, RESTORE, "it was so then", NOTHING_THERE, want)
             elif bases is not None:
-                out[path] = bases.get(path) or _gone(path, "it was not there then")
+                out[path] = self._exactly(path, bases.get(path) or _gone(path, "it was not there then"))
+            elif path in sides.first:
+                why = "it was so before it was first changed"
+                out[path] = Entry(path, RESTORE, why, NOTHING_THERE, recorded(sides.first[path]))
             elif explicit:
                 raise NotFound(
                     f"{sides.run_id}@{sides.seq} knows no file {path}.",
@@ -270,6 +298,13 @@ class Planner:
             why = f"it was as in commit {commit[:12]}"
             out[path] = Entry(path, RESTORE, why, NOTHING_THERE, want, commit=commit)
         return out
+
+    def _exactly(self, path: str, entry: Entry) -> Entry:
+        """What git knows of a file; a record that has the same content also has the permissions."""
+        first = recorded(self.sides.first.get(path) or {})
+        if entry.want.kind == FILE == first.kind and first.hash == entry.want.hash in self.sides.blobs:
+            return Entry(path, RESTORE, entry.why, NOTHING_THERE, first)
+        return entry
 
     def _unknown_then(self, path: str) -> Entry | None:
         """A path that only the newest version knows: deleted if it was made since, and kept if that is not sure."""
