@@ -29,6 +29,7 @@ from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
 from leftoff.engine.workspace.tracking import BEFORE, MARK
+from leftoff.engine.world import DIRTY
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
@@ -133,6 +134,8 @@ class Sides:
             for path, about in side.items()
             if about.get(WITHHELD) is True
         }
+        dirty = old.plain("context").get(DIRTY)
+        self.dirty = [one for one in dirty if isinstance(one, str)] if isinstance(dirty, list) else []
         self.commit = complete_at(view, old, run, target.seq)
         newest = view.run_row(run)
         self.complete_now = complete_at(view, new, run, newest.seq) if newest is not None else None
@@ -141,6 +144,10 @@ class Sides:
             for about in (*self.then.values(), *self.first.values())
             if isinstance(about.get("hash"), str) and view.blob(digest_of(about["hash"])) is not None
         }
+
+    def was_dirty(self, path: str) -> bool:
+        """Whether git named a file, or a folder above it, when the run last looked at what is not committed."""
+        return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.dirty)
 
 
 def complete_at(view: View, reader: Reader, run: int, seq: int) -> str | None:
@@ -270,7 +277,8 @@ class Planner:
                 want = recorded(sides.then[path])
                 out[path] = Entry(path, RESTORE, "it was so then", NOTHING_THERE, want)
             elif bases is not None:
-                out[path] = self._exactly(path, bases.get(path) or _gone(path, "it was not there then"))
+                found = bases.get(path) or self._not_in_git(path)
+                out[path] = self._exactly(path, found) if found is not None else None
             elif path in sides.first:
                 why = "it was so before it was first changed"
                 out[path] = Entry(path, RESTORE, why, NOTHING_THERE, recorded(sides.first[path]))
@@ -306,6 +314,12 @@ class Planner:
             return Entry(path, RESTORE, entry.why, NOTHING_THERE, first)
         return entry
 
+    def _not_in_git(self, path: str) -> Entry | None:
+        """A path that git had nothing of then: it was not there, unless it is older, and git was told to ignore it."""
+        if 0 < born(os.path.join(self.project, path)) < self.sides.at - _SLACK_MS:
+            return None
+        return _gone(path, "it was not there then")
+
     def _unknown_then(self, path: str) -> Entry | None:
         """A path that only the newest version knows: deleted if it was made since, and kept if that is not sure."""
         about = self.sides.newest[path]
@@ -313,7 +327,11 @@ class Planner:
         made_since = status == "created" or (
             status is None and path in self.sides.outputs and not self._in_git(path)
         )
-        if made_since and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS:
+        if (
+            made_since
+            and not self.sides.was_dirty(path)
+            and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS
+        ):
             return _gone(path, "it was made since")
         return None
 
