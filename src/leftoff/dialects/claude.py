@@ -78,6 +78,7 @@ class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
+    fixed_ids = False
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
     def retention(self, project: str) -> Policy:
