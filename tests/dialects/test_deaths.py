@@ -1,4 +1,4 @@
-"""Any system call may be the last thing that a writer of the mirror does: no edit is lost, none is seen that is none."""
+"""Any system call may be the last thing that a writer of the mirror does: no edit is lost, and none is made up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,18 @@ from tests.dialects.dying import RUN
 from tests.dialects.files import put
 
 ROOT = Path(__file__).parents[2]
-CALLS = ["openat", "write", "pwrite64", "rename", "renameat2", "link", "unlink", "fsync", "fdatasync", "flock"]
+CALLS = [
+    "openat",
+    "write",
+    "pwrite64",
+    "rename",
+    "renameat2",
+    "link",
+    "unlink",
+    "fsync",
+    "fdatasync",
+    "flock",
+]
 SAMPLE = [("renameat2", 1), ("rename", 1), ("rename", 3), ("openat", 8), ("unlink", 1), ("flock", 4)]
 FILES = {
     "bmad": f"_bmad-output/.runs/main/{RUN}/state.json",

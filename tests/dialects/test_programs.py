@@ -1,4 +1,4 @@
-"""Programs that commit through Python, the MCP server or a hook keep a protocol's files in step, as the command does."""
+"""Programs, tools and hooks that commit keep the files of a protocol in step, as the command does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,12 @@ def test_edits_are_taken_in_by_every_way_to_open_a_run(bmad: Path) -> None:
     """By `get`, `list`, `run` and `resume`, before they answer."""
     with leftoff.open(bmad / ".leftoff") as store:
         store.start("w", run_id="r", steps=["a", "b"]).pause()
-        for number, look in enumerate((store.list, lambda: store.get("r"), lambda: store.run("w").pause())):
+        ways: list[Callable[[], object]] = [
+            store.list,
+            lambda: store.get("r"),
+            lambda: store.run("w").pause(),
+        ]
+        for number, look in enumerate(ways):
             put(bmad / STATE, {**state(bmad), "session_variables": {"x": number}})
             look()
             assert number == store.get("r").variables["x"]

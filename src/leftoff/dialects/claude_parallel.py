@@ -92,4 +92,3 @@ def _entry(path: str, step: dict[str, Any], begun: bool) -> dict[str, Any]:
     """An operation as it was asked for; once the first one has begun, with its status."""
     entry = {"item_id": unquote_part(path), **{k: v for k, v in step.items() if k not in _OURS}}
     return {**entry, "status": _STEPS.write(str(step.get("status")))} if begun else entry
-

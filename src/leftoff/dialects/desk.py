@@ -3,9 +3,9 @@
 It lies beside the store and can be lost without harm: then the version that a file was written from is found by the
 time or the id that the file carries.
 
-Before a file is replaced, what is about to happen is written down (an *intent*), with a copy of what the file will
-hold. Whoever dies in between leaves the intent behind, and the next one finishes it: our own write is known as ours, and
-what it displaced is looked at.
+Before a file is replaced, what is about to happen is written down (an *intent*), with a copy of what it will hold.
+Whoever dies in between leaves the intent behind, and the next one finishes it: our own write is known as ours, and what
+it displaced is looked at.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Desk:
         """Whether nobody can write to a displaced file any more, and all that was written has been looked at."""
         if age < SOON_MS or swap.in_use(entry["place"]):
             return False
-        return self.stat(entry["place"]) == entry["stat"]
+        return bool(self.stat(entry["place"]) == entry["stat"])
 
 
 def _intent(data: bytes | None) -> dict[str, Any] | None:

@@ -307,7 +307,9 @@ class Mirror:
         """Each file that does not say it yet; what a protocol says while it is being written comes first."""
         again = False
         says = {
-            path: self._filled(path, self.dialect.complete(document if part is None else document[part], part))
+            path: self._filled(
+                path, self.dialect.complete(document if part is None else document[part], part)
+            )
             for path, part in wanted.items()
             if part is None or part in document
         }

@@ -107,7 +107,9 @@ def in_use(path: str) -> bool:
     except OSError:
         return True
     try:  # a lease for writing is given only where no other descriptor is open
-        fcntl.fcntl(fd, _SETSIG, signal.SIGURG)  # of those who want it back meanwhile; ignored unless asked for
+        fcntl.fcntl(
+            fd, _SETSIG, signal.SIGURG
+        )  # of those who want it back meanwhile; ignored unless asked for
         fcntl.fcntl(fd, _SETLEASE, fcntl.F_WRLCK)
         fcntl.fcntl(fd, _SETLEASE, fcntl.F_UNLCK)
         return False
