@@ -98,7 +98,6 @@ def resume(
     report.wish(wish)
     if getattr(ctx.args, "dry_run", False):
         report.accept(accepted)
-        report.wish(wish)
         return _dry(report, ctx)
     if report.problem is not None and report.exit_code == CannotResume.exit_code:
         raise report.problem
@@ -148,7 +147,7 @@ def _check_needs(report: Report, wanted: Collection[str]) -> None:
     needs = graph.get("needs") if isinstance(graph, dict) else None
     for path in sorted(wanted):
         for other in (needs or {}).get(path, ()):
-            status = report.world.steps.get(other, {}).get("status", "completed")
+            status = report.world.steps.status(other) or "completed"
             if other not in wanted and status not in ("completed", "skipped"):
                 raise Conflict(
                     f"Step {path} needs {other}, which is {status}.",

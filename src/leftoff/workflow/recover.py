@@ -15,6 +15,8 @@ from leftoff.host import UNKNOWN, scope
 from leftoff.workflow.processes import files, groups
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from leftoff.store.rows import Attempt
     from leftoff.workflow.definition import Step, Workflow
 
@@ -52,7 +54,7 @@ class Known(Protocol):
     """Whoever knows a run's steps, and its definition as it is now."""
 
     @property
-    def steps(self) -> dict[str, dict[str, Any]]: ...
+    def steps(self) -> Mapping[str, dict[str, Any]]: ...
 
     @property
     def workflow(self) -> Workflow: ...

@@ -36,7 +36,7 @@ def has_secret(record: Mapping[str, Any]) -> bool:
 class _Known:
     """A run's steps, and its definition as it is now."""
 
-    def __init__(self, workflow: Workflow, steps: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, workflow: Workflow, steps: Mapping[str, dict[str, Any]]) -> None:
         self.workflow = workflow
         self.steps = steps
 
@@ -92,7 +92,9 @@ class RunnerChecks:
             )
             yield Finding("definition.changed", told, _GO_ON, path)
             return
-        done = {path for path, record in world.steps.items() if record.get("status") in DONE}
+        if self.old is self.new:
+            return
+        done = {path for path in world.steps if world.steps.status(path) in DONE}
         done |= {path.rpartition("/")[0] for path in done if "item" in world.steps[path]}
         done |= {orphan.step.path for orphan in self.orphans(world) if orphan.action in TAKEN}
         differs = compare(self.old, self.new, done)
@@ -126,12 +128,14 @@ class RunnerChecks:
     def redacted(self, world: World) -> Iterator[Finding]:
         """Secret variables and results that steps which are left mention, and that nobody has given again."""
         missing = [name for name in world.redacted if name not in self._given]
-        lost = [p for p, record in world.steps.items() if record.get("status") in DONE and has_secret(record)]
+        lost = [
+            p for p, known in world.steps.open.items() if known.get("status") in DONE and has_secret(known)
+        ]
         if self.new is None or not (missing or lost):
             return
         templates, used, texts = Templates(), set[str](), list[str]()
         for step in self.new.leaves():
-            if world.steps.get(step.path, {}).get("status") not in DONE:
+            if world.steps.status(step.path) not in DONE:
                 found = mentioned(templates, step)
                 used |= found
                 texts += [str(step.key_facts())] if "results" in found else []

@@ -66,7 +66,7 @@ def times(world: World) -> Iterator[Finding]:
         if when is not None and when > latest:
             future.append(f"{name} ({iso(when)})")
     now = iso(world.now)
-    for path, step in world.steps.items():
+    for path, step in world.steps.open.items():
         started, completed = step.get("started_at"), step.get("completed_at")
         if _in_order(started, completed, now):
             continue
@@ -135,21 +135,20 @@ def _before_needs(world: World) -> Iterator[str]:
     graph = world.records.get("context", {}).get("graph")
     needs = graph.get("needs") if isinstance(graph, dict) else None
     for path, wanted in needs.items() if isinstance(needs, dict) else ():
-        if world.steps.get(path, {}).get("status") != "completed" or not isinstance(wanted, list):
+        if world.steps.status(path) != "completed" or not isinstance(wanted, list):
             continue
         for other in wanted:
-            if world.steps.get(other, {}).get("status", "completed") in (
-                "pending",
-                "running",
-                "waiting",
-                "blocked",
-            ):
+            if world.steps.status(other) in ("pending", "running", "waiting", "blocked"):
                 yield f"{path} is completed before {other}, which it needs"
 
 
 def _phases_skipped(world: World) -> Iterator[str]:
     """Phases follow one another, unless a graph says otherwise: none is begun while one before it is untouched."""
     if isinstance(world.records.get("context", {}).get("graph"), dict):
+        return
+    if not any(
+        step.get("kind") == "phase" and step.get("status") == "pending" for step in world.steps.open.values()
+    ):
         return
     phases = [path for path, step in world.steps.items() if step.get("kind") == "phase" and "/" not in path]
     phases.sort(key=lambda path: world.steps[path].get("order", 0))

@@ -48,14 +48,19 @@ class Report:
         self.findings = findings
         self.problem: LeftoffError | None = None  # why nobody could drive it, were it to be driven
         self._known = known
-        self.plan: list[dict[str, Any]] = []
-        self.wish(Wish())
+        self._wish = Wish()
 
     def wish(self, wish: Wish) -> None:
         """Plan for what is asked for. What a step lacks that is done again anyway is no question."""
         self.findings = [f for f in self.findings if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
-        if not self.world.damage:
-            self.plan = make_plan(self.world, self.findings, self._known, wish)
+        self._wish = wish
+
+    @property
+    def plan(self) -> list[dict[str, Any]]:
+        """What would be done with each step, and why, as things are found and accepted by now."""
+        if self.world.damage:
+            return []
+        return make_plan(self.world, self.findings, self._known, self._wish)
 
     def accept(self, codes: Collection[str]) -> None:
         """Questions that were answered before they were asked are worth a word, and no more."""
@@ -71,17 +76,14 @@ class Report:
     def exit_code(self) -> int:
         return exit_code(self.findings)
 
-    @property
-    def resume_from(self) -> str | None:
-        return resume_from(self.plan)
-
     def to_json(self) -> dict[str, Any]:
+        plan = self.plan
         return {
             "verdict": self.verdict,
             "findings": [finding.to_json() for finding in self.findings],
             "run_id": self.world.run_id,
-            "resume_from": self.resume_from,
-            "plan": self.plan,
+            "resume_from": resume_from(plan),
+            "plan": plan,
         }
 
 
@@ -111,9 +113,24 @@ def verify(
 
 
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:
-    """Checks that wait for processes and disks do so beside each other."""
-    from concurrent.futures import ThreadPoolExecutor
+    """Checks that wait for processes and disks do so beside each other; the first is done by whoever asks."""
+    from threading import Thread
 
-    with ThreadPoolExecutor(len(checks), thread_name_prefix="verify") as pool:
-        results = list(pool.map(lambda check: list(check(world)), checks))
-    return [finding for found in results for finding in found]
+    found: list[list[Finding]] = [[] for _ in checks]
+    wrong: list[Exception] = []
+
+    def look(number: int) -> None:
+        try:
+            found[number] = list(checks[number](world))
+        except Exception as error:
+            wrong.append(error)
+
+    others = [Thread(target=look, args=(n,), name="verify", daemon=True) for n in range(1, len(checks))]
+    for other in others:
+        other.start()
+    found[0] = list(checks[0](world))
+    for other in others:
+        other.join()
+    if wrong:
+        raise wrong[0]
+    return [finding for some in found for finding in some]
