@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.desk import Desk
+from leftoff.dialects.verdict import verify_run
 from leftoff.engine.approvals import OPTIONS, how, question
 from leftoff.engine.brief import brief
 from leftoff.engine.commit import NO_GUARD, Guard, Seal
@@ -27,15 +28,16 @@ from leftoff.engine.show import document
 from leftoff.engine.start import start_run
 from leftoff.engine.steps import STATUS, StepReport, capture_outputs, next_order, step_changes
 from leftoff.engine.upnext import up_next
+from leftoff.engine.verify.finding import check_codes
 from leftoff.engine.world import remember_git
 from leftoff.errors import CannotResume, Conflict, Invalid, Usage
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
-from leftoff.workflow.verdict import verify_run
 
 if TYPE_CHECKING:
     from leftoff.engine.report import Make, Reported
+    from leftoff.engine.verify.verify import Report
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
@@ -257,11 +259,14 @@ class Work:
     # -- resuming
 
     def verify(self, run_id: str | None) -> dict[str, Any]:
-        session = os.environ.get("LEFTOFF_SESSION") or None
-        target, desk = self.target(run_id), self.desk
-        return verify_run(self.store, target, self.at, desk.project, desk.settings, session=session).to_json()
+        return self._verdict(self.target(run_id)).to_json()
 
-    def resume(self, run_id: str | None) -> dict[str, Any]:
+    def _verdict(self, target: Target) -> Report:
+        session = os.environ.get("LEFTOFF_SESSION") or None
+        desk = self.desk
+        return verify_run(self.store, target, self.at, desk.project, desk.settings, session=session)
+
+    def resume(self, run_id: str | None, accept: list[str] | None = None) -> dict[str, Any]:
         target = self.target(run_id)
         if target.version is not None:
             raise Usage("Going back to a checkpoint is a person's to do.", hint=f"leftoff resume {run_id}")
@@ -272,9 +277,15 @@ class Work:
                 f"Run {target.row.run_id} is one of a workflow file, which a runner executes.",
                 hint=f"Run this in a shell: leftoff resume {target.row.run_id}",
             )
+        found = self._verdict(target)
+        found.accept(check_codes(accept or ()))
+        found.insist(
+            f"resume_run(run_id={target.row.run_id!r}, accept={{codes}}) goes on, once your user agrees."
+        )
         session = os.environ.get("LEFTOFF_SESSION") or None
         pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=session)
-        return {**self.run_json(target.row.run), "brief": self.brief(target.row.run_id)}
+        told = [finding.to_json() for finding in found.findings]
+        return {**self.run_json(target.row.run), "brief": self.brief(target.row.run_id), "findings": told}
 
 
 def _nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:

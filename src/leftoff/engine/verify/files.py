@@ -8,7 +8,7 @@ from leftoff.engine.workspace.stat import CHANGED, GONE, look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from leftoff.engine.verify.world import World
@@ -36,6 +36,7 @@ class Tracked:
 def look_at_outputs(world: World) -> Outputs:
     """What finished steps wrote."""
     wrote, out = _wrote(world), Outputs()
+    out.missing += _artifacts_gone(world, wrote)
     doubtful = wrote if world.deep else _not_as_recorded(world, wrote)
     if not doubtful:
         return out
@@ -69,6 +70,28 @@ def _wrote(world: World) -> dict[str, str]:
     if rivals:
         wrote = {path: step for step in world.leaves() for path in _outputs(steps[step])}
     return wrote
+
+
+def _artifacts_gone(world: World, wrote: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What else finished steps recorded, and is gone. It may have been written on since then, so no more is asked."""
+    others = world.artifacts.keys() - wrote.keys()
+    for key in sorted(others):
+        about = world.artifact_records().get(key, {})
+        path, step = about.get("path"), about.get("step")
+        if isinstance(path, str) and isinstance(step, str) and path not in wrote:
+            finished = world.steps.status(step) == "completed" and step not in world.inner()
+            if finished and not any(
+                os.path.lexists(os.path.join(folder, path)) for folder in _folders(world)
+            ):
+                yield step, path
+
+
+def _folders(world: World) -> list[str]:
+    """What paths are relative to: the project; in a document that the run came from perhaps its own folder."""
+    origin = world.facts.get("imported")
+    path = origin.get("path") if isinstance(origin, dict) else None
+    beside = [os.path.join(world.project, os.path.dirname(path))] if isinstance(path, str) else []
+    return [world.project, *beside]
 
 
 def _outputs(record: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 STALE_MS = 7 * DAY_MS
 SLACK_MS = 120_000  # two clocks of one project may differ so much
-REQUIRED = ("workflow", "status", "created_at")
+REQUIRED = ("workflow", "status")
+OWN = ("created_at",)  # not every document that a run is imported from says it
 _SHOWN = 5
 _DONE = ("completed", "skipped")
 
@@ -27,7 +28,8 @@ def integrity(world: World) -> Iterator[Finding]:
         yield Finding(code, error.message, hint, getattr(error, "where", None) or None)
     if world.damage:
         return
-    missing = [name for name in REQUIRED if world.facts.get(name) is None]
+    required = REQUIRED if "imported" in world.facts else (*REQUIRED, *OWN)
+    missing = [name for name in required if world.facts.get(name) is None]
     if missing:
         names = ", ".join(missing)
         yield Finding("integrity.fields", f"The run's state lacks: {names}.", _hint_of_damage(world), names)
@@ -41,20 +43,30 @@ def _hint_of_damage(world: World) -> str:
 
 
 def incomplete_write(world: World) -> Iterator[Finding]:
-    if world.said("interruption_safe") is False:
+    safe, record = world.stated("interruption_safe")
+    if safe is False:
         yield Finding(
             "integrity.incomplete_write",
-            "The document that the run came from says that it was cut short while it was written.",
+            "The document that the run came from says that it was cut short while it was written "
+            "(interruption_safe is false).",
             "Look at its last step, then go on with --accept integrity.incomplete_write.",
+            clears=record,
         )
 
 
 def not_resumable(world: World) -> Iterator[Finding]:
-    if world.said("can_resume", "resumable") is False:
-        warnings = world.said("warnings", "recovery_warnings", "resume_warnings")
-        told = "; ".join(map(str, warnings)) if isinstance(warnings, list) else str(warnings or "")
-        message = "The run says of itself that it cannot be resumed" + (f": {told}." if told else ".")
-        yield Finding("recovery.not_resumable", message, "Resume an older checkpoint, or start a new run.")
+    if world.said("can_resume", "resumable") is not False:
+        return
+    warnings = world.said("warnings", "recovery_warnings", "resume_warnings") or _errors(world)
+    told = "; ".join(map(str, warnings)) if isinstance(warnings, list) else str(warnings)
+    message = "The run says of itself that it cannot be resumed" + (f": {told}." if told else ".")
+    yield Finding("recovery.not_resumable", message, "Resume an older checkpoint, or start a new run.")
+
+
+def _errors(world: World) -> list[str]:
+    """The messages of its open errors."""
+    found = world.records.get("error", {}).values()
+    return [str(error.get("message") if isinstance(error, dict) else error) for error in found]
 
 
 def times(world: World) -> Iterator[Finding]:
@@ -214,11 +226,13 @@ def blocked(world: World) -> Iterator[Finding]:
 
 
 def prerequisites(world: World) -> Iterator[Finding]:
-    if world.said("prerequisites_met") is False:
+    met, record = world.stated("prerequisites_met")
+    if met is False:
         yield Finding(
             "prerequisite.missing",
             "The document that the run came from says that its prerequisites are not met.",
             "Provide them, then go on with --accept prerequisite.missing.",
+            clears=record,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
-from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, worst
+from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, stop_at, worst
 from leftoff.engine.verify.issue import issue
 from leftoff.engine.verify.plan import Wish, make_plan, resume_from
 from leftoff.engine.verify.world import World
@@ -33,6 +33,7 @@ QUICK: tuple[Check, ...] = (
     own.criteria,
     own.blocked,
     own.prerequisites,
+    tree.half_restored,
 )
 WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue)
 
@@ -67,6 +68,12 @@ class Report:
         for finding in self.findings:
             if finding.level == ASK and finding.code in codes:
                 finding.level = WARN
+
+    def insist(self, hint: str) -> None:
+        """For whoever cannot ask: `CannotResume`, unless nothing refuses or needs a person."""
+        if self.world.damage:
+            raise self.world.damage[0][1]
+        stop_at(self.findings, hint)
 
     @property
     def verdict(self) -> str:

@@ -12,6 +12,7 @@ from leftoff.engine.verify.steps import Steps
 from leftoff.errors import Corrupt, NotFound, Unsupported
 from leftoff.model.codec import JSON
 from leftoff.model.digest import MASK
+from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,17 +156,28 @@ class World:
 
     def said(self, *names: str) -> Any:
         """What the run, or the document it came from, says under one of these names; ``None`` where it says nothing."""
+        return self.stated(*names)[0]
+
+    def stated(self, *names: str) -> tuple[Any, tuple[str, ...]]:
+        """The same, and the record that says no more than that: collection and key, where there is such a one."""
         for collection in ("run", "context", "extra"):
             for name in names:
                 if name in self.records.get(collection, {}):
-                    return self.records[collection][name]
+                    return self.records[collection][name], (collection, name)
+        for key, about in self.records.get("extra", {}).items():
+            if key.startswith(AS_WRITTEN) and isinstance(about, dict) and "as" in about:
+                path = about.get("path")
+                if (
+                    isinstance(path, list) and path and path[-1] in names
+                ):  # where a document differs from ours
+                    return about["as"], ("extra", key)
         for nested in ("recovery", "metadata", "context"):
             inner = self.records.get("extra", {}).get(nested, self.records.get("context", {}).get(nested))
             if isinstance(inner, dict):
                 for name in names:
                     if name in inner:
-                        return inner[name]
-        return None
+                        return inner[name], ()
+        return None, ()
 
     def in_flight(self) -> bool:
         """Whether a step was running when the run stopped being driven."""

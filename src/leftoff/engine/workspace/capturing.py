@@ -14,7 +14,7 @@ from leftoff.errors import Invalid, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from leftoff.engine.redact import Redactor
@@ -65,13 +65,16 @@ class Tracked:
         *,
         known: Mapping[str, Mapping[str, Any]] | None = None,
         limits: Limits = NO_LIMITS,
+        never: Callable[[str], bool] | None = None,
     ) -> None:
+        """``never``: whether a file is only to be hashed, beside those whose names say so."""
         self.store = store
         self.project = project
         self.redactor = redactor
         self.at = at
         self.known = known or {}
         self.limits = limits
+        self._never = never
 
     def named(self, given: str) -> str:
         """The record's key of a file that somebody named."""
@@ -117,7 +120,8 @@ class Tracked:
         return self._read(at, st, facts)
 
     def _read(self, at: Place, st: os.stat_result, facts: dict[str, Any]) -> Captured:
-        keep = not self.redactor.secret_file(at.path) and self.limits.allow(st.st_size)
+        secret = self.redactor.secret_file(at.path) or (self._never is not None and self._never(at.path))
+        keep = not secret and self.limits.allow(st.st_size)
         fd = open_file(at.name, folder=at.folder, follow=False)
         row: BlobRow | None = None
         if keep:

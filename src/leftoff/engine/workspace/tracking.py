@@ -10,6 +10,7 @@ from leftoff.errors import NotFound, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.engine.artifacts import Captured
@@ -64,8 +65,12 @@ def look_at_git(
     at: int,
     *,
     always: bool = False,
+    never: Callable[[str], bool] | None = None,
 ) -> Found:
-    """The dirty files of a project whose settings say so (or ``always``), for the next checkpoint of a run."""
+    """The dirty files of a project whose settings say so (or ``always``), for the next checkpoint of a run.
+
+    ``never``: whether a file is only to be hashed.
+    """
     if not capture.git and not always:
         return Found([], [])
     from leftoff.engine.workspace.git import repository
@@ -78,7 +83,8 @@ def look_at_git(
     known = files_of(store, row)
     others = [about for about in known.values() if about.get("by") != "git"]
     limits = Limits.of(capture, others)
-    return dirty_state(Tracked(store, project, redactor, at, known=known, limits=limits), repo)
+    tracked = Tracked(store, project, redactor, at, known=known, limits=limits, never=never)
+    return dirty_state(tracked, repo)
 
 
 def track_given(
