@@ -496,9 +496,7 @@ def test_recent_members(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         wait_for(lambda: not started(child), "it is dead")
-        assert child not in groups.recent(
-            child, session
-        )  # a zombie is no member; others of this session may be
+        assert child not in groups.recent(child, session)  # a zombie is no member
         os.waitpid(child, 0)
 
 

@@ -116,23 +116,17 @@ def setting_of(
         seen=lambda: take(
             ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
         ),
-        tree=_tree(ctx, redactor, secrets.values()) if ctx.settings.capture.git else None,
+        tree=_tree(ctx, redactor) if ctx.settings.capture.git else None,
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
     )
 
 
-def _tree(ctx: Context, redactor: Redactor, secrets: Iterable[str]) -> Callable[[RunRow], Found]:
+def _tree(ctx: Context, redactor: Redactor) -> Callable[[RunRow], Found]:
     """What git calls dirty, for a checkpoint. Files with a secret of the workflow in them are only hashed."""
     from leftoff.engine.workspace.tracking import look_at_git
-    from leftoff.workflow.work import holds_any
-
-    texts, capture = [secret.encode() for secret in secrets if secret], ctx.settings.capture
-
-    def never(path: str) -> bool:
-        return holds_any(os.path.join(ctx.project, path), texts)
 
     def look(row: RunRow) -> Found:
-        return look_at_git(ctx.store, ctx.project, redactor, capture, row, ctx.clock.now(), never=never)
+        return look_at_git(ctx.store, ctx.project, redactor, ctx.settings.capture, row, ctx.clock.now())
 
     return look
 

@@ -12,6 +12,7 @@ from leftoff.cli.drive import (
     most_of,
     setting_of,
 )
+from leftoff.cli.failures import decided
 from leftoff.cli.given import asked
 from leftoff.errors import BadDefinition, Conflict, NeedsPerson, NotFound
 from leftoff.model.ids import check_run_id
@@ -143,7 +144,9 @@ def _start(
             _abandon(ctx, twin)
         opening = _opening(args, ctx, workflow, given)
         alone = None if args.run_id else lambda view: _refuse_twin(_latest(view, args, ctx, workflow))
-        return drive(ctx, start(setting, workflow, opening, alone=alone), watching)
+        runner = start(setting, workflow, opening, alone=alone)
+        code = drive(ctx, runner, watching)
+    return decided(ctx, runner, code)
 
 
 def _refuse_twin(twin: RunRow | None) -> None:
@@ -158,7 +161,7 @@ def _refuse_twin(twin: RunRow | None) -> None:
 def _abandon(ctx: Context, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
     from leftoff.engine.settle import settle
-    from leftoff.workflow.stop import end_attempts
+    from leftoff.workflow.stop import forsake_attempts
 
     settle(
         ctx.store,
@@ -169,7 +172,7 @@ def _abandon(ctx: Context, twin: RunRow) -> None:
         scrubber=ctx.redactor,
         note="abandoned: started afresh",
     )
-    end_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
+    forsake_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
     ctx.say(f"leftoff: {twin.run_id} is abandoned.")
 
 
@@ -186,9 +189,7 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
     from leftoff.engine.runs import Opening
 
     facts = {
-        "git_branch": project.git_branch(ctx.project),
-        "git_head": project.git_head(ctx.project),
-        "worktree": ctx.project if project.main_worktree(ctx.project) else None,
+        **project.git_facts(ctx.project),
         "issue": _issue(args),
         "description": workflow.description or None,
     }
@@ -244,4 +245,5 @@ def go_on(
             only=only,
             rewind=rewind,
         )
-        return drive(ctx, runner, watching)
+        code = drive(ctx, runner, watching)
+    return decided(ctx, runner, code)

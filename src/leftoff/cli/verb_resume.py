@@ -57,7 +57,7 @@ SPEC = Spec(
         Opt("--max-parallel", "N", "how many steps run at once"),
         Opt("--list", None, "only list the checkpoints to resume from"),
         Opt("--var", "K=V", "set a variable, as for `leftoff set`", many=True),
-        Opt("--run", "RUN", "the run that is meant, like REF"),
+        Opt("--run", "RUN", "the run that is meant, like REF", filled=True),
         Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)", filled=True),
     ),
     examples="""  leftoff resume                          the latest unfinished run of this branch
@@ -289,14 +289,11 @@ def finished(target: Target, ctx: Context) -> int:
 
 
 def _unmet(target: Target, ctx: Context) -> list[str]:
+    from leftoff.engine.criteria import met
     from leftoff.engine.state import read
 
     values = read(ctx.store, target.row.run, target.row.run_id, "criterion")
-    return [
-        key
-        for key, value in values.items()
-        if value.plain is False or (isinstance(value.plain, dict) and value.plain.get("met") is False)
-    ]
+    return [key for key, value in values.items() if met(value.plain) is False]
 
 
 def _steps(target: Target, ctx: Context) -> list[str]:

@@ -33,6 +33,7 @@ def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterab
     from leftoff.cli.context import from_env
     from leftoff.dialects.verdict import verify_run
 
+    ctx.at_home(target.row)
     return verify_run(
         ctx.store,
         target,
