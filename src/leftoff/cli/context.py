@@ -221,14 +221,6 @@ class Context:
             if not there:
                 self._open_archived(ref, back=True)
 
-    def protocol_agrees(self, target: Target) -> bool:
-        """Whether a run may go on as far as the protocol that it follows is concerned; it is greeted in its words."""
-        if not self.settings.section("mirror") and "imported" not in target.row.card:
-            return True
-        from leftoff.cli.resuming import begin
-
-        return begin(target, self)
-
     def upkeep(self) -> None:
         """Retention by itself, once a day, where the project wants it. Never on verbs that agents call often."""
         if not (self.settings.section("retention") or self.settings.section("mirror")):
