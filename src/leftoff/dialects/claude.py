@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from leftoff.clock import compact
+from leftoff.clock import compact, iso
 from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.claude_files import ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
@@ -171,7 +171,9 @@ class Claude(ClaudeFiles):
                 project, where = (match[2] if match else snake(given)), "the id"
             draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
         draft.run("project", project)
-        if match and draft.records.get(("run", "created_at")) is None and read_stamp(match[3]) is not None:
+        stamp = read_stamp(match[3]) if match else None
+        if stamp is not None and ("run", "created_at") not in draft.records:
+            draft.run("created_at", iso(stamp))
             draft.repairs.add("created_at is missing; the time is in the id.")
 
     @staticmethod

@@ -51,6 +51,7 @@ KEYS = (
     "recovery_info",
 )
 ISSUE = ("body", "labels", "assignees")
+_NAME = re.compile(r"CP-[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")  # what can be the name of a file
 _CP = re.compile(r"CP-([a-z]+)-(\d{8})-([0-9a-f]{4,})\Z")
 
 
@@ -64,7 +65,7 @@ class Crunch(CrunchFiles):
     id_names_version = True
 
     def is_own_id(self, name: str) -> bool:
-        return name.startswith("CP-")
+        return _NAME.match(name) is not None
 
     def group(self, paths: list[str]) -> list[list[str]]:
         """A folder's checkpoints and their index; one that was named alone is taken alone."""

@@ -15,6 +15,7 @@ from leftoff.dialects.swap import write_new
 from leftoff.dialects.take import own_alias, state_at
 from leftoff.engine.commit import Seal
 from leftoff.model.hashing import sha256
+from leftoff.model.ids import slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ INDEX, LATEST = "index.yaml", "latest"
 
 class CrunchFiles(Dialect):
     def _folder(self, config: Config, row: RunRow) -> str:
-        return config.location.replace("{issue}", str(row.issue or row.run_id).replace("/", "-"))
+        return config.location.replace("{issue}", slug(str(row.issue or row.run_id)))
 
     def _file(self, config: Config, alias: str) -> str:
         return f"{alias}.yaml.gz" if config.compress else f"{alias}.yaml"
