@@ -86,6 +86,8 @@ class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
+    marks = ("id", "timestamp", "checkpoint_at", "saved_at", *parallel.KEYS)
+    derived = {"current_phase": ("completed_phases",)}
     fixed_ids = False
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 

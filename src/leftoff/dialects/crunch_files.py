@@ -114,6 +114,16 @@ class CrunchFiles(Dialect):
         """Older checkpoints stay where they are."""
         mirror.desk.forget(path)
 
+    def reclaim(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """An older checkpoint that somebody edited: what is new is in the newest one, itself it is what it was."""
+        alias = os.path.basename(path).partition(".yaml")[0]
+        found = mirror.store.read(lambda view: view.aliased(alias))
+        row = mirror.store.read(lambda view: view.find_run(run_id))
+        if found is not None and row is not None and found[0] == row.run:
+            mirror.put(path, write(self, mirror.state(row, found[1].seq)), row)
+            mirror.desk.forget(path)
+            mirror.desk.seen[path] = mirror.desk.stat(mirror.desk.full(path))
+
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
         config = load(mirror.project)
         folder = self._folder(config, row)

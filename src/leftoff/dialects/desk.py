@@ -165,7 +165,9 @@ class Desk:
         stamp = f"{time.time_ns():016x}{os.urandom(4).hex()}"  # in this order they are finished
         folder, name = os.path.dirname(full), os.path.join(self._pool, stamp)
         if not os.path.normpath(full).startswith(os.path.join(os.path.normpath(self.project), "")):
-            raise Invalid(f"{full} is outside of the project, and is not written.", hint="Mend the id in the file.")
+            raise Invalid(
+                f"{full} is outside of the project, and is not written.", hint="Mend the id in the file."
+            )
         os.makedirs(folder, exist_ok=True)
         if swap.reaches(self._pool, folder):
             return name, name
