@@ -80,6 +80,7 @@ class Bmad(BmadFiles):
     name = "bmad"
     about = "BMAD: _bmad-output/.runs/<branch>/<run>/state.json"
     keys = KEYS
+    derived = {"current_step": ("steps_completed",), "resume_from_step": ("steps_completed",)}
     files = r"/\.runs/(.+/)?state\.json$"
 
     def is_own_id(self, name: str) -> bool:
@@ -169,8 +170,8 @@ class Bmad(BmadFiles):
 
     @staticmethod
     def _step_at(draft: Draft, number: int) -> str:
-        names = [path for path, _ in draft.known.leaves()] if draft.known is not None else []
-        return names[number - 1] if 0 < number <= len(names) else str(number)
+        leaves = draft.known.leaves() if draft.known is not None else []
+        return leaves[number - 1][0] if 0 < number <= len(leaves) else str(number)
 
     # -- writing
 

@@ -58,46 +58,55 @@ class Mirror:
         self.clock = clock
         self.say = say
         self.desk = Desk(project, _own_folder(str(getattr(store, "folder", "")), project))
+        self._pid = os.getpid()
         self._mutex = Lock()
         self._busy = False
         self._wanted = False
+        self._stale: set[str] = set()  # runs whose files say something else than the store
 
     def look(self) -> None:
         """Take in what others changed."""
         self._locked(write=False)
 
-    def sync(self) -> None:
+    def sync(self, *, look: bool = True) -> None:
         """Take in what others changed, and bring the files up to date."""
-        self._locked(write=True)
+        self._locked(write=True, look=look)
 
-    def _locked(self, *, write: bool) -> None:
+    def _locked(self, *, write: bool, look: bool = True) -> None:
         """One thread at a time; what another wants meanwhile is done by the one that is at it."""
         if not self.store.exists():
             return
+        if self._pid != os.getpid():  # a fork: whoever was at it is not here
+            self._pid, self._mutex, self._busy = os.getpid(), Lock(), False
         with self._mutex:
             self._wanted = self._wanted or write
             if self._busy:
                 return
             self._busy = True
         try:
-            self._while_wanted()
+            self._while_wanted(look)
         except (LeftoffError, OSError) as error:
             why = getattr(error, "message", error)
             self.say(f"leftoff: the files of {self.dialect.name} are not up to date: {why}")
         finally:
             self._busy = False
 
-    def _while_wanted(self) -> None:
+    def _while_wanted(self, look: bool) -> None:
         with self.desk.open():
             while True:
                 with self._mutex:
                     write, self._wanted = self._wanted, False
-                if self._look() or write:
+                if (look and self._look()) or write or self._is_behind():
                     self._write()
                 with self._mutex:
                     if not self._wanted:
                         self._busy = False
                         return
+
+    def _is_behind(self) -> bool:
+        """Whether there is a commit that is not in the files: whoever made it died before it came to that."""
+        newest = self.store.read(lambda view: view.list_runs({}, 1))
+        return bool(newest and newest[0].n > self.desk.n)
 
     # -- in
 
@@ -127,7 +136,8 @@ class Mirror:
         if path in self.desk.files:
             self.desk.know(path, data, about["run"], about["part"])
             self.desk.files[path]["stat"] = stat
-        return took
+        self._stale.add(about["run"])
+        return True
 
     def _look_at_displaced(self, entry: dict[str, Any]) -> bool:
         stat = self.desk.stat(entry["place"])
@@ -158,7 +168,10 @@ class Mirror:
         source = Source(path, self.clock(), **self.dialect.hints(self.desk.full(path)))
         before = self._base_document(path, base, about["part"])
         make = Taking(self.store, self.dialect, document, source, repairs, base=before, run_id=about["run"])
-        return self._report(make, path, about["run"])
+        took = self._report(make, path, about["run"])
+        for line in repairs.lines if took else ():
+            self.say(f"leftoff: {path}: {line}")
+        return took
 
     def _report(self, make: Taking, path: str, run_id: str) -> bool | None:
         try:
@@ -208,6 +221,7 @@ class Mirror:
         return took
 
     def _import(self, path: str) -> bool:
+        """A file that is none of ours becomes a run, or a checkpoint of one; where it is a copy, it is left alone."""
         told: list[str] = []
         data = self.desk.read(self.desk.full(path))
         importer = Importer(
@@ -217,12 +231,50 @@ class Mirror:
             self.clock(),
             lambda at, error: told.append(error.message),
         )
-        found = importer.take(importer.read([self.desk.full(path)], self.dialect))
-        for line in told:
+        found = importer.read([self.desk.full(path)], self.dialect)
+        moved = self._moved(path, found[0].run_id) if found else None
+        if moved is None:
+            found = importer.take([each for each in found if not self._is_copy(path, each.run_id)])
+        for line in [*told, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
             self.say(f"leftoff: {line}")
-        if found and data is not None:
+        if moved is not None:
+            return moved
+        if found and data is not None and self._belongs(path, found[0].run_id):
             self.desk.know(path, data, found[0].run_id, self.dialect.part_of(path))
+        elif found:
+            self.dialect.reclaim(self, path, found[0].run_id)
         return any(each.new or each.changed for each in found)
+
+    def _others(self, path: str, run_id: str) -> list[str]:
+        """Further files of a run, that hold the same part of it."""
+        part = self.dialect.part_of(path)
+        files = self.desk.files.items()
+        return [other for other, about in files if about["run"] == run_id and about["part"] == part]
+
+    def _moved(self, path: str, run_id: str) -> bool | None:
+        """Somebody moved the file of a run: it is the same file. Whether it was changed; ``None``: it is not so."""
+        others = self._others(path, run_id)
+        if len(others) != 1 or os.path.exists(self.desk.full(others[0])):
+            return None
+        about, base = self.desk.files[others[0]], self.desk.base(others[0])
+        self.desk.forget(others[0])
+        self.desk.know(path, base or b"", about["run"], about["part"])
+        self.desk.files[path]["hash"] = ""  # looked at whatever it holds
+        return self._look_at(path)
+
+    def _is_copy(self, path: str, run_id: str) -> bool:
+        """Whether a run has its file elsewhere; that is told, once."""
+        others = self._others(path, run_id)
+        if not others or self.dialect.id_names_version:
+            return False
+        self.say(f"leftoff: {path} is a second file of {run_id}, which has {others[0]}; it is left alone.")
+        return True
+
+    def _belongs(self, path: str, run_id: str) -> bool:
+        """Whether a file is where the run's own is."""
+        row = self.store.read(lambda view: view.find_run(run_id))
+        state = self.dialect.shown(self, row) if row is not None else None
+        return row is not None and state is not None and path in self.dialect.places(self, row, state)
 
     @staticmethod
     def _finding(run_id: str) -> Callable[[View], RunRow]:
@@ -264,6 +316,9 @@ class Mirror:
         if len(rows) == FEW and rows[-1].n > self.desk.n:
             rows = view.list_runs({})
         out = [row for row in rows if row.n > self.desk.n]
+        stale = [view.find_run(run_id) for run_id in sorted(self._stale)]
+        out += [row for row in stale if row is not None and row.n <= self.desk.n]
+        self._stale.clear()
         for row in rows if self.dialect.beats else ():
             beat, known = self._beat(view, row), self.desk.runs.setdefault(row.run_id, {})
             if beat is not None and beat != known.get("beat"):
@@ -285,14 +340,33 @@ class Mirror:
             if path not in wanted:
                 self.dialect.leave(self, path, row.run_id)
         if state is not None:
-            document = write(self.dialect, state)
-            for path, part in wanted.items():
-                if part is None or part in document:
-                    said = document if part is None else document[part]
-                    again |= self.put(path, self._filled(path, said), row, part)
+            again |= self._write_documents(row, write(self.dialect, state), wanted)
             self._name(row, state)
             self.dialect.after(self, row, state)
         return again
+
+    def _write_documents(self, row: RunRow, document: dict[str, Any], wanted: dict[str, str | None]) -> bool:
+        """Each file that does not say it yet; what a protocol says while it is being written comes first."""
+        again = False
+        says = {
+            path: self._filled(
+                path, self.dialect.complete(document if part is None else document[part], part)
+            )
+            for path, part in wanted.items()
+            if part is None or part in document
+        }
+        if any(not self._file_says(path, said) for path, said in says.items()):
+            for path, said in says.items():
+                underway = self.dialect.underway(said, wanted[path])
+                if underway is not None:
+                    again |= self.put(path, underway, row, wanted[path])
+        for path, said in reversed(says.items()):
+            again |= self.put(path, said, row, wanted[path])
+        return again
+
+    def _file_says(self, path: str, document: dict[str, Any]) -> bool:
+        there = self.desk.read(self.desk.full(path))
+        return there is not None and self._says(there, path, document)
 
     def _name(self, row: RunRow, state: State) -> None:
         """A checkpoint is found by the protocol's own id too."""
@@ -343,15 +417,8 @@ class Mirror:
         self.put_bytes(path, pack(text.encode(), path))
 
     def put_bytes(self, path: str, data: bytes) -> None:
-        full = self.desk.full(path)
-        if self.desk.read(full) == data:
-            return
-        from leftoff.dialects.swap import write_new
-
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        temp = f"{full}.{os.urandom(4).hex()}.leftoff"
-        write_new(temp, data)
-        os.replace(temp, full)
+        if self.desk.read(self.desk.full(path)) != data:
+            self.desk.put_alone(path, data)
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 
+from leftoff import seams
+from leftoff.clock import SYSTEM
 from leftoff.errors import Unsupported, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.clock import Clock
+    from leftoff.engine.settings import Settings
     from leftoff.store.base import Store
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
+
+
+def say(text: str) -> None:
+    """Talk, for those who have nowhere else to."""
+    print(text, file=sys.stderr)
 
 
 def find_project(start: str | None = None, given: str | None = None) -> str:
@@ -71,6 +81,21 @@ def open_store(location: str, clock: Clock | None = None) -> Store:
     from leftoff.store.sqlite import SqliteStore
 
     return SqliteStore(location, clock)
+
+
+def open_followed(
+    project: str,
+    location: str,
+    settings: Settings,
+    clock: Clock = SYSTEM,
+    say: Callable[[str], None] = say,
+) -> Store:
+    """A project's store; where the project follows a protocol, its files are kept in step with it."""
+    store = open_store(location, clock)
+    if not settings.section("mirror"):
+        return store
+    followed: Store = seams.follow(store, project, settings, clock.now, say)
+    return followed
 
 
 def _git_dir(folder: str) -> str:
