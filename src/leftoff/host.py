@@ -11,13 +11,14 @@ import os
 import sys
 
 ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
+SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env timeout nice sudo".split())
 
 _scope: str | None = None
 
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""

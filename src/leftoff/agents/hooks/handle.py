@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.agents.hooks import files, lists
+from leftoff.agents.hooks import files, lists, log
 from leftoff.clock import iso
 from leftoff.engine import sessions
 from leftoff.engine.commit import Seal
@@ -12,8 +12,9 @@ from leftoff.engine.find import SESSION, is_spent
 from leftoff.engine.notes import put_note
 from leftoff.engine.project import main_worktree
 from leftoff.engine.state import Reader
+from leftoff.engine.workspace.tracking import keep_first
 from leftoff.engine.world import remember_git
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Corrupt, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,12 +54,20 @@ class Hook:
         """Commit to the session's run. ``start``: it is worth a run, where there is none."""
         desk, opening, saved = self.desk, None, list(blobs or ())
         if start and (not self.anywhere or self.has_home()):
-            opening = sessions.session_opening(self.who, desk.branch, title, desk.git_facts())
+            opening = self._opening(title)
             if self.row() is None:
                 self._begin(opening)
         return sessions.report_session(
             desk.store, self.who, make, desk.at, scrubber=desk.redactor, opening=opening, blobs=saved
         )
+
+    def begin(self, title: str) -> RunRow | None:
+        """Start the session's run with what was there at its last prompt."""
+        self._begin(self._opening(title))
+        return self.row()
+
+    def _opening(self, title: str | None) -> Opening:
+        return sessions.session_opening(self.who, self.desk.branch, title, self.desk.git_facts())
 
     def row(self) -> RunRow | None:
         """The session's run, if it has one."""
@@ -70,7 +79,7 @@ class Hook:
         pending = files.Pending(self.desk, self.who.session)
         try:
             self._commit_start(opening, pending.take())
-        except StoreUnavailable:  # what was remembered is not there any more
+        except (Corrupt, StoreUnavailable):  # what was remembered is not there any more
             self._commit_start(opening, pending.look())
         pending.forget()
 
@@ -160,47 +169,66 @@ def _export(hook: Hook, row: RunRow | None) -> None:
     path = os.environ.get("CLAUDE_ENV_FILE")
     if not path or hook.driven:
         return
-    given = {"LEFTOFF_SESSION": hook.who.session, "LEFTOFF_RUN": row.run_id if row is not None else None}
-    quoted = {key: value.replace("'", "'\\''") for key, value in given.items() if value}
-    lines = "".join(f"export {key}='{value}'\n" for key, value in quoted.items() if "\n" not in value)
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(lines)
+    given = {"LEFTOFF_SESSION": hook.who.session, "LEFTOFF_RUN": row.run_id if row is not None else ""}
+    quoted = {key: value.replace("'", "'\\''") for key, value in given.items() if "\n" not in value}
+    lines = "".join(
+        f"export {key}='{value}'\n" if value else f"unset {key}\n" for key, value in quoted.items()
+    )
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(lines)
+    except OSError as error:  # what the agent is told does not depend on it
+        log.note(os.path.dirname(files.Pending(hook.desk, "").folder), "CLAUDE_ENV_FILE", str(error))
 
 
 def prompted(hook: Hook) -> bytes:
     """Whoever says only "resume" gets the brief, and the run that nobody works on if the session has none."""
-    desk, who = hook.desk, hook.who
     word = hook.event.text("prompt").strip().rstrip(".!").lower()
-    if word in _WORDS and not hook.driven:
-        row = sessions.take_run(
-            desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=True
-        )
-        if row is not None:
-            from leftoff.agents.hooks import answers
-
-            return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent))
-        return NOTHING
+    told = _taken(hook) if word in _WORDS and not hook.driven else NOTHING
     _turn(hook, lambda make, blobs: hook.report(make, blobs=blobs))
-    return NOTHING
+    return told
+
+
+def _taken(hook: Hook) -> bytes:
+    """The session's own run; or the one that nobody works on, unless the world does not allow to go on with it."""
+    desk, who = hook.desk, hook.who
+    if not desk.store.exists():
+        return NOTHING
+    from leftoff.agents.hooks import answers
+
+    own, free = desk.store.read(
+        lambda view: (sessions.told_run(view, who), sessions.offered_run(view, desk.branch, desk.at))
+    )
+    found = answers.findings(desk, free, who.session) if own is None and free is not None else None
+    if found is not None and found.refused:
+        return answers.context(hook.event.raw, found.text)
+    row = sessions.take_run(
+        desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=True
+    )
+    if row is None:
+        return NOTHING
+    said = found.text if found is not None and free is not None and row.run == free.run else ""
+    return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent, said))
 
 
 def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
     """A turn begins or ends: what a shell changed is known from now on, too."""
     row = hook.row()
+    if row is None and _is_git(hook.desk.project):
+        begins = hook.event.name == "UserPromptSubmit"
+        first = files.Pending(hook.desk, hook.who.session).turn(begins=begins)
+        row = hook.begin(_edits([first])) if first is not None else None
     if row is None:
-        if hook.event.name == "UserPromptSubmit" and _is_git(hook.desk.project):
-            files.Pending(hook.desk, hook.who.session).remember()
         return
-    found = files.dirty(hook.desk, row) if _is_git(hook.desk.project) else None
+    found = files.changed(hook.desk, row)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         _forget_error(tx, row, changes)
-        reader = Reader(hook.desk.store, tx, row.run, row.run_id)
-        if found is not None and found.news(reader, row.seq):
+        if found.news(Reader(hook.desk.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
         return None
 
-    then(make, found.blobs if found is not None else [])
+    then(make, found.blobs)
 
 
 def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -213,9 +241,12 @@ def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
 def session_end(hook: Hook) -> bytes:
     desk = hook.desk
     if not hook.driven:
+        pending = files.Pending(desk, hook.who.session)
+        if os.path.exists(pending.path):  # interrupted in its first turn, perhaps with something done
+            _turn(hook, lambda make, blobs: hook.report(make, blobs=blobs))
         why = hook.message("reason") or "the session ended"
         sessions.end_session(desk.store, hook.who, desk.at, scrubber=desk.redactor, why=why)
-        files.Pending(desk, hook.who.session).forget()
+        pending.forget()
     return NOTHING
 
 
@@ -233,7 +264,7 @@ def before_tool(hook: Hook) -> bytes:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         for got in found:
             if tx.row(row.run, "file", got.key) is None:
-                got.put(changes, "file")
+                keep_first(changes, got)
         return None
 
     if found:
@@ -245,7 +276,7 @@ def before_tool(hook: Hook) -> bytes:
 def after_tool(hook: Hook) -> bytes:
     """A file that was written is tracked; a todo list or a plan becomes the run's steps."""
     event, desk = hook.event, hook.desk
-    items = lists.listed(event.tool, event.given)
+    items = lists.listed(event.tool, event.given, desk.redactor)
     if items is not None:
         _keep_list(hook, items)
     elif event.tool in ("TaskCreate", "TaskUpdate"):
@@ -272,7 +303,7 @@ def _edits(paths: list[str]) -> str:
 def _keep_list(hook: Hook, items: list[lists.Item]) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION:
-            lists.put_list(hook.desk.store, tx, row, changes, items, hook.desk.redactor, hook.desk.at)
+            lists.put_list(hook.desk.store, tx, row, changes, items, hook.desk.at)
         else:  # a run with steps of its own: the list is only the agent's
             told = [{"text": item.text, "status": item.status} for item in items]
             changes.put("context", f"todos of {hook.who.session}", {"todos": told, "at": iso(hook.desk.at)})
@@ -290,13 +321,14 @@ def _task_tool(hook: Hook) -> None:
     status = lists.status_of(given)
     if hook.event.tool == "TaskUpdate" and "status" not in given:
         return
-    _keep_task(hook, lists.Item(str(given.get("subject") or ""), status, str(task) if task else None))
+    subject = hook.desk.redactor.mask(str(given.get("subject") or ""))
+    _keep_task(hook, lists.Item(subject, status, str(task) if task else None))
 
 
 def _keep_task(hook: Hook, item: lists.Item, seal: Seal | None = None) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION:
-            lists.put_task(hook.desk.store, tx, row, changes, item, hook.desk.redactor, hook.desk.at)
+            lists.put_task(hook.desk.store, tx, row, changes, item, hook.desk.at)
             return seal
         return None
 
@@ -304,14 +336,14 @@ def _keep_task(hook: Hook, item: lists.Item, seal: Seal | None = None) -> None:
 
 
 def task_created(hook: Hook) -> bytes:
-    subject, task = hook.event.text("task_subject"), hook.event.text("task_id")
+    subject, task = hook.message("task_subject"), hook.event.text("task_id")
     if subject:
         _keep_task(hook, lists.Item(subject, "pending", task or None))
     return NOTHING
 
 
 def task_completed(hook: Hook) -> bytes:
-    subject, task = hook.event.text("task_subject"), hook.event.text("task_id")
+    subject, task = hook.message("task_subject"), hook.event.text("task_id")
     if subject or task:
         _keep_task(hook, lists.Item(subject, "completed", task or None), Seal("step_complete", note=subject))
     return NOTHING
@@ -403,11 +435,18 @@ def where(event: Event) -> str:
     given = os.environ.get("CLAUDE_PROJECT_DIR") or ""
     here = event.cwd or given or os.getcwd()
     if not given or not os.path.isdir(given):
-        return here
+        return _there(here)
     real, top = os.path.realpath(here), os.path.realpath(given)
     if real == top or real.startswith(top.rstrip(os.sep) + os.sep):
-        return here
+        return _there(here)
     folder = real
     while not os.path.exists(os.path.join(folder, ".git")) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
-    return here if main_worktree(folder) == top else given
+    return here if os.path.isdir(here) and main_worktree(folder) == top else given
+
+
+def _there(folder: str) -> str:
+    """The folder, or the nearest one above it that is still there."""
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder

@@ -1,7 +1,7 @@
 """What a model passed to a tool, made what the tool takes; or said in plain words what is wrong with it.
 
-Models write a list where one value is meant and the other way round, a number in quotes, a list as the text of one: what
-can be meant in one way only is taken so. A name that is none is never passed over: what it said would be lost.
+Models write one value where a list is meant, a number in quotes, a list as the text of one: what can be meant in one
+way only is taken so. A name that is none is never passed over: what it said would be lost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The server: the tools of one project, offered through the official SDK.
 
-Arguments are checked here and not by the SDK, whose own errors are written for whoever programs a server; so is what goes
-wrong in a tool.
+Arguments are checked here and not by the SDK, whose errors are written for whoever programs a server.
 """
 
 from __future__ import annotations

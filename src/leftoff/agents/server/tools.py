@@ -160,8 +160,6 @@ class Tools:
         """The runs of this project, latest first. status: only those that are running, paused, blocked, failed
         (these four are unfinished), completed or abandoned; one or several. workflow, branch: only those of it.
         limit: how many at most, up to 500."""
-        if limit < 1:
-            raise Usage(f"limit must be at least 1, not {limit}.", hint="Leave it out for the latest 50.")
         found: Answer = self._call("runs", _listed(status) or None, workflow, branch, limit)
         return found
 

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.desk import Desk
 from leftoff.agents.server.words import for_a_model
+from leftoff.dialects.verdict import verify_run
 from leftoff.engine.approvals import OPTIONS, how, question
 from leftoff.engine.brief import brief
 from leftoff.engine.commit import NO_GUARD, Guard, Seal
 from leftoff.engine.definition import definition_of
 from leftoff.engine.diff import diff
-from leftoff.engine.find import Target, current_run, resolve
+from leftoff.engine.find import Asking, Target, current_run, resolve
 from leftoff.engine.info import list_info, run_info
 from leftoff.engine.notes import put_note
 from leftoff.engine.pickup import Way, pick_up
 from leftoff.engine.records import check_collection, put_record, put_step
 from leftoff.engine.report import need_store, report
 from leftoff.engine.runs import Opening
+from leftoff.engine.sessions import session_of
 from leftoff.engine.settle import settle
 from leftoff.engine.show import document
 from leftoff.engine.start import start_run
@@ -39,15 +41,17 @@ from leftoff.engine.steps import (
 from leftoff.engine.upnext import up_next
 from leftoff.engine.verify.finding import ASK, NEVER_YES, REFUSE, check_codes
 from leftoff.engine.verify.taking import take_in
+from leftoff.engine.workspace.journal import forget
 from leftoff.engine.world import remember_git
 from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, Usage
+from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
-from leftoff.workflow.verdict import verify_run
 
 if TYPE_CHECKING:
     from leftoff.engine.report import Make, Reported
+    from leftoff.engine.verify.finding import Finding
     from leftoff.engine.verify.verify import Report
     from leftoff.errors import LeftoffError
     from leftoff.store.base import Store, Tx, View
@@ -62,6 +66,7 @@ class Work:
     def __init__(self, project: str, store: str | None) -> None:
         self.desk = Desk(project, store)
         self.at = self.desk.at
+        self.agent = ancestor(SHELLS)  # whose hooks know it by the same process
 
     @property
     def store(self) -> Store:
@@ -71,13 +76,24 @@ class Work:
 
     def current(self, run_id: str | None) -> Any:
         """How to find the run that is meant: the one named, that of this session, the only unfinished one."""
-        named = run_id or os.environ.get("LEFTOFF_RUN") or None
-        session = os.environ.get("LEFTOFF_SESSION") or None
+        exported = os.environ.get("LEFTOFF_RUN") or None
 
         def find(view: View) -> RunRow:
-            return current_run(view, branch=self.desk.branch, run=named, session=session)
+            session = self.session_in(view)
+            asking = Asking(self.at, session=session, exported=exported, agent=self.agent)
+            return current_run(view, branch=self.desk.branch, run=run_id or None, asking=asking)
 
         return find
+
+    def session_in(self, view: View) -> str | None:
+        """The session that this server serves: as it was told, or that of the agent which started it."""
+        return os.environ.get("LEFTOFF_SESSION") or session_of(view, self.agent)
+
+    @property
+    def session(self) -> str | None:
+        if os.environ.get("LEFTOFF_SESSION") or not self.store.exists():
+            return os.environ.get("LEFTOFF_SESSION") or None
+        return self.store.read(self.session_in)
 
     def target(self, ref: str | None) -> Target:
         need_store(self.store)
@@ -109,7 +125,7 @@ class Work:
     # -- reporting
 
     def start(self, opening: dict[str, Any], resume: bool) -> dict[str, Any]:
-        facts = {**self.desk.git_facts(), "session_id": os.environ.get("LEFTOFF_SESSION") or None}
+        facts = {**self.desk.git_facts(), "session_id": self.session}
         facts.update(opening.pop("facts"))
         branch = opening.pop("branch") or self.desk.branch
         made = Opening(opening.pop("workflow"), branch=branch, facts=facts, **opening)
@@ -243,7 +259,7 @@ class Work:
             self.at,
             project=self.desk.project,
             scrubber=self.desk.redactor,
-            session=os.environ.get("LEFTOFF_SESSION") or None,
+            session=self.session,
             guard=self.guard(),
             summary=self.desk.redactor.mask(summary) if summary else None,
         )
@@ -255,7 +271,9 @@ class Work:
         wrong = [word for word in status or () if word not in RUN_STATUS]
         if wrong:
             raise Usage(f"No run is {wrong[0]!r}.", hint=f"status: {', '.join(RUN_STATUS)}.")
-        where = {"status": status, "workflow": workflow, "branch": branch, "limit": max(1, min(limit, 500))}
+        if not 1 <= limit <= 500:
+            raise Usage(f"limit cannot be {limit}.", hint="A number from 1 to 500.")
+        where = {"status": status, "workflow": workflow, "branch": branch, "limit": limit}
         found = list_info(self.store, self.at, self.desk.limits, **where)
         return {"runs": [run.to_json() for run in found]}
 
@@ -279,10 +297,8 @@ class Work:
     # -- resuming
 
     def verdict(self, target: Target) -> Report:
-        session = os.environ.get("LEFTOFF_SESSION") or None
-        found = verify_run(
-            self.store, target, self.at, self.desk.project, self.desk.settings, session=session
-        )
+        desk = self.desk
+        found = verify_run(self.store, target, self.at, desk.project, desk.settings, session=self.session)
         for finding in found.findings:
             finding.hint = for_a_model(finding.hint)
         return found
@@ -303,11 +319,12 @@ class Work:
         report.accept(accept)
         if report.verdict in (ASK, REFUSE):
             raise _not_now(report)
-        agreed = [finding for finding in report.findings if _stays(finding.code)]
+        if any(finding.code == "files.half_restored" for finding in report.findings):
+            forget(self.store, self.desk.project, target.row.run_id)
+        agreed = [finding for finding in report.findings if _stays(finding)]
         if agreed:
             take_in(report.world, agreed, self.current(target.row.run_id), self.at, self.desk.redactor)
-        session = os.environ.get("LEFTOFF_SESSION") or None
-        pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=session)
+        pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=self.session)
         found = [finding.to_json() for finding in report.findings]
         return {
             **self.run_json(target.row.run),
@@ -321,7 +338,7 @@ class Work:
         if target.version is not None:
             raise NeedsPerson(
                 f"{given} is a checkpoint. Going back to one is a person's to do.",
-                hint=f"To go on from where it is, pass run_id: {row.run_id}. To go back, in a shell: leftoff resume {given}",
+                hint=f"run_id: {row.run_id} goes on from where it is; in a shell, leftoff resume {given} goes back.",
             )
         if row.status not in UNFINISHED:
             raise CannotResume(
@@ -335,9 +352,10 @@ class Work:
             )
 
 
-def _stays(code: str) -> bool:
+def _stays(finding: Finding) -> bool:
     """Whether what was found is how it shall be from now on."""
-    return code in ("files.changed", "outputs.changed") or code.startswith("issue.")
+    known = finding.code in ("files.changed", "outputs.changed") or finding.code.startswith("issue.")
+    return known or bool(finding.clears)
 
 
 def _not_now(report: Report) -> LeftoffError:
