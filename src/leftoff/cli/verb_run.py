@@ -59,8 +59,10 @@ def run(args: Args, ctx: Context) -> int:
 
 def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:
     """The definition. A variable that the run has which is to be resumed is as good as given."""
+    from leftoff.workflow.actions import CHECKS
     from leftoff.workflow.parse import review
 
+    CHECKS["agent"] = lambda about: _agent_problems(ctx.project, about)
     try:
         return review(args.rest[0], given=given)
     except BadDefinition:
@@ -70,6 +72,12 @@ def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, 
         if workflow is None:
             raise
         return workflow, []
+
+
+def _agent_problems(project: str, about: dict[str, Any]) -> list[tuple[str, str, str]]:
+    from leftoff.agents.headless.action import check_step
+
+    return check_step(project, about)
 
 
 def _exclusive(args: Args) -> None:

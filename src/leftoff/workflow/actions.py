@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leftoff.errors import Invalid, Unsupported
@@ -91,6 +92,12 @@ KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
 def register(kind: str, action: Action) -> None:
     """Make a kind of step executable."""
     KNOWN[kind] = action
+
+
+# For a kind of step that comes from elsewhere: what is wrong with what a definition says of it.
+# Each is the key that it is about, what is wrong, and what to do.
+Check = Callable[[dict[str, Any]], list[tuple[str, str, str]]]
+CHECKS: dict[str, Check] = {}
 
 
 def action_of(step: Step) -> Action:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from leftoff.workflow.actions import CHECKS
 from leftoff.workflow.definition import APPROVE, REJECT, Approval, Foreach
 from leftoff.workflow.drafts import Draft
 from leftoff.workflow.parse_values import Values, shown
@@ -123,9 +124,13 @@ class Actions:
 
     def _agent(self, draft: Draft, given: dict[str, Node]) -> None:
         names = [name for name in ("agent", *AGENT) if name in given]
-        draft.fields["agent"] = {name: self.values.json(given[name], name) for name in names}
+        about = {name: self.values.json(given[name], name) for name in names}
+        draft.fields["agent"] = about
         if "agent" not in given and "agents" not in given:
             self.problems.add(draft.node, "a prompt without an agent", "Say whose it is: `agent: claude`.")
+        for one, other in (("agent", "agents"), ("prompt", "prompt_file")):
+            if one in given and other in given:
+                self.problems.add(given[other], f"`{one}` and `{other}` are both there", "Give one of them.")
         prompted = "prompt" in given or "prompt_file" in given
         if not prompted and not self.problems.suggests("prompt", draft.node.line):
             self.problems.add(
@@ -134,6 +139,20 @@ class Actions:
         for name in ("prompt", "prompt_file"):
             if name in given:
                 self.template(draft, given[name], name, TEXT)
+        self._agent_limits(given)
+        for key, what, hint in CHECKS["agent"](about) if "agent" in CHECKS else ():
+            self.problems.add(given.get(key, draft.node), what, hint)
+
+    def _agent_limits(self, given: dict[str, Node]) -> None:
+        """Who does it, and how much it may take."""
+        if "agent" in given:
+            self.values.text(given["agent"], "agent")
+        if "agents" in given and not self.values.texts(given["agents"], "agents"):
+            self.problems.add(given["agents"], "`agents` names nobody", "For example: [claude, codex]")
+        if "turns" in given:
+            self.values.whole(given["turns"], "turns", least=1, default=1)
+        if "budget" in given:
+            self.values.number(given["budget"], "budget", least=0.01, default=1)
 
     def _inside(self, draft: Draft, node: Node, name: str) -> None:
         """Every text in a value is a template."""

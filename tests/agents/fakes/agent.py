@@ -4,7 +4,9 @@ What it does is in the file that FAKE_SCRIPT names: one word per life, taken fro
 It writes down each start, each resumed session and each finished task in the folder FAKE_LOG.
 
 ok · crash (in mid-stream, by SIGKILL) · limit (a rate limit, to be waited for) · refuse (a session is not resumed) ·
-error (it fails, in its own words) · hang (until it is told to end: exit 143)
+error (it fails, in its own words) · hang (until it is told to end: exit 143) · die (before it said anything) ·
+grumble (a rate limit, on stderr alone) · offline (no network, on stderr alone) · between (SIGKILL between two turns) ·
+reconnect (a passing error, then SIGKILL) · slow (takes its time to end) · spend (one turn after another)
 """
 
 import json
@@ -61,7 +63,8 @@ DO = behaviour()
 
 def begin() -> None:
     if NAME == "claude":
-        say(type="system", subtype="init", session_id=SESSION, tools=[], model="fake")
+        shown = str(uuid.uuid4()) if RESUMED and os.environ.get("FAKE_NEW_ID") else SESSION
+        say(type="system", subtype="init", session_id=shown, tools=[], model="fake")
     elif NAME == "codex":
         say(type="thread.started", thread_id=SESSION)
         say(type="turn.started")
@@ -126,9 +129,59 @@ def hang() -> None:
         time.sleep(0.05)
 
 
+def refuse() -> None:
+    """As each of them says it."""
+    words = f"No conversation found with session ID: {RESUMED}"
+    if NAME == "claude":
+        say(
+            type="result",
+            subtype="error_during_execution",
+            is_error=True,
+            num_turns=0,
+            session_id=str(uuid.uuid4()),
+            errors=[words],
+        )
+    elif NAME == "codex":
+        say(type="error", message=f"no rollout found for thread id {RESUMED}")
+    elif NAME == "opencode":
+        say(type="error", error={"name": "NotFoundError", "data": f"Session not found: {RESUMED}"})
+    else:
+        print(f"Error resuming session: Invalid session identifier {RESUMED}", file=sys.stderr)
+    sys.exit(1)
+
+
+def end_slowly() -> None:
+    """Count how often it is told to end, and take a while."""
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+    note("hangs", session=SESSION)
+    while not told:
+        time.sleep(0.02)
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        time.sleep(0.02)
+    note("ends", told=len(told))
+    sys.exit(143)
+
+
+def spend() -> None:
+    for _ in range(1000):
+        say(type="step_start", sessionID=SESSION, part={})
+        say(type="step_finish", sessionID=SESSION, part={"reason": "tool-calls", "cost": 0.4})
+        time.sleep(0.05)
+
+
 note("start", resumed=RESUMED, session=SESSION, prompt=PROMPT, args=ARGS, does=DO)
 os.makedirs(sessions(), exist_ok=True)
-if RESUMED and (DO == "refuse" or not os.path.exists(os.path.join(sessions(), RESUMED))):
+if DO == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+if DO in ("grumble", "offline"):
+    limit = "Error 429 Too Many Requests: quota exceeded. Retry-After: 1"
+    print(limit if DO == "grumble" else "Error: getaddrinfo ENOTFOUND api.example.org", file=sys.stderr)
+    sys.exit(1)
+if RESUMED and DO == "refuse":
+    refuse()
+if RESUMED and (not os.path.exists(os.path.join(sessions(), RESUMED))):
     print(f"No conversation found with session ID: {RESUMED}", file=sys.stderr)
     sys.exit(1)
 open(os.path.join(sessions(), SESSION), "a").close()
@@ -141,6 +194,16 @@ elif DO == "limit":
     fail("API Error: rate limit reached, try again in 1s")
 elif DO == "error":
     fail("it is too hard")
+elif DO == "between":
+    say(type="step_finish", sessionID=SESSION, part={"reason": "tool-calls", "cost": 0.01})
+    os.kill(os.getpid(), signal.SIGKILL)
+elif DO == "reconnect":
+    say(type="error", message="Reconnecting... 1/5")
+    os.kill(os.getpid(), signal.SIGKILL)
+elif DO == "slow":
+    end_slowly()
+elif DO == "spend":
+    spend()
 elif DO == "hang":
     note("hangs", session=SESSION)
     hang()

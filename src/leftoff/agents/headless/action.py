@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.headless.commands import check_agent
+from leftoff.agents.headless.commands import LIMITS, check_agent, not_able
 from leftoff.engine.settings import load
 from leftoff.errors import Invalid, NotFound
 from leftoff.model.changes import NOTHING
@@ -18,8 +18,6 @@ from leftoff.workflow.leftovers import ARGS
 if TYPE_CHECKING:
     from leftoff.workflow.definition import Step
     from leftoff.workflow.template import Templates
-
-_PASSED = ("model", "turns", "budget", "permissions", "tools")
 
 
 class Agent:
@@ -32,9 +30,13 @@ class Agent:
         about = step.agent or {}
         section = load(self.project).section("agents")
         custom = {name: entry for name, entry in section.items() if isinstance(entry, dict)}
-        given = {name: about[name] for name in _PASSED if about.get(name) is not None}
+        given = {name: about[name] for name in LIMITS if about.get(name) is not None}
+        wrong = [why for _, why, _ in problems(about, custom)]
+        if wrong:
+            hint = "`leftoff run FILE --check` finds it before anything runs."
+            raise Invalid(f"{step.path}: {'; '.join(wrong)}.", hint=hint)
         given.update(
-            agents=[check_agent(name, custom) for name in _names(step)],
+            agents=_names(about),
             prompt=self._prompt(step, templates, values),
             custom=custom,
             wait=section.get("wait"),
@@ -67,14 +69,31 @@ class Agent:
             return NOTHING
 
 
-def _names(step: Step) -> list[str]:
+def _names(about: dict[str, Any]) -> list[str]:
     """The agents of a step, in the order in which they are tried."""
-    about = step.agent or {}
     given = about.get("agents") or about.get("agent")
     names = given if isinstance(given, list) else [given]
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise Invalid(f"{step.path}: `agent` names an agent.", hint="For example: agent: claude")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
+
+
+def problems(about: dict[str, Any], custom: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What is wrong with an agent step: the key, what, and what to do. An option is never left out in silence."""
+    out: list[tuple[str, str, str]] = []
+    for name in _names(about):
+        try:
+            check_agent(name, custom)
+            found = [(key, not_able(name, key, custom)) for key in LIMITS if about.get(key) is not None]
+        except Invalid as error:
+            out.append(("agents" if about.get("agents") else "agent", error.message.rstrip("."), error.hint))
+            continue
+        out += [(key, why, f"Leave `{key}` out, or {name}.") for key, why in found if why]
+    return out
+
+
+def check_step(project: str, about: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The same for a project, whose leftoff.toml may name agents of its own."""
+    section = load(project).section("agents")
+    return problems(about, {name: entry for name, entry in section.items() if isinstance(entry, dict)})
 
 
 def register(project: str) -> None:

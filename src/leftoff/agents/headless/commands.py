@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
@@ -9,6 +10,22 @@ from leftoff.errors import Invalid
 
 KNOWN = ("claude", "codex", "gemini", "opencode")
 CHOOSES = ("claude",)  # whose session id is ours to choose, before it starts
+LIMITS = ("model", "turns", "budget", "permissions", "tools")  # what a step may ask of an agent
+WATCHED = ("opencode",)  # who says of each turn what it cost, and is ended by us where that is too much
+# What each agent's command line has an option for, or tells of while it works.
+_ABLE: dict[str, tuple[str, ...]] = {
+    "claude": LIMITS,
+    "codex": ("model", "permissions"),
+    "gemini": ("model", "permissions"),
+    "opencode": ("model", "turns", "budget"),
+}
+_WHAT = {
+    "model": "no choice of a model",
+    "turns": "no limit of turns",
+    "budget": "no limit of costs",
+    "permissions": "no permissions",
+    "tools": "no list of tools",
+}
 
 
 class Asked:
@@ -23,6 +40,36 @@ class Asked:
         self.permissions = given.get("permissions")
         tools = given.get("tools")
         self.tools = ",".join(map(str, tools)) if isinstance(tools, list) else tools
+
+    def less(self, cost: float, turns: int) -> Asked:
+        """What is left of the limits, after so much was spent; never nothing."""
+        left = Asked({name: getattr(self, name) for name in self.__slots__})
+        if left.turns is not None:
+            left.turns = max(1, int(left.turns) - turns)
+        if left.budget is not None and cost:
+            left.budget = max(0.01, round(float(left.budget) - cost, 4))
+        return left
+
+    def over(self, cost: float, turns: int) -> str:
+        """Which limit so much is over; empty: none."""
+        if self.turns is not None and turns >= int(self.turns):
+            return "error_max_turns"
+        return "error_max_budget_usd" if self.budget is not None and cost >= float(self.budget) else ""
+
+
+def not_able(agent: str, asked: str, custom: dict[str, Any]) -> str:
+    """Why an agent cannot be asked for something, as a sentence; empty: it can."""
+    if _is_custom(agent, custom):
+        given = _template(agent, custom[agent], False)
+        able = [name for name in LIMITS if any(f"{{{name}}}" in word for word in given)]
+        hint = f"its command in leftoff.toml has no {{{asked}}}"
+    else:
+        able, hint = list(_ABLE[agent]), "its command line has none"
+    return "" if asked in able else f"{agent} has {_WHAT[asked]}: {hint}"
+
+
+def _is_custom(agent: str, custom: dict[str, Any]) -> bool:
+    return agent in custom and ("command" in custom[agent] or agent not in KNOWN)
 
 
 def check_agent(name: str, custom: dict[str, Any]) -> str:
@@ -45,8 +92,10 @@ def command_of(
     resume: bool = False,
 ) -> list[str]:
     """The words that start a session, or with ``resume`` go on with it."""
-    if agent in custom and ("command" in custom[agent] or agent not in KNOWN):
-        return _templated(agent, prompt, custom[agent], session, resume)
+    if _is_custom(agent, custom):
+        filled = {"prompt": prompt, "session": session or ""}
+        filled.update({name: str(getattr(asked, name) or "") for name in LIMITS})
+        return [_filled(word, filled) for word in _template(agent, custom[agent], resume)]
     build = {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}[agent]
     return build(prompt, asked, session, resume)
 
@@ -60,10 +109,11 @@ def _claude(prompt: str, asked: Asked, session: str | None, resume: bool) -> lis
 
 
 def _codex(prompt: str, asked: Asked, session: str | None, resume: bool) -> list[str]:
-    flags = ["--json", *_flag("--model", asked.model), *_flag("--sandbox", asked.permissions)]
-    if resume and session:
-        return ["codex", "exec", *flags, "resume", session, prompt]
-    return ["codex", "exec", *flags, prompt]
+    flags = ["--json", *_flag("--model", asked.model)]
+    if resume and session:  # which takes no --sandbox
+        flags += ["-c", f"sandbox_mode={asked.permissions}"] if asked.permissions else []
+        return ["codex", "exec", "resume", session, *flags, prompt]
+    return ["codex", "exec", *flags, *_flag("--sandbox", asked.permissions), prompt]
 
 
 def _gemini(prompt: str, asked: Asked, session: str | None, resume: bool) -> list[str]:
@@ -81,8 +131,8 @@ def _flag(name: str, value: Any) -> list[str]:
     return [name, str(value)] if value not in (None, "") else []
 
 
-def _templated(agent: str, prompt: str, about: Any, session: str | None, resume: bool) -> list[str]:
-    """An agent from leftoff.toml: its command, with {prompt} and {session} filled in."""
+def _template(agent: str, about: Any, resume: bool) -> list[str]:
+    """The command of an agent from leftoff.toml: words with {prompt}, {session}, {turns}, … in them."""
     given = about.get("resume") if resume and isinstance(about, dict) else None
     given = given or (about.get("command") if isinstance(about, dict) else about)
     words = shlex.split(given) if isinstance(given, str) else given
@@ -91,4 +141,9 @@ def _templated(agent: str, prompt: str, about: Any, session: str | None, resume:
             f"[agents.{agent}] has no command.",
             hint='For example: command = ["my-agent", "--do", "{prompt}"]',
         )
-    return [word.replace("{prompt}", prompt).replace("{session}", session or "") for word in words]
+    return words
+
+
+def _filled(word: str, values: dict[str, str]) -> str:
+    """One pass, so that what is filled in is not looked at again."""
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found.group(1), found.group()), word)

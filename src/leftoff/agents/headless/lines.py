@@ -7,14 +7,21 @@ import re
 from typing import Any
 
 _LIMITED = re.compile(
-    r"rate.?limit|overload|usage limit|quota|too many requests|\b429\b|\b529\b", re.IGNORECASE
+    r"rate.?limit(?!er)|overload|usage limit|quota|too many requests|resource.?exhausted|\b429\b|\b529\b",
+    re.IGNORECASE,
 )
+# How agents' command lines say that there is no such conversation (any more).
+_REFUSED = re.compile(
+    r"no (?:conversation|rollout|session)\S*\s+(?:was\s+)?found|(?:session|thread|conversation)\b.{0,80}?\bnot found"
+    r"|(?:invalid|unknown|no such) (?:session|thread|conversation)|cannot resume",
+    re.IGNORECASE | re.DOTALL,
+)
+_PART = r"(\d+(?:\.\d+)?)\s*(ms|d|h|m|s)?[a-z]*\b"
 _WAIT = re.compile(
-    r"(?:retry|try|again|wait|reset)\D{0,30}?((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)", re.IGNORECASE
+    rf"(?:retry|try|again|wait|reset)\D{{0,30}}?((?:{_PART}[\s,]*(?:and\s+)?)+)", re.IGNORECASE
 )
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", re.IGNORECASE)
 _EPOCH = re.compile(r"\|(\d{10})\b")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Outcome:
@@ -30,21 +37,33 @@ class Outcome:
         self.cost: float | None = None
         self.turns: int | None = None
         self.begun = False  # it said anything that only a started session says
+        self.complaints = ""  # the end of what it printed on stderr
 
     @property
     def limited(self) -> bool:
         """Whether the service said: not now."""
-        return not self.ok and bool(_LIMITED.search(f"{self.subtype} {self.error}"))
+        return not self.ok and bool(_LIMITED.search(f"{self.subtype} {self.why}"))
+
+    @property
+    def refused(self) -> bool:
+        """Whether it said that there is no such session."""
+        return not self.ok and not self.turns and bool(_REFUSED.search(f"{self.error} {self.complaints}"))
+
+    @property
+    def why(self) -> str:
+        """What it said of a failure; where it said nothing, what it complained of."""
+        return self.error or self.complaints
 
     def wait(self, now: float) -> float | None:
         """How many seconds to wait, where it said so."""
-        epoch = _EPOCH.search(self.error)
+        epoch = _EPOCH.search(self.why)
         if epoch:
             return max(1.0, float(epoch.group(1)) - now)
-        found = _WAIT.search(self.error)
+        found = _WAIT.search(self.why)
         if not found:
             return None
-        return sum(float(number) * _UNITS[unit.lower()] for number, unit in _PART.findall(found.group(1)))
+        parts = re.findall(_PART, found.group(1), re.IGNORECASE)
+        return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
 
     def to_json(self, agent: str) -> dict[str, Any]:
         """As the step's result."""
@@ -82,6 +101,10 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _texts(value: Any) -> list[str]:
+    return [_text(one) for one in value] if isinstance(value, list) else []
+
+
 def _claude(line: dict[str, Any], out: Outcome) -> str | None:
     kind = line.get("type")
     out.session = _text(line.get("session_id")) or out.session
@@ -94,9 +117,8 @@ def _claude(line: dict[str, Any], out: Outcome) -> str | None:
         out.ended, out.subtype = True, _text(line.get("subtype"))
         out.ok = out.subtype == "success" and not line.get("is_error")
         out.text = _text(line.get("result"))
-        out.error = (
-            "" if out.ok else " ".join(filter(None, (out.subtype, out.text, _text(line.get("error")))))
-        )
+        told = (out.subtype, out.text, _text(line.get("error")), *_texts(line.get("errors")))
+        out.error = "" if out.ok else " ".join(filter(None, told))
         out.cost, out.turns = _number(line.get("total_cost_usd")), _number(line.get("num_turns"))
         return out.text or out.subtype
     return None
@@ -125,7 +147,7 @@ def _codex(line: dict[str, Any], out: Outcome) -> str | None:
     elif kind == "turn.completed":
         out.ended, out.ok, out.turns = True, True, (out.turns or 0) + 1
     elif kind in ("turn.failed", "error"):
-        out.ended, out.ok = True, False
+        out.ended, out.ok = kind == "turn.failed", False  # it goes on after an error, unless the turn failed
         out.error = _text(line.get("error")) or _text(line.get("message"))
         return out.error
     return None
@@ -157,8 +179,11 @@ def _opencode(line: dict[str, Any], out: Outcome) -> str | None:
     if kind == "text":
         out.text = _text(part.get("text"))
         return out.text
-    if kind == "step_finish":
-        out.ended, out.ok, out.turns = True, True, (out.turns or 0) + 1
+    if kind == "step_start":
+        out.ended = out.ok = False  # another one follows
+    elif kind == "step_finish":
+        last = part.get("reason") in (None, "stop")  # others are followed by the next step
+        out.ended, out.ok, out.turns = last, last, (out.turns or 0) + 1
         out.cost = (out.cost or 0.0) + (_number(part.get("cost")) or 0.0)
     elif kind == "error":
         out.ended, out.ok, out.error = True, False, _text(line.get("error"))
