@@ -2,7 +2,6 @@
 
 What is put in stands behind what is there, comma first; so taking it out leaves the bytes that were there, whatever was
 added behind it meanwhile. Objects and lists that are made on the way are taken out when nothing is left in them.
-Those that were there and empty are remembered (``empty``), as their insides cannot be told apart afterwards.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from leftoff.errors import Invalid
 class Editor:
     """A JSON text that is being changed."""
 
-    def __init__(self, text: str, path: str, empty: dict[str, str] | None = None) -> None:
+    def __init__(self, text: str, path: str, before: Editor | None = None) -> None:
         self.text = text
         self.path = path
-        self.empty = dict(empty or {})
+        self.before = before  # the text as it was without us, where that is known
         self._eol = "\r\n" if "\r\n" in text else "\n"
         self._unit = self._indent_of(self.root.items[0].start) if self.root.items else ""
         self._unit = self._unit or "  "
@@ -89,7 +88,6 @@ class Editor:
             self.text = self.text[: last.end] + new + self.text[last.end :]
             return
         inner = self._inner(node)
-        self.empty["/".join(keys)] = inner
         before = self._unit * len(keys)
         new = f"{self._eol}{indent}{head}{self._written(value, indent)}{self._eol}{before}"
         comment = inner.rstrip() if inner.strip() else ""
@@ -126,16 +124,25 @@ class Editor:
         place = holder.items.index(node)
         if len(holder.items) == 1:
             self._empty_out(keys if index is not None else keys[:-1], holder)
-        elif place > 0:
+        else:
+            self.cut(holder, place)
+
+    def cut(self, holder: Node, place: int) -> None:
+        """One of several entries of a list."""
+        node = holder.items[place]
+        if place > 0:
             self.text = self.text[: holder.items[place - 1].end] + self.text[node.end :]
         else:
             self.text = self.text[: node.start] + self.text[holder.items[1].start :]
 
     def _empty_out(self, keys: tuple[str, ...], holder: Node) -> None:
-        """The last thing goes: so does what held it, unless it was there and empty before."""
-        name = "/".join(keys)
-        if name in self.empty or not keys:
-            opened = self.text.index("{" if holder.kind == OBJECT else "[", self._value_start(holder)) + 1
-            self.text = self.text[:opened] + self.empty.get(name, "") + self.text[holder.end - 1 :]
-        else:
+        """The last thing goes, and so does what held it, unless it was there before; the outermost object stays."""
+        there = self.before.find(keys) if self.before is not None else None
+        if keys and (there is None or there.items or there.kind != holder.kind):
             self.take_out(keys)
+            return
+        inner = self.before._inner(there) if self.before is not None and there is not None else ""
+        opened = self.text.index("{" if holder.kind == OBJECT else "[", self._value_start(holder)) + 1
+        self.text = (
+            self.text[:opened] + (inner if not (there and there.items) else "") + self.text[holder.end - 1 :]
+        )

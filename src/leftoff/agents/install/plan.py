@@ -7,13 +7,13 @@ import os
 import tempfile
 from typing import Any
 
-from leftoff.agents.install.edit import Editor
-from leftoff.agents.install.jsonc import ARRAY, OBJECT, Node
-from leftoff.agents.install.recipes import Recipe, is_ours
+from leftoff.agents.install.recipes import Recipe
+from leftoff.agents.install.settings import JsonSettings, Settings, TomlSettings
+from leftoff.agents.install.undo import undo
 from leftoff.errors import Invalid, StoreUnavailable
 
-MEMORY = ".leftoff-install.json"  # beside the settings: what was there and empty, where anything was
-_TOML = "mcp_servers.leftoff"
+MEMORY = ".leftoff-install.json"  # beside the settings
+LARGEST = 1 << 18  # characters of a file that is remembered whole
 
 
 class Change:
@@ -42,11 +42,11 @@ class Change:
         lines = [line if line.endswith("\n") else f"{line}\n" for line in found]
         return "".join(lines).replace("\r\n", "\n")
 
-    def write(self) -> None:
+    def write(self, *, private: bool = False) -> None:
         if self.before == self.after:
             return
         try:
-            os.unlink(self.path) if self.after is None else _write(self.path, self.after)
+            os.unlink(self.path) if self.after is None else _write(self.path, self.after, private)
         except OSError as error:
             raise StoreUnavailable(
                 f"{self.path} cannot be written: {error.strerror}.", hint="Check its permissions."
@@ -61,16 +61,12 @@ class Plan:
         self.uninstall = uninstall
         self._texts: dict[str, str | None] = {}  # as they will be
         self._notes: dict[str, str] = {}
-        self._memory_path = os.path.join(recipe.folder, MEMORY)
-        self._memory: dict[str, Any] = self._remembered()
-        self._json(recipe.settings, self._hooks)
-        if recipe.agent == "codex":
-            self._toml(recipe.servers)
-        else:
-            self._json(recipe.servers, self._server)
+        self._memory = Memory(recipe)
+        for path, edits in self._edited().items():
+            self._settings(path, edits)
         for path, text in recipe.files().items():
             self._own(path, text)
-        self._keep_memory()
+        self._texts.update(self._memory.change(forget=uninstall))
 
     @property
     def changes(self) -> list[Change]:
@@ -78,117 +74,46 @@ class Plan:
             Change(path, _read(path), text, self._notes.get(path, "")) for path, text in self._texts.items()
         ]
 
-    # -- what was there before
+    def _edited(self) -> dict[str, Settings]:
+        """The settings files, and what is done to each."""
+        recipe = self.recipe
+        if recipe.agent == "codex":
+            return {recipe.settings: JsonSettings(recipe, hooks=True), recipe.servers: TomlSettings(recipe)}
+        if recipe.settings == recipe.servers:
+            return {recipe.settings: JsonSettings(recipe, hooks=True, server=True)}
+        return {
+            recipe.settings: JsonSettings(recipe, hooks=True),
+            recipe.servers: JsonSettings(recipe, server=True),
+        }
 
-    def _remembered(self) -> dict[str, Any]:
-        try:
-            found = json.loads(_read(self._memory_path) or "{}")
-        except ValueError:
-            found = {}
-        return found if isinstance(found, dict) else {}
-
-    def _keep_memory(self) -> None:
-        known = {} if self.uninstall else {key: value for key, value in self._memory.items() if value}
-        if known or _read(self._memory_path) is not None:
-            self._texts[self._memory_path] = json.dumps(known, indent=2) + "\n" if known else None
-
-    # -- settings in JSON
-
-    def _json(self, path: str, edit: Any) -> None:
-        before = self._texts.get(path, _read(path))
-        name = os.path.relpath(path, self.recipe.base)
-        memory = self._memory.setdefault(name, {})
-        if before is None or not before.strip().strip("\ufeff"):
-            if self.uninstall:
-                return
-            if before is not None:
-                memory["whole"] = before
-            before = None
-        editor = Editor(before if before is not None else "{}\n", path, memory.get("empty"))
-        blank = not editor.root.items
-        if blank and not self.uninstall and before is not None:
-            memory["whole"] = before
-        edit(editor)
+    def _settings(self, path: str, settings: Settings) -> None:
+        """A file of somebody's settings: with us in it, or as it would be if we had never been."""
+        now = _read(path)
+        without = self._without(path, settings, now)
         if self.uninstall:
-            after: str | None = editor.text if editor.root.items else memory.get("whole")
-            self._texts[path] = after if editor.text != before else before
+            if now is not None:
+                self._texts[path] = without
             return
-        if before is None or "whole" in memory:
-            editor.empty.pop("", None)
-        if editor.empty:
-            memory["empty"] = editor.empty
-        self._texts[path] = editor.text
+        self._texts[path] = text = settings.put_in(path, now)
+        if settings.note:
+            self._notes[path] = settings.note
+        self._memory.keep(path, without, text)
 
-    def _hooks(self, editor: Editor) -> None:
-        for event, entry in self.recipe.hooks().items():
-            keys = ("hooks", event)
-            if self.uninstall:
-                self._take_out(editor, keys)
-            elif not self._brought_up(editor, keys, entry):
-                editor.append(keys, entry)
-
-    def _brought_up(self, editor: Editor, keys: tuple[str, ...], entry: dict[str, Any]) -> bool:
-        """Whether our entry is there; if it is an older one, it becomes this one."""
-        for group in _groups(editor.find(keys)):
-            inner = group.get("hooks")
-            ours = [node for node in inner.items if is_ours(node.plain(), self.recipe.agent)] if inner else []
-            if ours and inner is not None:
-                if len(ours) == len(inner.items):
-                    editor.replace(group, entry, len(keys) + 1)
-                else:
-                    editor.replace(ours[0], entry["hooks"][0], len(keys) + 3)
-                return True
-        return False
-
-    def _take_out(self, editor: Editor, keys: tuple[str, ...]) -> None:
-        while True:
-            for index, group in enumerate(_groups(editor.find(keys))):
-                inner = group.get("hooks")
-                ours = [is_ours(node.plain(), self.recipe.agent) for node in inner.items] if inner else []
-                if any(ours) and inner is not None:
-                    if all(ours):
-                        editor.take_out(keys, index)
-                    else:
-                        _cut(editor, inner, ours.index(True))
-                    break
-            else:
-                return
-
-    def _server(self, editor: Editor) -> None:
-        keys = ("mcpServers", "leftoff")
-        there = editor.find(keys)
-        if not self.uninstall:
-            editor.put(keys, self.recipe.server())
-        elif there is not None and _is_server(there.plain()):
-            editor.take_out(keys)
-
-    # -- Codex's settings in TOML
-
-    def _toml(self, path: str) -> None:
-        before = _read(path)
-        text = before or ""
-        eol = "\r\n" if "\r\n" in text else "\n"
-        gap = "" if not text else eol if text.endswith("\n") else eol * 2
-        table = f'[{_TOML}]{eol}command = {json.dumps(self.recipe.command)}{eol}args = ["mcp"]{eol}'
-        there = text.find(f"[{_TOML}]{eol}")
-        if there < 0:
-            if not self.uninstall:
-                self._texts[path] = text + gap + table
-                if before == "" or not text.endswith("\n"):
-                    self._memory[os.path.relpath(path, self.recipe.base)] = {"open": before is not None}
-            return
-        end = there
-        for line in text[there:].splitlines(keepends=True)[:3]:
-            end += len(line)
-        if not self.uninstall:
-            self._texts[path] = text[:there] + table + text[end:]
-            return
-        known = self._memory.get(os.path.relpath(path, self.recipe.base), {})
-        start = there - len(eol) if text[:there].endswith(eol * 2) or there == len(eol) else there
-        if known.get("open") and text[:start].endswith(eol):
-            start -= len(eol)
-        left = text[:start] + text[end:]
-        self._texts[path] = left if left or known.get("open") else None
+    def _without(self, path: str, settings: Settings, now: str | None) -> str | None:
+        """The text without us, hand edits kept. What nobody edited since is as it was, to the byte."""
+        if now is None:
+            return None
+        known = self._memory.of(path)
+        if known is None:
+            return now if not self.uninstall else settings.take_out(path, now)
+        before, installed = known
+        if now == installed:
+            return before
+        if before is not None:
+            undone = undo(before, installed, now)
+            if settings.fits(path, undone, before, now):
+                return undone
+        return settings.take_out(path, now, before)
 
     # -- files of our own
 
@@ -205,27 +130,45 @@ class Plan:
 
     def apply(self) -> None:
         for change in self.changes:
-            change.write()
+            change.write(private=change.path == self._memory.path)
             if change.action == "remove":
                 _tidy(change.path, self.recipe.base)
 
 
-def _is_server(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("args") == ["mcp"]
+class Memory:
+    """What each settings file was without us, and what it became: a file beside the settings, for its owner alone."""
 
+    def __init__(self, recipe: Recipe) -> None:
+        self.base = recipe.base
+        self.path = os.path.join(recipe.folder, MEMORY)
+        self._known: dict[str, Any] = self._read()
 
-def _groups(node: Node | None) -> list[Node]:
-    """The entries of an event; each has a matcher and hooks."""
-    return [item for item in node.items if item.kind == OBJECT] if node and node.kind == ARRAY else []
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(_read(self.path) or "{}")
+        except ValueError:
+            found = {}
+        return found if isinstance(found, dict) else {}
 
+    def of(self, path: str) -> tuple[str | None, str] | None:
+        """The text without us (``None``: there was no file) and the one with us."""
+        known = self._known.get(os.path.relpath(path, self.base))
+        if not isinstance(known, dict) or not isinstance(known.get("installed"), str):
+            return None
+        before = known.get("before")
+        return (before if isinstance(before, str) else None), known["installed"]
 
-def _cut(editor: Editor, holder: Node, place: int) -> None:
-    """One of several hooks of an entry, which is a person's own by now."""
-    node = holder.items[place]
-    if place > 0:
-        editor.text = editor.text[: holder.items[place - 1].end] + editor.text[node.end :]
-    else:
-        editor.text = editor.text[: node.start] + editor.text[holder.items[1].start :]
+    def keep(self, path: str, before: str | None, installed: str) -> None:
+        name = os.path.relpath(path, self.base)
+        self._known.pop(name, None)
+        if len(installed) <= LARGEST:
+            self._known[name] = {"before": before, "installed": installed}
+
+    def change(self, *, forget: bool) -> dict[str, str | None]:
+        there = _read(self.path)
+        if forget or not self._known:
+            return {} if there is None else {self.path: None}
+        return {self.path: json.dumps(self._known, indent=2) + "\n"}
 
 
 # -- files
@@ -245,7 +188,7 @@ def _read(path: str) -> str | None:
         ) from None
 
 
-def _write(path: str, text: str) -> None:
+def _write(path: str, text: str, private: bool) -> None:
     """All of it or nothing; through a link, and with the permissions that were there."""
     real = os.path.realpath(path)
     os.makedirs(os.path.dirname(real), exist_ok=True)
@@ -255,7 +198,8 @@ def _write(path: str, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(part, os.stat(real).st_mode & 0o7777 if os.path.exists(real) else 0o644)
+        fresh = 0o600 if private else 0o644
+        os.chmod(part, os.stat(real).st_mode & 0o7777 if os.path.exists(real) else fresh)
         os.replace(part, real)
     except BaseException:
         os.unlink(part)
