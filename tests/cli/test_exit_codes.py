@@ -39,7 +39,10 @@ def test_1_an_error_of_our_own(project: Path, monkeypatch: pytest.MonkeyPatch) -
         dispatch.dispatch(["ls"])
 
 
-@pytest.mark.parametrize("words", [["frobnicate"], ["ls", "--frobnicate"], ["set", "x:={"], ["show", ""]])
+@pytest.mark.parametrize(
+    "words",
+    [["frobnicate"], ["ls", "--frobnicate"], ["set", "x:={"], ["show", ""], ["set", "x=1", "--run", ""]],
+)
 def test_2_wrong_usage(words: list[str], project: Path) -> None:
     """An unknown verb or option, bad JSON, a REF that names nothing."""
     started(project)

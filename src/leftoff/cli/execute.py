@@ -12,13 +12,13 @@ from leftoff.cli.drive import (
     most_of,
     setting_of,
 )
+from leftoff.cli.failures import decided
 from leftoff.cli.given import asked
 from leftoff.errors import BadDefinition, Conflict, NeedsPerson, NotFound
 from leftoff.model.ids import check_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -144,7 +144,9 @@ def _start(
             _abandon(ctx, twin)
         opening = _opening(args, ctx, workflow, given)
         alone = None if args.run_id else lambda view: _refuse_twin(_latest(view, args, ctx, workflow))
-        return drive(ctx, start(setting, workflow, opening, alone=alone), watching)
+        runner = start(setting, workflow, opening, alone=alone)
+        code = drive(ctx, runner, watching)
+    return decided(ctx, runner, code)
 
 
 def _refuse_twin(twin: RunRow | None) -> None:
@@ -159,7 +161,7 @@ def _refuse_twin(twin: RunRow | None) -> None:
 def _abandon(ctx: Context, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
     from leftoff.engine.settle import settle
-    from leftoff.workflow.stop import end_attempts
+    from leftoff.workflow.stop import forsake_attempts
 
     settle(
         ctx.store,
@@ -170,7 +172,7 @@ def _abandon(ctx: Context, twin: RunRow) -> None:
         scrubber=ctx.redactor,
         note="abandoned: started afresh",
     )
-    end_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
+    forsake_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
     ctx.say(f"leftoff: {twin.run_id} is abandoned.")
 
 
@@ -187,9 +189,7 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
     from leftoff.engine.runs import Opening
 
     facts = {
-        "git_branch": project.git_branch(ctx.project),
-        "git_head": project.git_head(ctx.project),
-        "worktree": ctx.project if project.main_worktree(ctx.project) else None,
+        **project.git_facts(ctx.project),
         "issue": _issue(args),
         "description": workflow.description or None,
     }
@@ -212,15 +212,15 @@ def go_on(
     workflow: Workflow | None = None,
     accept: tuple[str, ...] = (),
     take_over: bool = False,
-    rewind: Callable[[], None] | None = None,
+    rewind: int | None = None,
     again: str | None = None,
     repeat: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
 ) -> int:
     """Resume a run that a runner drives. ``workflow``: where its file was given.
 
-    ``rewind`` takes it back to an older version, once nothing stands in the way of going on; ``again`` is the step to
-    begin with once more, ``repeat`` are single ones; ``only``: nothing but these is done.
+    ``rewind`` is the older version to go back to, once nothing stands in the way of going on; ``again`` is the step
+    to begin with once more, ``repeat`` are single ones; ``only``: nothing but these is done.
     """
     from leftoff.cli.progress import Info, observer
     from leftoff.engine.definition import definition_of, names_of
@@ -234,9 +234,16 @@ def go_on(
     with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, current, watching, ask, row.issue)
         check_requirements(ctx, current, ask)
-        if rewind is not None:
-            rewind()
         runner = resume(
-            setting, row, given, workflow=current, take_over=take_over, again=again, repeat=repeat, only=only
+            setting,
+            row,
+            given,
+            workflow=current,
+            take_over=take_over,
+            again=again,
+            repeat=repeat,
+            only=only,
+            rewind=rewind,
         )
-        return drive(ctx, runner, watching)
+        code = drive(ctx, runner, watching)
+    return decided(ctx, runner, code)

@@ -102,7 +102,12 @@ def _row(left: str, right: str, wide: int) -> str:
 
 # For every verb that means the current run.
 CURRENT = (
-    Opt("--run", "RUN", "which run (default: LEFTOFF_RUN, the session's, the branch's only unfinished one)"),
+    Opt(
+        "--run",
+        "RUN",
+        "which run (default: LEFTOFF_RUN, the session's, the branch's only unfinished one)",
+        filled=True,
+    ),
     Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)", filled=True),
 )
 

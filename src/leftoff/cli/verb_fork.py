@@ -27,7 +27,7 @@ SPEC = Spec(
         ),
         Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
         Opt("--var", "K=V", "set a variable there, as for `leftoff set`", many=True),
-        Opt("--run", "RUN", "the run that @ is"),
+        Opt("--run", "RUN", "the run that @ is", filled=True),
     ),
     examples="""  leftoff fork @ --branch experiment
   leftoff fork RUN~2 --var model=small

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leftoff.cli.screen import Screen
     from leftoff.cli.text import Line
     from leftoff.engine.info import RunInfo
+    from leftoff.engine.workspace.journal import CutShort
 
 SPEC = Spec(
     "status",
@@ -33,6 +34,7 @@ SPEC = Spec(
 )
 
 EVERY_S = 1.0
+TIMED = 10  # runs whose time is told where none is the current one
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -77,13 +79,15 @@ class Status:
             if ctx.named:
                 raise
             self.why_none = error.message
-        self.time = self._timing(ctx)
+        self.times = self._timing(ctx)
+        self.cut_short = {run.run_id: found for run in self.runs if (found := _cut_short(ctx, run))}
 
-    def _timing(self, ctx: Context) -> dict[str, float | None] | None:
-        """Of the current run."""
+    def _timing(self, ctx: Context) -> dict[str, dict[str, float | None]]:
+        """Of the current run; where there is none, of those that were touched last."""
         from leftoff.engine.timing import timing
 
-        return timing(ctx.store, self.current.row, ctx.now) if self.current is not None else None
+        runs = [self.current] if self.current is not None else self.runs[:TIMED]
+        return {run.run_id: timing(ctx.store, run.row, ctx.now) for run in runs}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -92,13 +96,22 @@ class Status:
             "branch": self.branch,
             "git_branch": self.git_branch,
             "current_run": self.current.run_id if self.current is not None else None,
-            "time": self.time,
+            "time": self.times[self.current.run_id] if self.current is not None else None,
+            "times": self.times,
+            "half_restored": {run: found.command for run, found in self.cut_short.items()},
             "runs": [run.to_json() for run in self.runs],
         }
 
 
+def _cut_short(ctx: Context, run: RunInfo) -> CutShort | None:
+    """A rollback of the run that was killed before all files were in their place."""
+    from leftoff.engine.workspace.journal import cut_short
+
+    return cut_short(ctx.store, ctx.project, run.row.run, run.run_id)
+
+
 def page(found: Status, screen: Screen) -> list[Line]:
-    from leftoff.cli.layout import facts
+    from leftoff.cli.layout import facts, wrapped
     from leftoff.cli.runs import run_list
 
     git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
@@ -109,10 +122,17 @@ def page(found: Status, screen: Screen) -> list[Line]:
             ("store", [(clean(found.store), ""), (here, "dim")]),
             ("branch", [(clean(found.branch), ""), (git, "dim")]),
             ("current", _current(found)),
-            *([("time", [(_time(found.time), "")])] if found.time is not None and found.time["used"] else []),
+            *(
+                ("time", [(_time(known), ""), (f"  {run_id}" if found.current is None else "", "dim")])
+                for run_id, known in found.times.items()
+                if known["used"] or known["estimated"] is not None
+            ),
         ],
         screen.columns,
     )
+    for short in found.cut_short.values():
+        complete = "" if short.busy else f" `{short.command}` completes it."
+        lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
     if found.runs:
         return [*lines, [], *run_list(found.runs, screen)]
     return [*lines, [], [("Nothing is unfinished.", "dim")]]
@@ -179,7 +199,7 @@ def _moments(ctx: Context) -> Iterator[Status]:
     last: Any = None
     while True:
         found = Status(ctx)
-        known = {**found.to_json(), "time": None}  # that goes on is no news
+        known = {**found.to_json(), "time": None, "times": None}  # that goes on is no news
         if known != last:
             last = known
             yield found

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from leftoff.clock import compact
+from leftoff.dialects import claude_parallel as parallel
+from leftoff.dialects.base import write
 from leftoff.dialects.claude_files import ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.engine.verify.finding import Finding
 from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from leftoff.dialects.draft import Draft, State
@@ -39,6 +44,7 @@ KEYS = (
 )
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
 NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
+LONGEST = 80  # characters of a project's name in an id
 STALE_MS = 7 * DAY_MS
 #: completed ones are kept 7 days, then archived; failed ones 30 days
 RETENTION = Policy(
@@ -69,15 +75,22 @@ _STAND_INS = {
 _LAST_ERROR = "last_error"
 
 
+def _id_in(path: str) -> str | None:
+    """The id in a file's name: `{type}_{project}_{timestamp}.json`."""
+    name = path.rpartition("/")[2].removesuffix(".json")
+    return name if _ID.match(name) else None
+
+
 def snake(text: str) -> str:
     """A project's name as ids carry it."""
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "project"
+    return re.sub(r"[^a-z0-9]+", "_", text.lower())[:LONGEST].strip("_") or "project"
 
 
 class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
+    fixed_ids = False
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
     def retention(self, project: str) -> Policy:
@@ -86,8 +99,11 @@ class Claude(ClaudeFiles):
     def recognise(self, document: dict[str, Any], path: str) -> int:
         if "workflow_type" in document and "checkpoint_id" in document:
             return 75
+        if all(key in document for key in ("operation_type", "plan_path", "operations")):
+            return 70
         inside = "/.claude/checkpoints/" in f"/{path}" or "/.claude/data/checkpoints/" in f"/{path}"
-        return 40 if inside and ("checkpoint_id" in document or "id" in document) else 0
+        named = _id_in(path) is not None and any(key in document for key in REQUIRED)
+        return 40 if inside and (named or "checkpoint_id" in document or "id" in document) else 0
 
     def names(self, state: State) -> list[str]:
         return [state.run_id + ".json"]
@@ -97,6 +113,26 @@ class Claude(ClaudeFiles):
         project = str(given.get("title") or given["workflow"])
         return make_id(slug(given["workflow"]), project, now), []
 
+    def findings(self, state: State, project: str, now: int) -> Iterator[Finding]:
+        """What it wants to be in order before it resumes without asking, as far as its document says anything of it.
+
+        Its status and its age are checked of every run.
+        """
+        document = write(self, state)
+        if document.get("tests_passing") is False:
+            message = "The checkpoint says that its tests were not passing."
+            hint = "Look at them, then go on with --accept prerequisite.missing."
+            yield Finding("prerequisite.missing", message, hint, "tests_passing")
+        if state.status != "blocked" and document.get("last_error") is not None:
+            yield Finding(
+                "blocked.errors",
+                f"The last error is open: {shown(document['last_error'])}.",
+                f"When it is resolved: `leftoff unblock {state.run_id}`. --accept blocked.errors goes on without.",
+                "last_error",
+                choices=("clear them", "go on without", "stop"),
+            )
+        yield from _plan(document, project)
+
     # -- reading
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
@@ -104,15 +140,21 @@ class Claude(ClaudeFiles):
         said = self._stand_ins(draft, document)
         given = draft.text(said, "checkpoint_id")
         if given is None:
-            raise Rejected(f"{draft.source.path} is no claude checkpoint: it has no checkpoint_id.")
+            given = _id_in(draft.source.path)
+            if given is None:
+                raise Rejected(f"{draft.source.path} is no claude checkpoint: it has no checkpoint_id.")
+            draft.repairs.add(f"checkpoint_id is missing; the file's name is taken: {given}.")
         draft.name(given)
         draft.alias(given)
         draft.alias(draft.source.name)
         draft.alias(draft.source.name.removesuffix(".json"))
         draft.run("created_at", draft.iso(said, "created_at"))
+        draft.run("branch", "main")
+        if parallel.is_parallel(document):
+            draft.at = millis(draft.records.get(("run", "created_at")))
+            return parallel.decode(draft, document, given)
         self._names(draft, said, given)
         draft.run("title", draft.text(said, "workflow_description"))
-        draft.run("branch", "main")
         draft.run("status", self._status(draft, said))
         draft.at = draft.time(document, "updated_at")
         if draft.at is None:
@@ -178,6 +220,8 @@ class Claude(ClaudeFiles):
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
+        if state.run(parallel.KIND) is not None:
+            return parallel.encode(state)
         leaves = state.leaves()
         done = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") in DONE]
         left = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") not in DONE]
@@ -228,9 +272,38 @@ def _check_schema(document: dict[str, Any], path: str) -> None:
         raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
 
 
+def _plan(document: dict[str, Any], project: str) -> Iterator[Finding]:
+    """The plan that it works by: gone, or changed since."""
+    path = plan_path(document)
+    if path is None:
+        return
+    known, now = document.get("plan_modification_time"), plan_changed(project, path)
+    if now is None:
+        message = f"{path}, the plan that it works by, is gone."
+        hint = "Bring it back, or go on with --accept prerequisite.missing."
+        yield Finding("prerequisite.missing", message, hint, path)
+    elif isinstance(known, (int, float)) and int(known) != now:
+        message = f"{path}, the plan that it works by, was changed since."
+        yield Finding("files.changed", message, "Does it still fit? --accept files.changed goes on.", path)
+
+
+def plan_path(document: dict[str, Any]) -> str | None:
+    state = document.get("workflow_state")
+    path = state.get("plan_path") if isinstance(state, dict) else None
+    return path if isinstance(path, str) and path and "\0" not in path else None
+
+
+def plan_changed(project: str, path: str) -> int | None:
+    """When the plan's file was changed, in seconds; ``None`` where there is none."""
+    try:
+        return int(os.stat(os.path.join(project, path)).st_mtime)
+    except OSError:
+        return None
+
+
 def why_ask(document: dict[str, Any], now: int, plan_changed: int | None) -> str | None:
     """Why a person should look before this is resumed; ``None`` where it is safe. The first reason counts."""
-    if document.get("tests_passing") is not True:
+    if document.get("tests_passing") not in (None, True):
         return "tests were not passing"
     if document.get("last_error") is not None:
         return f"the last error is open: {shown(document['last_error'])}"

@@ -15,6 +15,7 @@ from leftoff.dialects.files import about_file, decode_files
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.times import read_time
+from leftoff.engine.issues import KEY as SNAPSHOT
 from leftoff.engine.keeping import phase
 from leftoff.errors import LeftoffError
 from leftoff.model.hashing import sha256
@@ -114,13 +115,6 @@ class Crunch(CrunchFiles):
             return 60 + own
         return 55 + own if "issue_number" in document and own >= 3 else 0
 
-    def refuses(self, state: State) -> str | None:
-        """`recovery_info.can_resume`, with its warnings."""
-        if state.run("can_resume") is not False:
-            return None
-        told = [shown(entry) for entry in encode_issues(state)]
-        return "; ".join(told) or "its checkpoint says so"
-
     def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
         """`crunch-{issue}`: one run per issue, through the five phases."""
         steps = list(PHASES) if given["workflow"] == self.name else []
@@ -189,7 +183,7 @@ class Crunch(CrunchFiles):
         draft.run("git_branch", draft.text(snapshot, "branch"))
         about = {key: value for key, value in snapshot.items() if key not in ("title", "branch")}
         if about:
-            draft.put("context", "issue", about)
+            draft.put("context", SNAPSHOT, about)
 
     # -- writing
 
@@ -255,14 +249,14 @@ def _number(issue: Any) -> Any:
 
 
 def _issue_document(state: State, phase: str) -> dict[str, Any]:
-    about = state.of("context").get("issue")
+    about = state.of("context").get(SNAPSHOT)
     known = about if isinstance(about, dict) else {}
     return {
         "title": state.run("title"),
         "body": known.get("body"),
         "labels": known.get("labels", [f"state:{phase}"]),
         "assignees": known.get("assignees", []),
-        **{key: value for key, value in known.items() if key not in ISSUE},
+        **{key: value for key, value in known.items() if key not in (*ISSUE, "title", "branch")},
         "branch": state.run("git_branch"),
     }
 

@@ -36,6 +36,36 @@ INLINE = 1024  # stored bytes up to this size are in the record's own row
 VALUE_MAX = 1 << 20  # larger ones are blobs
 
 
+class Follower:
+    """Who keeps the files of a protocol in step with a store, and says how that protocol opens and seals.
+
+    It is a layer above that makes one; the engine asks it, inside the transaction, where there is one.
+    """
+
+    #: the store without it: what is written there is in the files after the next ``sync``
+    store: Store
+
+    def look(self) -> None:
+        """Take in what others did to the files."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Bring the files up to date."""
+        raise NotImplementedError
+
+    def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:
+        """The id of a run that opens so; ``again``: the id that it would have had each time before."""
+        raise NotImplementedError
+
+    def steps(self, opening: Any, at: int) -> list[str]:
+        """The steps of a run that opens so, where none were given."""
+        raise NotImplementedError
+
+    def seal(self, tx: Tx, run: int, changes: Any, seal: Any) -> Any:
+        """How the protocol seals a commit that is about to be made; ``None``: not at all."""
+        raise NotImplementedError
+
+
 class View:
     """What can be read inside a transaction. Runs are named by their number in this store (``RunRow.run``)."""
 
@@ -70,6 +100,13 @@ class View:
 
     def records(self, run: int, collection: str, low: str = "", high: str | None = None) -> Iterator[Record]:
         """The live records of a collection with ``low <= key < high``, in key order."""
+        raise NotImplementedError
+
+    def bulk(self, run: int, collection: str) -> tuple[list[tuple[str, bytes, bytes]], int]:
+        """All live records of a collection at once: key, hash and bytes in key order; and their part of the digest.
+
+        The bytes are checked against their hashes, as `records` does it.
+        """
         raise NotImplementedError
 
     def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:
@@ -147,6 +184,9 @@ class View:
 
 class Tx(View):
     """What can also be written. Nothing is seen by others before the transaction is durable."""
+
+    #: see ``Store.follower``
+    follower: Follower | None = None
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         """A run without versions; its number, which no other run ever gets. The id must be free."""
@@ -260,6 +300,8 @@ class Store:
     name: str
     #: whether anything was written through this object
     wrote = False
+    #: who keeps a protocol's files in step with it; ``None``: nobody
+    follower: Follower | None = None
 
     def exists(self) -> bool:
         """Whether there is anything to read. Reading never creates a store; the first write does."""

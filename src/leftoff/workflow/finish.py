@@ -7,19 +7,21 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.artifacts import capture, relative
+from leftoff.engine.artifacts import WITHHELD, capture, relative
+from leftoff.engine.project import git_head
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
 from leftoff.workflow.fan import declare
 from leftoff.workflow.leftovers import ITEMS
 from leftoff.workflow.processes import files
-from leftoff.workflow.work import CHECKING, RUNNING, Left, Work, about, error_of, existing, holds_any
+from leftoff.workflow.work import CHECKING, RUNNING, Left, Work, about, error_of, existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leftoff.engine.artifacts import Captured
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.workflow.processes.job import Exit
     from leftoff.workflow.stage import Stage
 
@@ -208,7 +210,23 @@ def _left(stage: Stage, work: Work) -> Left:
     left.criteria = {
         f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()
     }
+    left.commit = git_head(stage.project)
+    left.tree = _tree(stage, work) if step.save else None
     return left
+
+
+def _tree(stage: Stage, work: Work) -> Found | None:
+    """What is not committed, for the step's checkpoint. That it cannot be had is no failure of the step."""
+    if stage.tree is None:
+        return None
+    ledger = stage.ledger
+    row = ledger.store.read(lambda view: view.run_row(ledger.run))
+    try:
+        return stage.tree(row) if row is not None else None
+    except LeftoffError as error:
+        message = f"What git calls dirty is not in this checkpoint: {error.message}"
+        stage.tell("warning", message=message, step=work.unit)
+        return None
 
 
 def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
@@ -222,18 +240,16 @@ def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
 
 def _captured(stage: Stage, work: Work, path: str) -> Captured:
     """A file that a step wrote, and a copy of it; without one where it holds a secret of this workflow."""
-    ledger, most = stage.ledger, None
+    ledger = stage.ledger
     if not os.access(path, os.R_OK):
         raise Invalid(
             f"The output {relative(stage.project, path)} cannot be read.", hint="Check its permissions."
         )
-    if holds_any(path, [value.encode() for value in stage.secrets.values() if value]):
-        most = -1
+    got = capture(ledger.store, stage.project, path, stage.redactor, ledger.clock.now(), step=work.unit)
+    if got.about.get(WITHHELD):
         message = f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept."
         stage.tell("warning", message=message, step=work.unit)
-    return capture(
-        ledger.store, stage.project, path, stage.redactor, ledger.clock.now(), step=work.unit, most=most
-    )
+    return got
 
 
 # -- failure

@@ -173,10 +173,11 @@ class Tools:
         found: Answer = self._call("verify", run_id)
         return found
 
-    def resume_run(self, run_id: str | None = None) -> Answer:
+    def resume_run(self, run_id: str | None = None, accept: list[str] | None = None) -> Answer:
         """Go on with an unfinished run: it is marked running, and brief says what is done, what is next, what changed.
-        Do not do completed steps again."""
-        found: Answer = self._call("resume", run_id)
+        Do not do completed steps again. The world is checked first: where a person must decide, this fails and says
+        about what; ask your user. accept: the codes of the findings that your user agreed to."""
+        found: Answer = self._call("resume", run_id, accept)
         return found
 
     def add_note(

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.desk import Desk
+from leftoff.dialects.verdict import verify_run
 from leftoff.engine.approvals import OPTIONS, how, question
 from leftoff.engine.brief import brief
 from leftoff.engine.commit import NO_GUARD, Guard, Seal
@@ -35,14 +36,13 @@ from leftoff.engine.steps import (
     step_changes,
 )
 from leftoff.engine.upnext import up_next
-from leftoff.engine.verify.finding import ASK, REFUSE
+from leftoff.engine.verify.finding import check_codes
 from leftoff.engine.world import remember_git
-from leftoff.errors import CannotResume, Conflict, Invalid, LeftoffError, NeedsPerson, Usage
+from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, Usage
 from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
-from leftoff.workflow.verdict import verify_run
 
 if TYPE_CHECKING:
     from leftoff.engine.report import Make, Reported
@@ -292,13 +292,13 @@ class Work:
     # -- resuming
 
     def verify(self, run_id: str | None) -> dict[str, Any]:
-        return self._verified(self.target(run_id)).to_json()
+        return self._verdict(self.target(run_id)).to_json()
 
-    def _verified(self, target: Target) -> Report:
+    def _verdict(self, target: Target) -> Report:
         desk = self.desk
         return verify_run(self.store, target, self.at, desk.project, desk.settings, session=self.session)
 
-    def resume(self, run_id: str | None) -> dict[str, Any]:
+    def resume(self, run_id: str | None, accept: list[str] | None = None) -> dict[str, Any]:
         target = self.target(run_id)
         if target.version is not None:
             raise Usage("Going back to a checkpoint is a person's to do.", hint=f"leftoff resume {run_id}")
@@ -309,22 +309,14 @@ class Work:
                 f"Run {target.row.run_id} is one of a workflow file, which a runner executes.",
                 hint=f"Run this in a shell: leftoff resume {target.row.run_id}",
             )
-        found = self._verified(target)
-        if found.verdict in (ASK, REFUSE):
-            raise _not_allowed(target.row.run_id, found)
+        found = self._verdict(target)
+        found.accept(check_codes(accept or ()))
+        found.insist(
+            f"resume_run(run_id={target.row.run_id!r}, accept={{codes}}) goes on, once your user agrees."
+        )
         pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=self.session)
-        return {**self.run_json(target.row.run), "brief": self.brief(target.row.run_id)}
-
-
-def _not_allowed(run_id: str, found: Report) -> LeftoffError:
-    """Why a run is not gone on with, and who can change that."""
-    why = " ".join(one.message for one in found.findings if one.level == found.verdict)
-    if found.verdict == REFUSE:
-        return CannotResume(f"Run {run_id} cannot be resumed: {why}", hint="verify_resume says more.")
-    return NeedsPerson(
-        f"Run {run_id} is not resumed before a person has decided: {why}",
-        hint=f"Ask them; they decide with: leftoff resume {run_id}",
-    )
+        told = [finding.to_json() for finding in found.findings]
+        return {**self.run_json(target.row.run), "brief": self.brief(target.row.run_id), "findings": told}
 
 
 def _nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:

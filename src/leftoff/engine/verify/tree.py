@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from leftoff.engine.verify.finding import WARN, Finding
+from leftoff.engine.verify.finding import REFUSE, WARN, Finding
 from leftoff.engine.world import DIRTY, dirty_paths
 
 TYPE_CHECKING = False
@@ -71,6 +71,25 @@ def files(world: World) -> Iterator[Finding]:
     )
 
 
+def half_restored(world: World) -> Iterator[Finding]:
+    """A rollback with files that was killed before all of them were in their place."""
+    from leftoff.engine.workspace.journal import cut_short
+
+    found = cut_short(world.store, world.project, world.row.run, world.run_id)
+    if found is not None:
+        yield Finding(
+            "files.half_restored",
+            found.told(),
+            "Wait for it."
+            if found.busy
+            else f"`{found.command}` completes it; --accept files.half_restored (or --yes) goes on with the files as "
+            "they are. What was there before is in the checkpoint `before a rollback`.",
+            world.run_id,
+            level=REFUSE if found.busy else None,
+            choices=() if found.busy else ("keep the current", "stop"),
+        )
+
+
 # -- git
 
 
@@ -80,6 +99,9 @@ def git(world: World) -> Iterator[Finding]:
     if not (branch or head) or run_git(world, "rev-parse", "--git-dir") is None:
         return
     now = run_git(world, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if not head and now == branch:
+        yield from _dirty(world)  # a branch before its first commit: git has no ref for it
+        return
     if branch and run_git(world, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is None:
         yield Finding(
             "git.branch_gone",

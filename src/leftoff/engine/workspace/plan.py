@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.artifacts import WITHHELD
 from leftoff.engine.history import went_back_to
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
@@ -28,6 +29,7 @@ from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
 from leftoff.engine.workspace.tracking import BEFORE, MARK
+from leftoff.engine.world import DIRTY
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
@@ -128,6 +130,14 @@ class Sides:
         self.outputs = {
             about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
         }
+        self.withheld = {
+            path
+            for side in (self.then, self.newest)
+            for path, about in side.items()
+            if about.get(WITHHELD) is True
+        }
+        dirty = old.plain("context").get(DIRTY)
+        self.dirty = [one for one in dirty if isinstance(one, str)] if isinstance(dirty, list) else []
         self.commit = complete_at(view, old, run, target.seq)
         newest = view.run_row(run)
         self.complete_now = complete_at(view, new, run, newest.seq) if newest is not None else None
@@ -136,6 +146,10 @@ class Sides:
             for about in (*self.then.values(), *self.first.values())
             if isinstance(about.get("hash"), str) and view.blob(digest_of(about["hash"])) is not None
         }
+
+    def was_dirty(self, path: str) -> bool:
+        """Whether git named a file, or a folder above it, when the run last looked at what is not committed."""
+        return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.dirty)
 
     def changed_by(self, view: View, paths: list[str]) -> dict[str, str]:
         """Other runs that were told of a change of these files since the version, by path."""
@@ -290,7 +304,8 @@ class Planner:
                 want = recorded(sides.then[path])
                 out[path] = Entry(path, RESTORE, "it was so then", NOTHING_THERE, want)
             elif bases is not None and path not in blind:
-                out[path] = self._exactly(path, bases.get(path) or _gone(path, "it was not there then"))
+                found = bases.get(path) or self._not_in_git(path)
+                out[path] = self._exactly(path, found) if found is not None else None
             elif path in sides.first:
                 why = "it was so before it was first changed"
                 out[path] = Entry(path, RESTORE, why, NOTHING_THERE, recorded(sides.first[path]))
@@ -330,6 +345,12 @@ class Planner:
             return Entry(path, RESTORE, entry.why, NOTHING_THERE, first)
         return entry
 
+    def _not_in_git(self, path: str) -> Entry | None:
+        """A path that git had nothing of then: it was not there, unless it is older, and git was told to ignore it."""
+        if 0 < born(os.path.join(self.project, path)) < self.sides.at - _SLACK_MS:
+            return None
+        return _gone(path, "it was not there then")
+
     def _unknown_then(self, path: str) -> Entry | None:
         """A path that only the newest version knows: deleted if it was made since, and kept if that is not sure."""
         about = self.sides.newest[path]
@@ -337,7 +358,11 @@ class Planner:
         made_since = status == "created" or (
             status is None and path in self.sides.outputs and not self._in_git(path)
         )
-        if made_since and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS:
+        if (
+            made_since
+            and not self.sides.was_dirty(path)
+            and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS
+        ):
             return _gone(path, "it was made since")
         return None
 
@@ -356,7 +381,7 @@ class Planner:
         _git_mode(entry)
         if now.same(entry.want):
             return None
-        if self.redactor.secret_file(path):
+        if self.redactor.secret_file(path) or path in self.sides.withheld:
             return entry.kept("it may hold secrets, which are never copied")
         if now.kind == OTHER or (now.kind == FOLDER and entry.want.kind == ABSENT):
             return entry.kept("there is no file in its place, but something else")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.artifacts import Captured
+from leftoff.engine.artifacts import WITHHELD, Captured
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leftoff.engine.settings import Capture
     from leftoff.engine.workspace.git import Dirty, Repo
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Save, Store
+    from leftoff.store.base import Save, Store, View
     from leftoff.store.rows import BlobRow, RunRow
 
 MARK = "workspace"  # of the collection `context`: which version has every dirty file, and of which commit
@@ -79,7 +79,20 @@ def look_at_git(
     known = files_of(store, row)
     others = [about for about in known.values() if about.get("by") != "git"]
     limits = Limits.of(capture, others)
-    return dirty_state(Tracked(store, project, redactor, at, known=known, limits=limits), repo)
+    withheld = withheld_outputs(store, row)
+    return dirty_state(
+        Tracked(store, project, redactor, at, known=known, limits=limits, withheld=withheld), repo
+    )
+
+
+def withheld_outputs(store: Store, row: RunRow) -> set[str]:
+    """The outputs of steps that hold a secret of the workflow."""
+
+    def read(view: View) -> set[str]:
+        found = Reader(store, view, row.run, row.run_id).plain("artifact").values()
+        return {about["path"] for about in found if isinstance(about, dict) and about.get(WITHHELD) is True}
+
+    return store.read(read)
 
 
 def track_given(
@@ -89,7 +102,7 @@ def track_given(
     from leftoff.engine.workspace.git import repository
 
     known = files_of(store, row)
-    tracked = Tracked(store, project, redactor, at, known=known)
+    tracked = Tracked(store, project, redactor, at, known=known, withheld=withheld_outputs(store, row))
     paths = list(dict.fromkeys(tracked.named(path) for path in given))
     tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
     return track(tracked, paths, repository(project), row.created_at)

@@ -1,0 +1,59 @@
+"""`on_failure: ask`, with somebody at the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.cli.terminal import CTRL_D, Terminal
+from tests.workflow.flows import lines, write
+
+FLOW = """
+    name: asks
+    steps:
+      - {id: a, run: 'echo a >> ran; test -e fixed', on_failure: ask}
+      - {id: each, foreach: [x, y], run: 'echo {{ item }} >> ran; test {{ item }} != y', on_failure: ask}
+      - {id: b, run: echo b >> ran}
+"""
+
+
+def test_retried_then_skipped(tmp_path: Path) -> None:
+    """Retry runs it again, skip goes on without it; nothing that was done runs twice."""
+    write(tmp_path, FLOW)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect("(q)uit: ")
+        assert "a failed: It ended with exit code 1." in terminal.shown
+        (tmp_path / "fixed").touch()
+        terminal.type("r\n")
+        terminal.expect("each/y failed: It ended with exit code 1.\n")
+        terminal.expect("(q)uit: ")
+        terminal.type("skip\n")
+        assert 0 == terminal.end(), terminal.shown
+    assert ["a", "a", "b", "x", "y"] == sorted(lines(tmp_path, "ran"))
+    (run,) = succeed("ls", "--all", "--json", cwd=tmp_path).json["runs"]
+    steps = succeed("show", run["run_id"], "--json", cwd=tmp_path).json["step_records"]
+    assert "skipped" == {step["step"]: step["status"] for step in steps}["each/y"]
+
+
+@pytest.mark.parametrize("answer", ["q\n", CTRL_D])
+def test_quit(tmp_path: Path, answer: str) -> None:
+    """Quit, or no answer, leaves the run as it is: failed, to be resumed."""
+    write(tmp_path, FLOW)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect("(q)uit: ")
+        terminal.type(answer)
+        assert 1 == terminal.end(), terminal.shown
+    assert ["a"] == lines(tmp_path, "ran")
+    (tmp_path / "fixed").touch()
+    assert 1 == call("resume", cwd=tmp_path).code  # nobody there: y fails, and nothing is asked
+    assert ["a", "a", "x", "y"] == sorted(lines(tmp_path, "ran"))
+
+
+def test_yes_is_no_answer(tmp_path: Path) -> None:
+    """`--yes` neither retries for ever nor skips what failed."""
+    write(tmp_path, FLOW)
+    with Terminal("run", "flow.yaml", "--yes", cwd=tmp_path) as terminal:
+        assert 1 == terminal.end(), terminal.shown
+    assert "(q)uit" not in terminal.shown

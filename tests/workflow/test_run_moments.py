@@ -1,0 +1,86 @@
+"""What holds in the moment before a command starts: the driver with one thing changed, and what it did."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import environment, succeed
+from tests.workflow.flows import lines, path_with_leftoff, runs, write
+
+# Nobody looks before a step is placed: what others report comes, for the driver, after its look.
+LATE = """
+from leftoff.workflow import begin
+begin._already_ended = lambda stage, unit, leaf: False
+"""
+
+# What the driver does, in order: its commits, and the commands it lets start.
+TRACED = """
+from leftoff.workflow.ledger import Ledger
+from leftoff.workflow.processes.client import Launcher
+def told(owner, name, word):
+    real = getattr(owner, name)
+    def instead(self, *given, **named):
+        with open("trace", "a") as out: print(word(named), file=out)
+        return real(self, *given, **named)
+    setattr(owner, name, instead)
+told(Ledger, "write", lambda named: "synced" if named["durable"] else "written")
+told(Launcher, "go", lambda named: "go")
+"""
+
+
+def changed(folder: Path, change: str) -> int:
+    """`leftoff run flow.yaml` with something changed; its exit code."""
+    code = f"{change}\nfrom leftoff.cli import main\nimport sys\nsys.exit(main(['run', 'flow.yaml']))"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=folder,
+        env=environment(PATH=path_with_leftoff()),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode
+
+
+@pytest.mark.parametrize(("word", "status", "code"), [("start", "running", 7), ("done", "completed", 0)])
+def test_somebody_took_a_step_in_between(tmp_path: Path, word: str, status: str, code: int) -> None:
+    """A step that others took, or did, after the driver looked is not started: its own transaction looks again."""
+    write(
+        tmp_path,
+        f"""
+        name: between
+        steps:
+          - {{id: a, run: leftoff step {word} /b}}
+          - {{id: b, run: touch ran}}
+        """,
+    )
+    assert code == changed(tmp_path, LATE)
+    assert not (tmp_path / "ran").exists()
+    (run,) = runs(tmp_path)
+    steps = succeed("show", run, "--json", cwd=tmp_path).json["step_records"]
+    assert [("a", "completed"), ("b", status)] == [(step["step"], step["status"]) for step in steps]
+
+
+@pytest.mark.parametrize(("idempotent", "last"), [("true", "written"), ("false", "synced")])
+def test_a_start_that_must_be_known(tmp_path: Path, idempotent: str, last: str) -> None:
+    """What must not run twice is on the disk as started before it starts; the start of others costs no sync."""
+    write(
+        tmp_path,
+        f"""
+        name: once
+        steps:
+          - {{id: a, run: 'true'}}
+          - {{id: b, run: 'true', idempotent: {idempotent}}}
+        """,
+    )
+    assert 0 == changed(tmp_path, TRACED)
+    trace = lines(tmp_path, "trace")
+    second = [at for at, word in enumerate(trace) if word == "go"][1]
+    assert last == trace[second - 1], trace
