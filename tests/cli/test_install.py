@@ -317,7 +317,7 @@ def test_a_comment_by_hand_stays(old: str, new: str, left: str | None, project: 
     ],
 )
 def test_toml_of_any_shape(text: str, code: int, project: Path) -> None:
-    """TOML afterwards, with everything that was there, and out again to the byte; what cannot be added to is refused."""
+    """TOML afterwards, with all that was there, and out again to the byte; what cannot be added to is refused."""
     path = project / ".codex" / "config.toml"
     put(path, text)
     done = call("install", "codex", cwd=project)
