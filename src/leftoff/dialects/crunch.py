@@ -15,6 +15,7 @@ from leftoff.dialects.files import about_file, decode_files
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.times import read_time
+from leftoff.engine.issues import KEY as SNAPSHOT
 from leftoff.engine.keeping import phase
 from leftoff.errors import LeftoffError
 from leftoff.model.hashing import sha256
@@ -52,7 +53,8 @@ KEYS = (
     "files_modified",
     "recovery_info",
 )
-ISSUE = ("body", "labels", "assignees")
+ISSUE = ("title", "body", "labels", "assignees", "branch", "state", "taken_at")
+_AT_WORK = ("running", "waiting", "blocked", "failed")
 _NAME = re.compile(r"CP-[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")  # what can be the name of a file
 _CP = re.compile(r"CP-([a-z]+)-(\d{8})-([0-9a-f]{4,})\Z")
 
@@ -206,7 +208,7 @@ class Crunch(CrunchFiles):
         draft.run("git_branch", draft.text(snapshot, "branch"))
         about = {key: value for key, value in snapshot.items() if key not in ("title", "branch")}
         if about:
-            draft.put("context", "issue", about)
+            draft.put("context", SNAPSHOT, about)
 
     # -- writing
 
@@ -245,16 +247,20 @@ class Crunch(CrunchFiles):
 
 
 def current(state: State) -> tuple[str, dict[str, Any]]:
-    """The phase the run is in, and its record."""
-    steps = state.of("step")
-    for name in PHASES:
-        record = steps.get(name)
-        if isinstance(record, dict) and record.get("status") not in DONE:
-            return name, record
-        if record is None:
-            return name, {}
-    last = steps.get(PHASES[-1])
-    return PHASES[-1], last if isinstance(last, dict) else {}
+    """The phase the run is in, and its record: the last one that is at work, else the first that is not done.
+
+    A checkpoint of a transition is made before the next phase begins.
+    """
+    steps = {
+        name: about for name, about in state.of("step").items() if name in PHASES and isinstance(about, dict)
+    }
+    if state.trigger == "phase_transition" and state.step in PHASES:
+        return state.step, steps.get(state.step, {})
+    busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
+    left = [name for name in PHASES if steps.get(name, {}).get("status") not in DONE]
+    at_work = [name for name in left if name in busy]
+    name = at_work[-1] if at_work else left[0] if left else PHASES[-1]
+    return name, steps.get(name, {})
 
 
 def own_id(state: State, phase: str, length: int = 4) -> str:
@@ -272,15 +278,15 @@ def _number(issue: Any) -> Any:
 
 
 def _issue_document(state: State, phase: str) -> dict[str, Any]:
-    about = state.of("context").get("issue")
+    about = state.of("context").get(SNAPSHOT)
     known = about if isinstance(about, dict) else {}
     return {
-        "title": state.run("title"),
+        "title": state.run("title") or known.get("title"),
         "body": known.get("body"),
         "labels": known.get("labels", [f"state:{phase}"]),
         "assignees": known.get("assignees", []),
         **{key: value for key, value in known.items() if key not in ISSUE},
-        "branch": state.run("git_branch"),
+        "branch": state.run("git_branch") or known.get("branch"),
     }
 
 

@@ -21,8 +21,8 @@ from leftoff.dialects.take import Taking, state_at
 from leftoff.engine.archive import bundle_of
 from leftoff.engine.credentials import MASK
 from leftoff.engine.report import report
-from leftoff.engine.settle import settle
 from leftoff.engine.runs import find as find_run
+from leftoff.engine.settle import settle
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
