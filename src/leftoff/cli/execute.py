@@ -19,7 +19,6 @@ from leftoff.model.ids import check_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -213,15 +212,15 @@ def go_on(
     workflow: Workflow | None = None,
     accept: tuple[str, ...] = (),
     take_over: bool = False,
-    rewind: Callable[[], None] | None = None,
+    rewind: int | None = None,
     again: str | None = None,
     repeat: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
 ) -> int:
     """Resume a run that a runner drives. ``workflow``: where its file was given.
 
-    ``rewind`` takes it back to an older version, once nothing stands in the way of going on; ``again`` is the step to
-    begin with once more, ``repeat`` are single ones; ``only``: nothing but these is done.
+    ``rewind`` is the older version to go back to, once nothing stands in the way of going on; ``again`` is the step
+    to begin with once more, ``repeat`` are single ones; ``only``: nothing but these is done.
     """
     from leftoff.cli.progress import Info, observer
     from leftoff.engine.definition import definition_of, names_of
@@ -235,10 +234,16 @@ def go_on(
     with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, current, watching, ask, row.issue)
         check_requirements(ctx, current, ask)
-        if rewind is not None:
-            rewind()
         runner = resume(
-            setting, row, given, workflow=current, take_over=take_over, again=again, repeat=repeat, only=only
+            setting,
+            row,
+            given,
+            workflow=current,
+            take_over=take_over,
+            again=again,
+            repeat=repeat,
+            only=only,
+            rewind=rewind,
         )
         code = drive(ctx, runner, watching)
     return decided(ctx, runner, code)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from leftoff.cli.ask import confirm
-from leftoff.cli.decide import carry_out, decide
+from leftoff.cli.decide import FirstQuestion, carry_out, decide
 from leftoff.cli.given import asked, assignments, positive, step_path
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
 from leftoff.cli.verdict import page, report_of
+from leftoff.dialects.verdict import dialect_of
 from leftoff.engine.definition import definition_of
 from leftoff.engine.pickup import Way, from_step, run_again, with_outer
 from leftoff.engine.verify.plan import Wish
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.decide import Answers
     from leftoff.cli.options import Args
+    from leftoff.dialects.base import Dialect
     from leftoff.engine.find import Target
     from leftoff.engine.verify.verify import Report
     from leftoff.store.base import View
@@ -82,8 +85,6 @@ def run(args: Args, ctx: Context) -> int:
     further_back = args.from_step is not None or args.only
     if target.row.status in ("completed", "abandoned") and target.version is None and not further_back:
         return _dry(report_of(ctx, target), ctx) if args.dry_run else finished(target, ctx)
-    if not args.dry_run and not ctx.protocol_agrees(target):
-        return 0
     older = target.version is not None and target.version.seq != target.row.seq
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
     return resume(target, way, accepted, ctx)
@@ -98,12 +99,12 @@ def resume(
     report.wish(wish)
     if getattr(ctx.args, "dry_run", False):
         report.accept(accepted)
-        report.wish(wish)
         return _dry(report, ctx)
     if report.problem is not None and report.exit_code == CannotResume.exit_code:
         raise report.problem
     driven = definition_of(ctx.store, target.row) is not None
-    answers = decide(ctx, report, accepted, quiet=("definition.changed",) if driven else ())
+    dialect = dialect_of(target.row, ctx.project, ctx.settings)
+    answers = _answers(ctx, report, accepted, target, dialect, driven)
     if answers is None:
         if ctx.args.json:
             ctx.emit({"event": "end", "run": ctx.info(target.row).to_json()})
@@ -113,11 +114,37 @@ def resume(
     if not _agreed(run_again(ctx.store, target, Way(way.seq, way.step, repeat=way.repeat)), ctx):
         ctx.say("Nothing was changed.")
         return 0
+    if dialect is not None and not _begin(dialect, target, ctx):
+        return 0
     way.repeat |= answers.again
     carry_out(target, report, answers, ctx)
     if driven:
         return _drive(target, way, answers, wish.only, ctx, workflow)
     return go_on(target, way, ctx)
+
+
+def _answers(
+    ctx: Context,
+    report: Report,
+    accepted: Collection[str],
+    target: Target,
+    dialect: Dialect | None,
+    driven: bool,
+) -> Answers | None:
+    """What to go on with. Where something needs a person, a protocol may have a question that comes first."""
+    first = None
+    if dialect is not None and dialect.corrupted is not None:
+        from leftoff.cli.resuming import start_fresh
+
+        first = FirstQuestion(dialect.corrupted, partial(start_fresh, dialect, target, ctx))
+    quiet = ("definition.changed",) if driven else ()
+    return decide(ctx, report, accepted, quiet=quiet, first=first)
+
+
+def _begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
+    from leftoff.cli.resuming import begin
+
+    return begin(dialect, target, ctx)
 
 
 def _wish(report: Report, way: Way, target: Target, ctx: Context) -> Wish:
@@ -148,7 +175,7 @@ def _check_needs(report: Report, wanted: Collection[str]) -> None:
     needs = graph.get("needs") if isinstance(graph, dict) else None
     for path in sorted(wanted):
         for other in (needs or {}).get(path, ()):
-            status = report.world.steps.get(other, {}).get("status", "completed")
+            status = report.world.steps.status(other) or "completed"
             if other not in wanted and status not in ("completed", "skipped"):
                 raise Conflict(
                     f"Step {path} needs {other}, which is {status}.",
@@ -184,22 +211,11 @@ def _drive(
         workflow=workflow,
         accept=tuple(answers.accepted),
         take_over=True,
-        rewind=(lambda: _rewind(target, ctx)) if way.seq is not None else None,
+        rewind=way.seq,
         again=way.step,
         repeat=way.repeat,
         only=only,
     )
-
-
-def _rewind(target: Target, ctx: Context) -> None:
-    """Back to an older version; what runs of a later one is ended."""
-    from leftoff.cli.drive import attempts_folder
-    from leftoff.engine.pickup import driver_of, pick_up
-    from leftoff.workflow.stop import end_attempts
-
-    driver_of(ctx.store, target, ctx.now, session())  # somebody may have taken it while a question was open
-    end_attempts(ctx.store, target.row, attempts_folder(ctx), ctx.settings.run.grace)
-    pick_up(ctx.store, target, Way(target.seq), ctx.now, scrubber=ctx.redactor, session=session())
 
 
 def session() -> str | None:

@@ -31,7 +31,7 @@ _STEPS = 30
 def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterable[str] = ()) -> Report:
     """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
     from leftoff.cli.context import from_env
-    from leftoff.workflow.verdict import verify_run
+    from leftoff.dialects.verdict import verify_run
 
     ctx.at_home(target.row)
     return verify_run(

@@ -25,7 +25,7 @@ from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from leftoff.dialects.draft import Decoded, Source, State
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.places import Loaded
     from leftoff.engine.commit import Seal
     from leftoff.engine.keeping import Policy
+    from leftoff.engine.verify.finding import Finding
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx
@@ -82,20 +83,16 @@ class Dialect:
 
     # -- how it resumes
 
-    #: what is asked where a state looks wrong; ``None``: it goes on
+    #: what is asked first where something needs a person; who says yes starts fresh
     corrupted: str | None = None
 
-    def refuses(self, state: State) -> str | None:
-        """Why a run cannot be resumed."""
-        return None
+    def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
+        """What it checks before a run goes on, beyond what is checked of every run: with the codes of the table."""
+        return ()
 
     def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
         """Steps that were in flight, as what they left behind says they ended."""
         return {}
-
-    def doubts(self, state: State, project: str, now: int) -> list[str]:
-        """Why a state should not be trusted as it is."""
-        return []
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         """What is said when a run goes on."""

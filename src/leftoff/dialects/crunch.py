@@ -133,13 +133,6 @@ class Crunch(CrunchFiles):
             return 60 + own
         return 55 + own if "issue_number" in document and own >= 3 else 0
 
-    def refuses(self, state: State) -> str | None:
-        """`recovery_info.can_resume`, with its warnings."""
-        if state.run("can_resume") is not False:
-            return None
-        told = [shown(entry) for entry in encode_issues(state)]
-        return "; ".join(told) or "its checkpoint says so"
-
     def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
         """`crunch-{issue}`: one run per issue, through the five phases."""
         steps = list(PHASES) if given["workflow"] == self.name else []

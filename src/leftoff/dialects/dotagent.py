@@ -18,12 +18,13 @@ from leftoff.model.ids import quote_part, unquote_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from leftoff.dialects.base import Reject
     from leftoff.dialects.draft import Draft, State
     from leftoff.dialects.places import Loaded
+    from leftoff.engine.verify.finding import Finding
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")
 TASKS = "IMPLEMENTATION"  # the phase whose tasks are in execution.json
@@ -140,8 +141,8 @@ class Dotagent(DotagentFiles):
     def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
         return resuming.settled(state, project)
 
-    def doubts(self, state: State, project: str, now: int) -> list[str]:
-        return resuming.doubts(state, project, now)
+    def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
+        return resuming.findings(state)
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         return resuming.greeting(state, current(state)[0], project, now)

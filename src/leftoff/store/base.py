@@ -102,6 +102,13 @@ class View:
         """The live records of a collection with ``low <= key < high``, in key order."""
         raise NotImplementedError
 
+    def bulk(self, run: int, collection: str) -> tuple[list[tuple[str, bytes, bytes]], int]:
+        """All live records of a collection at once: key, hash and bytes in key order; and their part of the digest.
+
+        The bytes are checked against their hashes, as `records` does it.
+        """
+        raise NotImplementedError
+
     def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:
         """The records of a collection that version ``seq`` saw, in no particular order."""
         raise NotImplementedError

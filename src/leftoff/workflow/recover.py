@@ -15,11 +15,14 @@ from leftoff.host import UNKNOWN, scope
 from leftoff.workflow.processes import files, groups
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from leftoff.store.rows import Attempt
     from leftoff.workflow.definition import Step, Workflow
 
 RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
 TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
+CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 NOT_IDEMPOTENT, ELSEWHERE = "step.not_idempotent", "step.elsewhere"
 
 
@@ -52,7 +55,7 @@ class Known(Protocol):
     """Whoever knows a run's steps, and its definition as it is now."""
 
     @property
-    def steps(self) -> dict[str, dict[str, Any]]: ...
+    def steps(self) -> Mapping[str, dict[str, Any]]: ...
 
     @property
     def workflow(self) -> Workflow: ...
@@ -144,3 +147,9 @@ def _judge_exit(orphan: Orphan) -> Orphan | None:
     if exit.cut_off:
         return orphan.again("it was cut off, and nobody knows how far it came")
     return orphan.judged(RUN, f"it ended with exit code {exit.code} while nobody was watching")
+
+
+def was_killed(record: Mapping[str, Any]) -> bool:
+    """Whether a step failed in such a way that nobody knows how far it came."""
+    error = record.get("error")
+    return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") in CUT_OFF

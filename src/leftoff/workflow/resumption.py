@@ -12,6 +12,7 @@ from leftoff.engine.commit import Guard
 from leftoff.engine.definition import definition_of, names_of
 from leftoff.engine.lease import free
 from leftoff.engine.pickup import from_step, with_outer
+from leftoff.engine.rollback import rollback_in
 from leftoff.engine.runs import open_run
 from leftoff.engine.upgrade import bring_up
 from leftoff.errors import BadDefinition, CannotResume, NeedsPerson
@@ -37,23 +38,22 @@ from leftoff.workflow.recover import (
     lives,
     orphans,
     step_of,
+    was_killed,
 )
 from leftoff.workflow.reopening import DONE, Reopening, is_rejected
 from leftoff.workflow.runner import Runner, context_of, records_of
-from leftoff.workflow.stop import end_processes
+from leftoff.workflow.stop import end_attempts, end_processes
 from leftoff.workflow.work import RUNNING, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from leftoff.engine.head import Head
     from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.recover import Orphan
     from leftoff.workflow.runner import Setting
-
-
-CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 
 
 def resume(
@@ -66,11 +66,13 @@ def resume(
     again: str | None = None,
     repeat: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
+    rewind: int | None = None,
 ) -> Runner:
     """Go on with a run: take its lease, see what was in flight, ask what must be asked.
 
     ``workflow`` is the definition as it is now; the run remembers the one it was started from. ``again``: this step
     and every later one are to be done once more; ``repeat``: single ones; ``only``: nothing but these is done.
+    ``rewind``: first back to this version, about which everything was asked already.
     """
     driver = (this_process(), setting.who)
     now = setting.clock.now()
@@ -78,6 +80,8 @@ def resume(
     assert epoch is not None
     runner: Runner | None = None
     try:
+        if rewind is not None:
+            head = _rewound(setting, row, head, rewind, Guard(epoch))
         bring_up(setting.store, head, now, Guard(epoch))
         runner = Runner(setting, workflow, head, epoch, dict(variables))
         Resumption(runner, earlier_definition(setting, row, workflow), again, repeat, only).go(variables)
@@ -87,6 +91,17 @@ def resume(
         _let_go(setting, row, epoch)
         raise
     return runner
+
+
+def _rewound(setting: Setting, row: RunRow, head: Head, seq: int, guard: Guard) -> Head:
+    """Back to an older version, while nobody else can drive it; what runs of a later one is ended."""
+    end_attempts(setting.store, row, setting.folder, setting.grace)
+
+    def work(tx: Tx) -> None:
+        rollback_in(setting.store, tx, head, seq, setting.clock.now(), guard)
+
+    setting.store.write(work)
+    return open_run(setting.store, row.run_id, setting.clock.now())[0]
 
 
 def _let_go(setting: Setting, row: RunRow, epoch: int) -> None:
@@ -186,7 +201,7 @@ class Resumption:
             if orphan.action == ASK:
                 self._ask_about(orphan)
         for path, record in self.state.steps.items():
-            if _was_killed(record) and not self._is_idempotent(path, record):
+            if was_killed(record) and not self._is_idempotent(path, record):
                 why = "it was cut off, and it must not simply run again"
                 self._ask_about_step(path, why, NOT_IDEMPOTENT)
 
@@ -408,9 +423,3 @@ def _is_one_of(path: str, only: Collection[str]) -> bool:
 def _exit_code(folder: str) -> int | None:
     exit = read_exit(folder)
     return exit.code if exit is not None else None
-
-
-def _was_killed(record: dict[str, Any]) -> bool:
-    """Whether a step failed in such a way that nobody knows how far it came."""
-    error = record.get("error")
-    return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") in CUT_OFF

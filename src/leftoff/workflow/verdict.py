@@ -1,4 +1,4 @@
-"""The verdict on a run, whatever kind of run it is: the one operation that every face asks."""
+"""The verdict on a run, whether a runner drives it or somebody reports on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from leftoff.engine.verify.verify import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
-    from leftoff.engine.verify.verify import Report
+    from leftoff.engine.verify.verify import Check, Report
     from leftoff.store.base import Store
 
 
@@ -28,17 +28,22 @@ def verify_run(
     deep: bool = False,
     given: Iterable[str] = (),
     session: str | None = None,
+    more: Sequence[Check] = (),
+    known: Mapping[str, tuple[str, str]] | None = None,
 ) -> Report:
-    """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
+    """Check the world against a run. ``given``: variables that are set again.
+
+    ``more``: checks of whoever knows more of it; ``known``: what became of its steps, as far as they know.
+    """
     look = partial(verify, store, target, now, project, settings, deep=deep, session=session)
-    known = definition_of(store, target.row)
-    if known is None:
-        return look()
+    definition, theirs = definition_of(store, target.row), known or {}
+    if definition is None:
+        return look(more=more, known=lambda world: theirs)
     from leftoff.workflow.verify import RunnerChecks
 
     folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
     names = frozenset({*given, *names_of(store, target.row)})
-    checks = RunnerChecks(known, project, folder, frozenset(given), names)
-    report = look(more=checks.all, known=checks.known)
+    checks = RunnerChecks(definition, project, folder, frozenset(given), names)
+    report = look(more=(*checks.all, *more), known=lambda world: {**theirs, **checks.known(world)})
     report.problem = checks.problem
     return report

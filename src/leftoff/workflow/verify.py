@@ -11,7 +11,16 @@ from leftoff.model.frozen import marks
 from leftoff.workflow.changes import compare
 from leftoff.workflow.mentions import mentioned
 from leftoff.workflow.parse import parse
-from leftoff.workflow.recover import ASK, CHECK, FORGET, TAKEN, orphans
+from leftoff.workflow.recover import (
+    ASK,
+    CHECK,
+    FORGET,
+    NOT_IDEMPOTENT,
+    TAKEN,
+    orphans,
+    step_of,
+    was_killed,
+)
 from leftoff.workflow.reopening import DONE
 from leftoff.workflow.resumption import current_definition
 from leftoff.workflow.runner import missing as lacking
@@ -36,7 +45,7 @@ def has_secret(record: Mapping[str, Any]) -> bool:
 class _Known:
     """A run's steps, and its definition as it is now."""
 
-    def __init__(self, workflow: Workflow, steps: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, workflow: Workflow, steps: Mapping[str, dict[str, Any]]) -> None:
         self.workflow = workflow
         self.steps = steps
 
@@ -92,7 +101,9 @@ class RunnerChecks:
             )
             yield Finding("definition.changed", told, _GO_ON, path)
             return
-        done = {path for path, record in world.steps.items() if record.get("status") in DONE}
+        if self.old is self.new:
+            return
+        done = {path for path in world.steps if world.steps.status(path) in DONE}
         done |= {path.rpartition("/")[0] for path in done if "item" in world.steps[path]}
         done |= {orphan.step.path for orphan in self.orphans(world) if orphan.action in TAKEN}
         differs = compare(self.old, self.new, done)
@@ -126,12 +137,14 @@ class RunnerChecks:
     def redacted(self, world: World) -> Iterator[Finding]:
         """Secret variables and results that steps which are left mention, and that nobody has given again."""
         missing = [name for name in world.redacted if name not in self._given]
-        lost = [p for p, record in world.steps.items() if record.get("status") in DONE and has_secret(record)]
+        lost = [
+            p for p, known in world.steps.open.items() if known.get("status") in DONE and has_secret(known)
+        ]
         if self.new is None or not (missing or lost):
             return
         templates, used, texts = Templates(), set[str](), list[str]()
         for step in self.new.leaves():
-            if world.steps.get(step.path, {}).get("status") not in DONE:
+            if world.steps.status(step.path) not in DONE:
                 found = mentioned(templates, step)
                 used |= found
                 texts += [str(step.key_facts())] if "results" in found else []
@@ -156,18 +169,27 @@ class RunnerChecks:
         return self._orphans
 
     def in_flight(self, world: World) -> Iterator[Finding]:
-        for orphan in self.orphans(world):
-            if orphan.action == ASK:
-                hint = (
-                    f"Look whether it is done: `leftoff step done {orphan.unit} --run {world.run_id}` says so; "
-                    f"--accept {orphan.code} runs it again."
+        """Steps that must not simply run again: in flight, cut off, or to be ended because it goes further back."""
+        asked = {o.unit: (o.code or NOT_IDEMPOTENT, o.why) for o in self.orphans(world) if o.action == ASK}
+        for path, record in world.steps.open.items():
+            if was_killed(record) and self._must_ask(path, record):
+                asked.setdefault(path, (NOT_IDEMPOTENT, "it was cut off, and it must not simply run again"))
+        for attempt in () if world.is_head else world.attempts:
+            if attempt.step not in asked and self._must_ask(attempt.step, world.steps.get(attempt.step, {})):
+                asked[attempt.step] = (
+                    NOT_IDEMPOTENT,
+                    "it was in flight later on, and it must not simply run again",
                 )
-                yield Finding(
-                    orphan.code or "step.not_idempotent",
-                    f"Step {orphan.unit}: {orphan.why}.",
-                    hint,
-                    orphan.unit,
-                )
+        for path, (code, why) in asked.items():
+            hint = (
+                f"Look whether it is done: `leftoff step done {path} --run {world.run_id}` says so; "
+                f"--accept {code} runs it again."
+            )
+            yield Finding(code, f"Step {path}: {why}.", hint, path)
+
+    def _must_ask(self, path: str, record: dict[str, Any]) -> bool:
+        step = step_of(self.new, path, record) if self.new is not None else None
+        return step is not None and not step.idempotent
 
     def known(self, world: World) -> dict[str, tuple[str, str]]:
         """What would be done about each step that was in flight, and why."""

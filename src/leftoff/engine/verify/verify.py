@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
-from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, worst
+from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, stop_at, worst
 from leftoff.engine.verify.issue import issue
 from leftoff.engine.verify.plan import Wish, make_plan, resume_from
 from leftoff.engine.verify.world import World
@@ -33,6 +33,7 @@ QUICK: tuple[Check, ...] = (
     own.criteria,
     own.blocked,
     own.prerequisites,
+    tree.half_restored,
 )
 WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue)
 
@@ -48,20 +49,31 @@ class Report:
         self.findings = findings
         self.problem: LeftoffError | None = None  # why nobody could drive it, were it to be driven
         self._known = known
-        self.plan: list[dict[str, Any]] = []
-        self.wish(Wish())
+        self._wish = Wish()
 
     def wish(self, wish: Wish) -> None:
         """Plan for what is asked for. What a step lacks that is done again anyway is no question."""
         self.findings = [f for f in self.findings if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
-        if not self.world.damage:
-            self.plan = make_plan(self.world, self.findings, self._known, wish)
+        self._wish = wish
+
+    @property
+    def plan(self) -> list[dict[str, Any]]:
+        """What would be done with each step, and why, as things are found and accepted by now."""
+        if self.world.damage:
+            return []
+        return make_plan(self.world, self.findings, self._known, self._wish)
 
     def accept(self, codes: Collection[str]) -> None:
         """Questions that were answered before they were asked are worth a word, and no more."""
         for finding in self.findings:
             if finding.level == ASK and finding.code in codes:
                 finding.level = WARN
+
+    def insist(self, hint: str) -> None:
+        """For whoever cannot ask: `CannotResume`, unless nothing refuses or needs a person."""
+        if self.world.damage:
+            raise self.world.damage[0][1]
+        stop_at(self.findings, hint)
 
     @property
     def verdict(self) -> str:
@@ -71,17 +83,14 @@ class Report:
     def exit_code(self) -> int:
         return exit_code(self.findings)
 
-    @property
-    def resume_from(self) -> str | None:
-        return resume_from(self.plan)
-
     def to_json(self) -> dict[str, Any]:
+        plan = self.plan
         return {
             "verdict": self.verdict,
             "findings": [finding.to_json() for finding in self.findings],
             "run_id": self.world.run_id,
-            "resume_from": self.resume_from,
-            "plan": self.plan,
+            "resume_from": resume_from(plan),
+            "plan": plan,
         }
 
 
@@ -111,9 +120,24 @@ def verify(
 
 
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:
-    """Checks that wait for processes and disks do so beside each other."""
-    from concurrent.futures import ThreadPoolExecutor
+    """Checks that wait for processes and disks do so beside each other; the first is done by whoever asks."""
+    from threading import Thread
 
-    with ThreadPoolExecutor(len(checks), thread_name_prefix="verify") as pool:
-        results = list(pool.map(lambda check: list(check(world)), checks))
-    return [finding for found in results for finding in found]
+    found: list[list[Finding]] = [[] for _ in checks]
+    wrong: list[Exception] = []
+
+    def look(number: int) -> None:
+        try:
+            found[number] = list(checks[number](world))
+        except Exception as error:
+            wrong.append(error)
+
+    others = [Thread(target=look, args=(n,), name="verify", daemon=True) for n in range(1, len(checks))]
+    for other in others:
+        other.start()
+    found[0] = list(checks[0](world))
+    for other in others:
+        other.join()
+    if wrong:
+        raise wrong[0]
+    return [finding for some in found for finding in some]
