@@ -88,6 +88,9 @@ def times(world: World) -> Iterator[Finding]:
             future.append(path)
         if began is not None and ended is not None and ended < began:
             order.append(path)
+    began, ended = millis(world.facts.get("created_at")), millis(world.facts.get("completed_at"))
+    if began is not None and ended is not None and ended < began:
+        order.append(f"the run itself ({iso(ended)}, started {iso(began)})")
     if world.version.at > latest:
         future.append(f"version {world.version.seq} ({iso(world.version.at)})")
     hint = "Was a clock wrong? If what is recorded is right otherwise, go on with --accept {}."
@@ -196,7 +199,7 @@ def criteria(world: World) -> Iterator[Finding]:
         for name, about in world.records["criterion"].items()
         if name in unmet and isinstance(about, dict) and isinstance(about.get("step"), str)
     ]
-    could = f" These steps could meet them: {', '.join(dict.fromkeys(steps))}." if steps else ""
+    could = f" These steps could meet them: {_some(list(dict.fromkeys(steps or world.leaves())), ', ')}."
     yield Finding(
         "criteria.unmet",
         f"The run is completed, but these criteria are not met: {_some(unmet)}.{could}",
@@ -233,6 +236,6 @@ def prerequisites(world: World) -> Iterator[Finding]:
         )
 
 
-def _some(words: list[str]) -> str:
+def _some(words: list[str], between: str = "; ") -> str:
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return "; ".join(words[:_SHOWN]) + more
+    return between.join(words[:_SHOWN]) + more

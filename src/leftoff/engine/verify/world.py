@@ -179,5 +179,8 @@ class World:
         return None, ()
 
     def in_flight(self) -> bool:
-        """Whether a step was running when the run stopped being driven."""
-        return any(step.get("status") == "running" for step in self.steps.open.values())
+        """Whether a step was running when the run stopped being driven; one that was told to stop is put back."""
+        return any(
+            step.get("status") == "running" or (step.get("status") == "pending" and "interrupted_at" in step)
+            for step in self.steps.open.values()
+        )
