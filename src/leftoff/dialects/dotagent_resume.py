@@ -79,19 +79,25 @@ def next_action(phase: str, project: str) -> str:
 
 
 def settled(state: State, project: str) -> dict[str, dict[str, Any]]:
-    """Steps that were in flight and whose output says how they ended."""
+    """Steps that were in flight and whose output says how they ended; a phase, also where it was put back since."""
     out: dict[str, dict[str, Any]] = {}
     for path, step in state.steps():
-        if step.get("status") != "running":
-            continue
-        done = output_of(path, project) if path in AGENTS else None
-        if done is not None:
-            out[path] = {**step, "status": "completed", "outputs": [done], "adopted": True}
-        elif "/" in path:
+        flying = step.get("status") == "running"
+        if path in AGENTS and (flying or (step.get("status") == "pending" and step.get("started_at"))):
+            done = output_of(path, project)
+            if done is not None and (flying or _written_since(state, project, done)):
+                out[path] = {**step, "status": "completed", "outputs": [done], "adopted": True}
+        elif "/" in path and flying:
             ended = _ended(step, project)
             if ended is not None:
                 out[path] = {**step, "status": ended, "adopted": True}
     return out
+
+
+def _written_since(state: State, project: str, path: str) -> bool:
+    """Whether an output is of this run: it was written after the run began."""
+    began = millis(state.run("created_at"))
+    return began is None or os.stat(os.path.join(project, path)).st_mtime * 1000 >= began
 
 
 def _ended(step: dict[str, Any], project: str) -> str | None:
