@@ -81,9 +81,10 @@ def next_action(phase: str, project: str) -> str:
 def settled(state: State, project: str) -> dict[str, dict[str, Any]]:
     """Steps that were in flight and whose output says how they ended; a phase, also where it was put back since."""
     out: dict[str, dict[str, Any]] = {}
+    now = next((name for name in AGENTS if _status(state, name) not in DONE), None)
     for path, step in state.steps():
         flying = step.get("status") == "running"
-        if path in AGENTS and (flying or (step.get("status") == "pending" and step.get("started_at"))):
+        if path in AGENTS and (flying or (path == now and step.get("status") == "pending")):
             done = output_of(path, project)
             if done is not None and (flying or _written_since(state, project, done)):
                 out[path] = {**step, "status": "completed", "outputs": [done], "adopted": True}
