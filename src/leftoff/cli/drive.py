@@ -117,17 +117,17 @@ def setting_of(
         seen=lambda: take(
             ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
         ),
-        tree=_tree(ctx, redactor) if ctx.settings.capture.git else None,
+        tree=_tree(ctx, redactor),
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
     )
 
 
 def _tree(ctx: Context, redactor: Redactor) -> Callable[[RunRow], Found]:
-    """What git calls dirty, for a checkpoint. Files with a secret of the workflow in them are only hashed."""
-    from leftoff.engine.workspace.tracking import look_at_git
+    """What a checkpoint says of files. Those with a secret of the workflow in them are only hashed."""
+    from leftoff.engine.workspace.tracking import for_checkpoint
 
     def look(row: RunRow) -> Found:
-        return look_at_git(ctx.store, ctx.project, redactor, ctx.settings.capture, row, ctx.clock.now())
+        return for_checkpoint(ctx.store, ctx.project, redactor, ctx.settings.capture, row, ctx.clock.now())
 
     return look
 
