@@ -17,7 +17,6 @@ from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.state import Reader
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
-from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,22 +54,6 @@ class Way:
         self.step = step
         self.variables = variables or {}
         self.repeat = repeat
-
-
-def run_again(store: Store, target: Target, way: Way) -> list[str]:
-    """The finished steps that would run once more if one went this way."""
-
-    def look(view: View) -> list[str]:
-        run, run_id = target.row.run, target.row.run_id
-        now = Reader(store, view, run, run_id).plain("step")
-        then = now if way.seq is None else Reader(store, view, run, run_id, way.seq).plain("step")
-        reset = set(from_step(then, way.step, run_id)) if way.step is not None else set()
-        reset |= with_outer(then, way.repeat)
-        inner = inner_steps(now)
-        finished = [p for p in in_order(now) if p not in inner and now[p]["status"] in STEP_ENDED]
-        return [p for p in finished if p in reset or p not in then or then[p]["status"] not in STEP_ENDED]
-
-    return store.read(look)
 
 
 def from_step(steps: dict[str, Any], step: str, run_id: str) -> list[str]:
@@ -164,7 +147,8 @@ def go_back(
 
     def work(tx: Tx) -> None:
         row = _row(tx, target)
-        lease = refuse_driven(tx, row.run, row.run_id, at, session)
+        ours = guard.epoch is not None
+        lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
         rollback_in(store, tx, _head(row), target.seq, at, guard)
         report_in(store, tx, _row(tx, target), nothing, at, ChangeSet(), guard, [])  # into the current schema
         let_go(tx, row.run, lease, session)

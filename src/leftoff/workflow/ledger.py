@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine import lease
 from leftoff.engine.commit import Guard, commit_in, new_token, save_blobs
+from leftoff.engine.rollback import rollback
 from leftoff.engine.state import Reader
+from leftoff.engine.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 
 if TYPE_CHECKING:
@@ -67,13 +69,28 @@ if TYPE_CHECKING:
     Entry = Callable[[Page], Seal | None]
 
 
-class Ledger:
+class Records:
+    """A run's records, at its head or at version ``seq``, for whoever only looks."""
+
+    def __init__(self, store: Store, run: int, run_id: str, seq: int | None = None) -> None:
+        self.store = store
+        self.run = run
+        self.run_id = run_id
+        self.seq = seq
+
+    def read(self, collection: str) -> dict[str, Any]:
+        """The records of a collection, as plain values."""
+        return self.store.read(lambda view: self.reader(view).plain(collection))
+
+    def reader(self, view: View) -> Reader:
+        return Reader(self.store, view, self.run, self.run_id, self.seq)
+
+
+class Ledger(Records):
     """One run, driven by this process."""
 
     def __init__(self, store: Store, head: Head, epoch: int, clock: Clock, scrubber: Redactor) -> None:
-        self.store = store
-        self.run = head.run
-        self.run_id = head.run_id
+        super().__init__(store, head.run, head.run_id)
         self.epoch = epoch
         self.clock = clock
         self.scrubber = scrubber
@@ -108,14 +125,15 @@ class Ledger:
         changes, large = save_blobs(self.store, page.changes)
         return commit_in(tx, self._head, changes, at, self._guard, seal, token, page.blobs + large)
 
+    def begin(self) -> None:
+        """Before the first entry: the records are in today's schema; where ``seq`` says so, they are what they were."""
+        seq, self.seq = self.seq, None
+        if seq is not None:
+            rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
+        else:
+            bring_up(self.store, self._head, self.clock.now(), self._guard)
+
     # -- looking
-
-    def read(self, collection: str) -> dict[str, Any]:
-        """The live records of a collection, as plain values."""
-        return self.store.read(lambda view: self.reader(view).plain(collection))
-
-    def reader(self, view: View) -> Reader:
-        return Reader(self.store, view, self.run, self.run_id)
 
     def moved(self) -> bool:
         """Whether others committed since we last looked."""

@@ -38,6 +38,7 @@ class Stage:
     def __init__(
         self,
         state: State,
+        ledger: Ledger,
         scheduler: Scheduler,
         templates: Templates,
         launcher: Launcher,
@@ -51,7 +52,7 @@ class Stage:
         seen: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.state = state
-        self.ledger: Ledger = state.ledger
+        self.ledger = ledger
         self.scheduler = scheduler
         self.templates = templates
         self.launcher = launcher

@@ -7,15 +7,19 @@ from functools import partial
 
 from leftoff.engine.definition import definition_of, names_of
 from leftoff.engine.verify.verify import verify
+from leftoff.errors import Corrupt, Unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
+    from typing import Any
 
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
     from leftoff.engine.verify.verify import Report
     from leftoff.store.base import Store
+    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definitions import Definitions
 
 
 def verify_run(
@@ -26,19 +30,36 @@ def verify_run(
     settings: Settings,
     *,
     deep: bool = False,
-    given: Iterable[str] = (),
+    given: Mapping[str, Any] | None = None,
     session: str | None = None,
+    workflow: Workflow | None = None,
 ) -> Report:
-    """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
+    """Check the world against a run, with all that is known of it.
+
+    ``given``: variables that are set again. ``workflow``: its definition as it shall be from now on, where that is
+    not in the file that the run remembers.
+    """
     look = partial(verify, store, target, now, project, settings, deep=deep, session=session)
-    known = definition_of(store, target.row)
-    if known is None:
+    try:
+        found = loaded(store, target, project, given or {}, workflow)
+    except (Corrupt, Unsupported):  # its integrity is checked, and nothing else can be
+        found = None
+    if found is None:
         return look()
     from leftoff.workflow.verify import RunnerChecks
 
     folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
-    names = frozenset({*given, *names_of(store, target.row)})
-    checks = RunnerChecks(known, project, folder, frozenset(given), names)
-    report = look(more=checks.all, known=checks.known)
-    report.problem = checks.problem
-    return report
+    return look(drive=RunnerChecks(found, folder, given or {}))
+
+
+def loaded(
+    store: Store, target: Target, project: str, given: Mapping[str, Any], workflow: Workflow | None = None
+) -> Definitions | None:
+    """The definition of a run at a version, then and now; ``None`` where it is no run of a workflow file."""
+    seq = target.version.seq if target.version is not None else None
+    known = definition_of(store, target.row, seq)
+    if known is None:
+        return None
+    from leftoff.workflow.definitions import Definitions
+
+    return Definitions(known, project, {*given, *names_of(store, target.row, seq)}, workflow)

@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "variables.redacted": ASK,
     "step.not_idempotent": ASK,
     "step.elsewhere": ASK,
+    "step.again": ASK,
     "blocked.errors": ASK,
 }
 NEVER_YES = ("step.not_idempotent", "step.elsewhere", "variables.redacted")  # `--yes` does not answer these

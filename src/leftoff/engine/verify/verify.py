@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
-from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, worst
+from leftoff.engine.verify.again import again
+from leftoff.engine.verify.finding import (
+    ASK,
+    LEVELS,
+    REFUSE,
+    RESUME,
+    WARN,
+    exit_code,
+    levelled,
+    levels_of,
+    worst,
+)
 from leftoff.engine.verify.issue import issue
-from leftoff.engine.verify.plan import Wish, make_plan, resume_from
+from leftoff.engine.verify.plan import Drive, Wish, make_plan, resume_from
 from leftoff.engine.verify.world import World
 
 TYPE_CHECKING = False
@@ -16,7 +27,6 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
     from leftoff.engine.verify.finding import Finding
-    from leftoff.errors import LeftoffError
     from leftoff.store.base import Store
 
     Check = Callable[[World], Iterable[Finding]]
@@ -43,24 +53,49 @@ OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # find
 class Report:
     """What was found, what it allows, and what resuming would do."""
 
-    def __init__(self, world: World, findings: list[Finding], known: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(self, world: World, found: list[Finding], drive: Drive, levels: Mapping[str, str]) -> None:
         self.world = world
-        self.findings = findings
-        self.problem: LeftoffError | None = None  # why nobody could drive it, were it to be driven
-        self._known = known
-        self.plan: list[dict[str, Any]] = []
-        self.wish(Wish())
+        self.drive = drive
+        self.findings: list[Finding] = []
+        self._found = found
+        self._levels = levels
+        self.wish(Wish(resumes=False))
 
     def wish(self, wish: Wish) -> None:
-        """Plan for what is asked for. What a step lacks that is done again anyway is no question."""
-        self.findings = [f for f in self.findings if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
+        """In view of what is asked for. What a step lacks that is done again anyway is no question."""
+        self._wish = wish
+        found = [f for f in self._found if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
         if not self.world.damage:
-            self.plan = make_plan(self.world, self.findings, self._known, wish)
+            found += self.drive.wished(self.world, wish)
+            found += again(self.world, wish, self.drive)
+        for finding in found:
+            levelled(finding, self._levels)
+            if finding.code == "outputs.missing" and self.drive.once(str(finding.subject)):
+                finding.hint = (
+                    "--accept outputs.missing goes on without it. The step must not simply run again: if it may, "
+                    "--yes --accept step.not_idempotent makes it again."
+                )
+        found = [finding for finding in found if finding.level != RESUME]
+        self.findings = sorted(found, key=lambda finding: -LEVELS.index(finding.level))
+
+    @property
+    def plan(self) -> list[dict[str, Any]]:
+        """What would be done with each step, and why, as things are found and accepted by now."""
+        if self.world.damage:
+            return []
+        known = self.drive.known(self.world, self._wish)
+        return make_plan(self.drive.lay(self.world), self.findings, known, self._wish)
 
     def accept(self, codes: Collection[str]) -> None:
         """Questions that were answered before they were asked are worth a word, and no more."""
         for finding in self.findings:
             if finding.level == ASK and finding.code in codes:
+                finding.level = WARN
+
+    def rest(self) -> None:
+        """Nothing is left to do: what was found stands in nobody's way, unless the run is damaged."""
+        for finding in self.findings:
+            if finding.level in (ASK, REFUSE) and not finding.code.startswith("integrity."):
                 finding.level = WARN
 
     @property
@@ -71,17 +106,14 @@ class Report:
     def exit_code(self) -> int:
         return exit_code(self.findings)
 
-    @property
-    def resume_from(self) -> str | None:
-        return resume_from(self.plan)
-
     def to_json(self) -> dict[str, Any]:
+        plan = self.plan
         return {
             "verdict": self.verdict,
             "findings": [finding.to_json() for finding in self.findings],
             "run_id": self.world.run_id,
-            "resume_from": self.resume_from,
-            "plan": self.plan,
+            "resume_from": resume_from(plan),
+            "plan": plan,
         }
 
 
@@ -94,20 +126,15 @@ def verify(
     *,
     deep: bool = False,
     session: str | None = None,
-    more: Sequence[Check] = (),
-    known: Callable[[World], Mapping[str, tuple[str, str]]] | None = None,
+    drive: Drive | None = None,
 ) -> Report:
-    """Check the world against a run. ``more``: checks of whoever drives it; ``known``: what became of its steps."""
-    levels = levels_of(settings.section("verify"))
+    """Check the world against a run. ``drive``: what whoever executes it knows of it."""
+    levels, drive = levels_of(settings.section("verify")), drive or Drive()
     world = World(store, target, now, project, settings, deep=deep, session=session)
     found = [finding for check in QUICK for finding in check(world)]
     if not world.damage:
-        found += _at_once([*WAITING, *more], world)
-    for finding in found:
-        levelled(finding, levels)
-    found = [finding for finding in found if finding.level != "resume"]
-    found.sort(key=lambda finding: -LEVELS.index(finding.level))
-    return Report(world, found, known(world) if known is not None else {})
+        found += _at_once([*WAITING, *drive.checks], world)
+    return Report(world, found, drive, levels)
 
 
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:
