@@ -44,11 +44,11 @@ clean: ## remove what was built; never a .leftoff folder
 	@rm -rf .venv .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find bench examples src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV): pyproject.toml constraints.txt tools/make-venv
+$(VENV): pyproject.toml constraints.txt tools/make-venv bin/leftoff
 	@tools/make-venv $(PYTHON) .venv -c constraints.txt -e '.[test,check]'
 	@$(BIN)/python -m compileall -q src # the command starts as fast as an installed one, even where nothing is cached
 	@rm -f .venv/made-by-* && touch $@
 
-$(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-venv
+$(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-venv bin/leftoff
 	@tools/make-venv $(PYTHON) .venv-bench -c constraints.txt -e . -r bench/requirements.txt
 	@rm -f .venv-bench/made-by-* && touch $@

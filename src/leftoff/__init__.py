@@ -14,6 +14,7 @@ Run the script again after any death: it goes on where it was. Names are loaded 
 
 from __future__ import annotations
 
+from leftoff import seams
 from leftoff._version import __version__
 
 TYPE_CHECKING = False
@@ -145,6 +146,15 @@ __all__ = [
     "step",
     "workflow",
 ]
+
+
+def _follow(*about: object) -> object:
+    from importlib import import_module
+
+    return import_module("leftoff.dialects.following").follow(*about)
+
+
+seams.follow = _follow
 
 
 def __getattr__(name: str) -> object:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.agents.hooking import Session
-from tests.cli.command import succeed
-
-
-def git(cwd: Path, *words: str) -> None:
-    who = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *who, *words], cwd=cwd, check=True, capture_output=True)
-
-
-def tree(cwd: Path) -> dict[str, bytes]:
-    """Every file, without git's and ours."""
-    found = (path for path in sorted(cwd.rglob("*")) if path.is_file())
-    return {str(p.relative_to(cwd)): p.read_bytes() for p in found if p.relative_to(cwd).parts[0][:1] != "."}
+from tests.cli.command import call, succeed
+from tests.workspace.trees import git, tree
 
 
 @pytest.fixture
@@ -30,6 +22,8 @@ def repository(project: Path) -> Path:
     for name in ("told.txt", "untold.txt", "changed.txt", "removed.txt", "sub/deep.txt"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(f"{name}\n")
+    (project / "told.txt").chmod(0o600)  # more than git knows
+    (project / "link.txt").symlink_to("told.txt")
     git(project, "add", ".")
     git(project, "commit", "-qm", "start")
     (project / "changed.txt").write_text("the user's own edit\n")
@@ -50,7 +44,7 @@ def first_checkpoint(cwd: Path) -> str:
 
 @pytest.mark.parametrize("shell_first", [True, False])
 def test_a_session_is_rolled_back_to_its_start(shell_first: bool, repository: Path) -> None:
-    """By Write, by `sed -i`, by rm, made anew: byte for byte as it was, the user's uncommitted edits too."""
+    """By Write, by `sed -i`, rm, chmod, ln, made anew: as it was, byte for byte, the user's uncommitted edits too."""
     before = tree(repository)
     session = Session(repository)
     session.fire("SessionStart", source="startup")
@@ -63,6 +57,11 @@ def test_a_session_is_rolled_back_to_its_start(shell_first: bool, repository: Pa
     sed(repository, "sub/deep.txt", "told.txt", "untold.txt", "changed.txt")
     (repository / "removed.txt").unlink()
     (repository / "shell-made.txt").write_text("new, too\n")
+    (repository / "told.txt").chmod(0o777)
+    (repository / "changed.txt").chmod(0o755)
+    (repository / "link.txt").unlink()
+    (repository / "link.txt").symlink_to("elsewhere")
+    (repository / "new-link").symlink_to("told.txt")
     session.fire("Stop")
     session.fire("SessionEnd", reason="exit")
     assert before != tree(repository)
@@ -105,6 +104,70 @@ def test_a_session_that_only_talks_leaves_no_run(repository: Path) -> None:
     assert not (repository / ".leftoff" / "pending").exists()
 
 
+@pytest.mark.parametrize("ending", ["Stop", "UserPromptSubmit", "SessionEnd"])
+def test_what_only_a_shell_did_is_worth_a_run(ending: str, repository: Path) -> None:
+    """Noticed at the end of the turn, at the next prompt after an interrupt, or at the end: and rolled back."""
+    before = tree(repository)
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="what is here?")
+    session.fire("Stop")
+    session.fire("UserPromptSubmit", prompt="now change it")
+    sed(repository, "untold.txt", "changed.txt")
+    git(repository, "checkout", "sub/deep.txt", "changed.txt")
+    session.fire(ending, prompt="stop that", reason="exit")
+    succeed("rollback", first_checkpoint(repository), "--files", "--yes", cwd=repository)
+    assert before == tree(repository)
+
+
+def test_what_the_user_does_between_turns_is_no_part_of_the_session(repository: Path) -> None:
+    """It starts no run; and where one is started later, it begins with that."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="what is here?")
+    session.fire("Stop")
+    (repository / "told.txt").write_text("by hand\n")
+    git(repository, "commit", "-qam", "by hand")
+    (repository / "unknown.txt").write_text("by hand\n")
+    session.fire("UserPromptSubmit", prompt="now?")
+    session.fire("Stop")
+    assert [] == succeed("ls", "--all", "--json", cwd=repository).json["runs"]
+    before = tree(repository)
+    session.fire("UserPromptSubmit", prompt="change it")
+    session.writes("told.txt", "by the agent\n")
+    session.fire("Stop")
+    succeed("rollback", first_checkpoint(repository), "--files", "--yes", cwd=repository)
+    assert before == tree(repository)
+
+
+def test_content_that_was_kept_at_one_prompt_is_not_written_again(repository: Path) -> None:
+    """Until it is half as old as what a sweep may take."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    blobs = [path for path in (repository / ".leftoff" / "blobs").rglob("*") if path.is_file()]
+    first = {path: path.stat().st_ino for path in blobs}
+    session.fire("UserPromptSubmit", prompt="y")
+    assert first == {path: path.stat().st_ino for path in blobs} and len(first) == 2
+    (kept,) = (repository / ".leftoff" / "pending").iterdir()
+    data = json.loads(kept.read_text())
+    for one in data["captured"]:
+        one["at"] -= 3_000_000
+    kept.write_text(json.dumps(data))
+    session.fire("UserPromptSubmit", prompt="z")
+    again = {path: path.stat().st_ino for path in blobs}
+    assert all(first[path] != again[path] for path in blobs)
+
+
+def test_content_that_is_gone_is_no_reason_to_lose_a_session(repository: Path) -> None:
+    """What was remembered at the prompt was swept since: the run begins with what is there."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    shutil.rmtree(repository / ".leftoff" / "blobs")
+    session.writes("told.txt", "x")
+    assert {"told.txt", "changed.txt", "unknown.txt"} == {
+        about["path"] for about in succeed("show", "latest", "--json", cwd=repository).json["files"]
+    }
+    assert not (repository / ".leftoff" / "hook.log").exists()
+
+
 def test_git_is_not_touched(repository: Path) -> None:
     """Neither the index nor anything else in it changes."""
     index = repository / ".git" / "index"
@@ -114,3 +177,89 @@ def test_git_is_not_touched(repository: Path) -> None:
     session.writes("told.txt", "x")
     session.fire("Stop")
     assert before == (index.read_bytes(), os.stat(index).st_mtime_ns)
+
+
+# -- outside of git
+
+
+@pytest.fixture
+def folder(project: Path) -> Path:
+    """Files that nobody but the session will know of: a private one, links, one in a folder."""
+    for name in ("told.txt", "untold.txt", "removed.txt", "sub/deep.txt", "sub/behind.txt"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(f"{name}\n")
+    (project / "told.txt").chmod(0o640)
+    (project / "link.txt").symlink_to("sub/behind.txt")
+    (project / "way").symlink_to("sub")
+    return project
+
+
+def test_outside_of_git_what_was_told_is_rolled_back(folder: Path) -> None:
+    """To the session's start, however late a file was first changed: content, permissions, links, made, deleted."""
+    before = tree(folder)
+    session = Session(folder)
+    session.fire("UserPromptSubmit", prompt="change everything")
+    session.todos(one="in_progress")
+    session.fire("Stop")
+    session.fire("UserPromptSubmit", prompt="go on")
+    session.writes("told.txt", "written\n")
+    sed(folder, "told.txt")
+    (folder / "told.txt").chmod(0o755)
+    session.writes("removed.txt", "written\n", "Edit")
+    (folder / "removed.txt").unlink()
+    (folder / "made").mkdir()
+    session.writes("made/new.txt", "new\n")
+    session.writes("link.txt", "through a link\n")
+    session.writes("way/deep.txt", "on a way around\n")
+    session.fire("Stop")
+    (folder / "link.txt").unlink()
+    (folder / "link.txt").write_text("no link any more\n")
+    session.fire("SessionEnd", reason="exit")
+    done = succeed("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
+    assert before == tree(folder)
+    assert "outside of git" in done.err
+
+
+def test_outside_of_git_a_turn_knows_what_became_of_its_files(folder: Path) -> None:
+    """A shell changed, and made executable, a file that the session wrote: its checkpoint has it so."""
+    session = Session(folder)
+    session.fire("UserPromptSubmit", prompt="x")
+    session.writes("told.txt", "written\n")
+    sed(folder, "told.txt")
+    (folder / "told.txt").chmod(0o755)
+    session.fire("Stop")
+    then = tree(folder)
+    (folder / "told.txt").unlink()
+    session.fire("UserPromptSubmit", prompt="y")
+    (run,) = succeed("ls", "--all", "--json", cwd=folder).json["runs"]
+    succeed("rollback", f"{run['run_id']}~0", "--files", cwd=folder)
+    assert then == tree(folder)
+
+
+def test_outside_of_git_the_first_state_outlives_pruning(folder: Path) -> None:
+    """Versions between two checkpoints go; what was before the first change stays."""
+    before = tree(folder)
+    (folder / "leftoff.toml").write_text("")
+    session = Session(folder)
+    session.todos(one="in_progress")
+    for number in range(3):
+        session.writes("told.txt", f"{number}\n")
+        session.fire("Stop")
+    start = first_checkpoint(folder)
+    import leftoff
+
+    with leftoff.open(folder / ".leftoff") as store:
+        (run,) = store.list()
+        store.prune(run.run_id, drop=[])
+    succeed("rollback", start, "--files", "--yes", cwd=folder)
+    (folder / "leftoff.toml").unlink()
+    assert before == tree(folder)
+
+
+def test_a_record_cannot_lead_elsewhere(folder: Path) -> None:
+    """The state before the first change comes from a record, and that may come from anybody."""
+    session = Session(folder)
+    session.todos(one="in_progress")
+    succeed("put", "context", "before ../../evil", '{"path": "x", "target": "y"}', cwd=folder)
+    done = call("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
+    assert 4 == done.code and "not inside the project" in done.err

@@ -279,3 +279,8 @@ def test_time_used_against_estimates(tmp_path: Path) -> None:
     found = succeed("status", "--json", cwd=tmp_path).json
     assert {"used": 90.0, "estimated": 180.0, "left": 120.0} == found["time"]
     assert "used of an estimated" in succeed("status", cwd=tmp_path).out
+    other = started(tmp_path, "other", "--steps", "x")
+    both = succeed("status", "--json", cwd=tmp_path).json
+    assert (None, {run, other}, found["time"]) == (both["time"], both["times"].keys(), both["times"][run])
+    (line,) = [line for line in succeed("status", cwd=tmp_path).out.splitlines() if "estimated" in line]
+    assert line.startswith("time ") and line.endswith(run)

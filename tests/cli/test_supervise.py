@@ -22,7 +22,9 @@ from tests.workflow.driving import mark, until, wait
 def looked(folder: Path, *words: str) -> list[tuple[str, str]]:
     """One look: the events, with their runs."""
     out = succeed("supervise", "--once", "--json", *words, cwd=folder).out
-    return [(told["event"], told["run"]["run_id"]) for told in map(json.loads, out.splitlines())]
+    *events, last = map(json.loads, out.splitlines())
+    assert "end" == last["event"]
+    return [(told["event"], told["run"]["run_id"]) for told in events]
 
 
 def test_each_change_once(tmp_path: Path) -> None:

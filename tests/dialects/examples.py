@@ -354,6 +354,14 @@ CLAUDE: dict[str, dict[str, Any]] = {
         "error_state": {"last_error": None, "retry_count": 0, "failed_state": None},
         "metadata": {"tool": "checkpoint-utils"},
     },
+    "parallel operation": {
+        "checkpoint_id": "parallel_expand_023_dark_mode_20251003_193000",
+        "operation_type": "expand",
+        "plan_path": "specs/plans/023_dark_mode.md",
+        "created_at": "2025-10-03T19:30:00Z",
+        "operations": [{"item_id": "phase_1", "complexity": 8}, {"item_id": "phase_3", "complexity": 9}],
+        "status": "pre_execution",
+    },
 }
 
 #: dialect: where its documents lie, and its examples

@@ -115,6 +115,16 @@ def test_sitebuilder_records() -> None:
     assert [] == repairs.lines
 
 
+def test_claude_operations() -> None:
+    """What is about to be done to several parts of a plan is a run with a step for each."""
+    found, repairs = decoded("claude", CLAUDE["parallel operation"])
+    records = found.records
+    assert "parallel_expand_023_dark_mode_20251003_193000" == found.run_id
+    assert ("paused", "expand") == (records["run", "status"], records["run", "operation_type"])
+    assert {"status": "pending", "order": 1, "complexity": 9} == records["step", "phase_3"]
+    assert [] == repairs.lines
+
+
 def test_claude_records() -> None:
     """Phases are counted from 1, the state is variables, and the project's name is found where the example has it."""
     found, repairs = decoded("claude", CLAUDE["format"])

@@ -13,6 +13,8 @@ import yaml
 
 from tests.cli.command import call, succeed
 from tests.dialects import golden
+from tests.dialects.examples import CLAUDE
+from tests.dialects.files import put
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -198,6 +200,25 @@ def test_claude(project: Path) -> None:
     succeed("finish", cwd=project)
     assert [] == files(project, ".claude")
     assert "completed" == succeed("show", run, "--json", cwd=project).json["status"]
+
+
+def test_claude_operations(project: Path) -> None:
+    """They are taken in, followed, and gone when they are done."""
+    follow(project, "claude")
+    path = project / ".claude/checkpoints/parallel_ops/parallel_expand_023_dark_mode_20251003_193000.json"
+    put(path, CLAUDE["parallel operation"])
+    run = path.name.removesuffix(".json")
+    succeed("resume", run, "--yes", cwd=project)
+    succeed("step", "done", "phase_1", "--run", run, cwd=project)
+    there = read(path)
+    assert ("in_progress", ["completed", "pending"]) == (
+        there["status"],
+        [operation["status"] for operation in there["operations"]],
+    )
+    assert list(CLAUDE["parallel operation"]) == list(there)
+    succeed("step", "done", "phase_3", "--run", run, cwd=project)
+    succeed("finish", "--run", run, cwd=project)
+    assert [] == files(project, ".claude")
 
 
 @pytest.mark.parametrize("name", ["bmad", "crunch", "dotagent", "sitebuilder", "claude"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +163,15 @@ def test_the_branch_is_gone(place: Place) -> None:
     before = place.head
     place.back("--yes", code=6)
     assert before == place.head
+
+
+def test_a_branch_before_its_first_commit(tmp_path: Path) -> None:
+    """A repository that is just begun: the branch is checked out, and git has nothing of it yet."""
+    git(tmp_path, "init", "-q")
+    succeed("start", "w", "--steps", "a,b", "--run-id", "r", cwd=tmp_path)
+    succeed("step", "done", "a", cwd=tmp_path)
+    succeed("resume", "r", cwd=tmp_path)
+    assert "resume" == succeed("verify", "r", "--json", cwd=tmp_path).json["verdict"]
 
 
 def test_another_branch(place: Place) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.command import succeed
 from tests.workflow.driving import Flow, until
-from tests.workflow.flows import files_with, lines, refused, run, runs
+from tests.workflow.flows import files_with, lines, path_with_leftoff, refused, run, runs
 
 SECRET = "wombat-7-eucalyptus"  # of no known shape: only its value gives it away
 
@@ -148,3 +148,28 @@ def test_nothing_of_a_secret_stays_of_a_run_that_was_given_up(flow: Flow) -> Non
     (flow.folder / "again").touch()
     succeed("run", "flow.yaml", "--fresh", cwd=flow.folder, **secret)
     assert [] == files_with(flow.folder / ".leftoff", SECRET)
+
+
+def test_a_tracked_file_with_a_secret_in_it_is_not_copied(project: Path) -> None:
+    """Neither when a step tracks it, nor by a rollback later, which does not know the secret; it is left as it is."""
+    ran = run(
+        project,
+        """
+        name: tracked
+        secrets: [API_KEY]
+        steps:
+          - {id: a, run: 'echo "$API_KEY" > out.txt; echo one > fine.txt', outputs: [out.txt, fine.txt]}
+          - {id: b, run: 'echo "k=$API_KEY" > mine.txt; leftoff track mine.txt fine.txt'}
+          - {id: c, run: 'echo "more $API_KEY" | tee -a out.txt >> mine.txt; echo two > fine.txt'}
+        """,
+        API_KEY=SECRET,
+        PATH=path_with_leftoff(),
+    )
+    files = succeed("show", ran.id, "--files", "--json", cwd=project).json["files"]
+    assert {"mine.txt": (False, True), "fine.txt": (True, None)} == {
+        about["path"]: (about["captured"], about.get("withheld")) for about in files
+    }
+    done = succeed("rollback", f"{ran.id}~1", "--files", "--yes", cwd=project)
+    assert (["one"], 2) == (lines(project, "fine.txt"), len(lines(project, "mine.txt")))
+    assert "keep    mine.txt  (it may hold secrets" in done.err
+    assert [] == files_with(project / ".leftoff", SECRET)

@@ -210,3 +210,19 @@ def test_outputs_that_git_knows_are_not_deleted(repo: Path) -> None:
     succeed("step", "done", "s", "--output", "a", cwd=repo)
     found = succeed("rollback", first, "--files", "--json", cwd=repo).json["files"]
     assert (["a"], []) == ([one["path"] for one in found["keep"]], found["delete"])
+
+
+def test_what_would_be_restored_from_a_commit_is_shown(tmp_path: Path) -> None:
+    """A file that was clean at the checkpoint, and was changed by somebody since: its diff, and a question."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    (tmp_path / "base").write_text("one\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    succeed("start", "w", cwd=tmp_path)
+    checkpoint = succeed("save", cwd=tmp_path).out.strip()
+    (tmp_path / "base").write_text("two\n")
+    said = call("rollback", checkpoint, "--files", cwd=tmp_path)
+    assert (7, True) == (said.code, "-one\n+two\n" in said.err), str(said)
+    succeed("rollback", checkpoint, "--files", "--yes", cwd=tmp_path)
+    assert "one\n" == (tmp_path / "base").read_text()

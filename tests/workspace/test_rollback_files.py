@@ -12,7 +12,7 @@ import pytest
 from tests.cli.command import call, succeed
 from tests.cli.runs import driven, started
 from tests.cli.terminal import Terminal
-from tests.workspace.trees import tree
+from tests.workspace.trees import git, tree
 
 
 def saved(cwd: Path) -> str:
@@ -227,12 +227,13 @@ def test_not_while_somebody_drives_it(tmp_path: Path) -> None:
         assert "now" == (tmp_path / "f").read_text()
 
 
-def test_good_is_the_last_known_good_state(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", ['{{"met": {}}}', "{}"], ids=["an object", "plain"])
+def test_good_is_the_last_known_good_state(shape: str, tmp_path: Path) -> None:
     """The newest checkpoint at which no step had failed and every criterion was met; exit 3 where there is none."""
     started(tmp_path, "release", "--steps", "a,b,c")
 
     def criterion(met: bool) -> None:
-        succeed("put", "criterion", "tests", json.dumps({"met": met}), cwd=tmp_path)
+        succeed("put", "criterion", "tests", shape.format(json.dumps(met)), cwd=tmp_path)
 
     criterion(False)
     assert 3 == call("rollback", "--good", cwd=tmp_path).code
@@ -265,3 +266,34 @@ def test_modes_that_a_restore_cannot_give(tmp_path: Path) -> None:
     succeed("track", "f", cwd=tmp_path)
     succeed("rollback", checkpoint, "--files", cwd=tmp_path)
     assert 0o755 == os.stat(tmp_path / "f").st_mode & 0o7777
+
+
+def test_a_file_that_was_replaced_is_not_new(tmp_path: Path) -> None:
+    """git named it when the run began: it was there, though a rename made it another file since. It is kept."""
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
+    (tmp_path / "notes").write_text("weeks old")
+    started(tmp_path)
+    checkpoint = saved(tmp_path)
+    for name in ("notes", "new"):
+        (tmp_path / "temp").write_text("written in the run")
+        (tmp_path / "temp").rename(tmp_path / name)
+    succeed("track", "notes", "new", cwd=tmp_path)
+    found = succeed("rollback", checkpoint, "--files", "--json", cwd=tmp_path).json["files"]
+    assert (["notes"], ["new"]) == tuple([one["path"] for one in found[kind]] for kind in ("keep", "delete"))
+
+
+def test_a_file_that_git_ignored_then_is_not_new(tmp_path: Path) -> None:
+    """A checkpoint that has all that git called dirty has nothing of what git ignored: it is older, and kept."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("data\n")
+    (tmp_path / "leftoff.toml").write_text("[capture]\ngit = true\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    (tmp_path / "data").write_text("precious")
+    started(tmp_path)
+    checkpoint = saved(tmp_path)
+    (tmp_path / ".gitignore").write_text("")
+    succeed("track", "data", cwd=tmp_path)
+    found = succeed("rollback", checkpoint, "--files", "--yes", "--json", cwd=tmp_path).json["files"]
+    assert ([], "precious") == (found["delete"], (tmp_path / "data").read_text())

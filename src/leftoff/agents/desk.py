@@ -9,6 +9,7 @@ from leftoff.engine import project as places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.engine.redact import Redactor
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 
 
 class Desk:
-    """One call, of a hook or of a tool."""
+    """One call, of a hook or of a tool. ``say``: who is told what could not be done beside it (stderr)."""
 
-    def __init__(self, project: str, store: str | None = None) -> None:
+    def __init__(
+        self, project: str, store: str | None = None, say: Callable[[str], None] = places.say
+    ) -> None:
         self.project = project
+        self._say = say
         self.clock = SYSTEM
         self.at = SYSTEM.now()
         self._given = store
@@ -39,7 +43,9 @@ class Desk:
     def store(self) -> Store:
         if self._store is None:
             location = places.store_location(self.project, self._given, self.settings.store)
-            self._store = places.open_store(location)
+            self._store = places.open_followed(self.project, location, self.settings, self.clock, self._say)
+            if self._store.follower is not None:
+                self._store.follower.look()
         return self._store
 
     @property
@@ -58,10 +64,7 @@ class Desk:
 
     def git_facts(self) -> dict[str, Any]:
         """What a new run remembers of git."""
-        return {
-            "git_branch": places.git_branch(self.project),
-            "git_head": places.git_head(self.project),
-        }
+        return places.git_facts(self.project)
 
     def close(self) -> None:
         if self._store is not None:

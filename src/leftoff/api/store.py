@@ -38,8 +38,8 @@ class Store:
         self.project = project_folder
         self.location = location
         self._clock = clock or SYSTEM
-        self._store = project.open_store(location, clock)
         self._settings = settings.load(project_folder)
+        self._store = project.open_followed(project_folder, location, self._settings, self._clock)
         self._redactor = self._settings.redactor()
         beat = self._settings.heartbeat
         self._heartbeat = float(beat.interval)
@@ -61,6 +61,7 @@ class Store:
         take_over: bool = False,
     ) -> Run:
         """Go on with the latest unfinished run of this workflow (and branch, title, issue), or start one."""
+        self._look()
         opening = self._opening(workflow, title, steps, branch, issue, None, variables)
         now = self._clock.now()
         head, epoch, resumed = run_or_start(
@@ -103,6 +104,7 @@ class Store:
         What the run declared or tracked is checked first: `CannotResume` has the findings, and goes on with the codes
         that ``accept`` names.
         """
+        self._look()
         target = self._unfinished(ref, branch)
         now = self._clock.now()
         refuse_unless(accept, self._store, target, now, self.project, self._settings)
@@ -167,6 +169,11 @@ class Store:
             atexit.register(self._at_exit)
         self._runs.add(run)
 
+    def _look(self) -> None:
+        """Where the project follows a protocol, what others did to its files is taken in first."""
+        if self._store.follower is not None:
+            self._store.follower.look()
+
     def _driver(self) -> tuple[Process, str]:
         name = os.path.basename(sys.argv[0] or "python") or "python"
         return this_process(), name
@@ -185,9 +192,7 @@ class Store:
         variables: dict[str, Any] | None,
     ) -> Opening:
         facts = {
-            "git_branch": project.git_branch(self.project),
-            "git_head": project.git_head(self.project),
-            "worktree": self.project if project.main_worktree(self.project) else None,
+            **project.git_facts(self.project),
             "issue": None if issue is None else str(issue).lstrip("#"),
         }
         return Opening(
@@ -204,6 +209,7 @@ class Store:
 
     def get(self, ref: str) -> RunView:
         """A run to look at, by any REF (with a version in it: at that version); nothing is written, no lease taken."""
+        self._look()
         target = find.resolve(self._store, ref)
         row, version = target.row, target.version
         return RunView(self._store, row.run, row.run_id, self._clock, version=version, limits=self._limits)
@@ -219,6 +225,7 @@ class Store:
         limit: int | None = None,
     ) -> list[RunInfo]:
         """Runs, the one with the latest commit first."""
+        self._look()
         words = [status] if isinstance(status, str) else status
         return list_info(
             self._store,

@@ -6,7 +6,12 @@ of the engine and renders what they give back. Adding a verb is adding a line to
 
 from __future__ import annotations
 
+import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -22,3 +27,16 @@ def main(argv: list[str] | None = None) -> int:
     from leftoff.cli.dispatch import dispatch
 
     return dispatch(args)
+
+
+def end(code: int) -> NoReturn:
+    """End the process. Where nothing waits for its end, at once: taking Python apart costs as much as half a start."""
+    if "atexit" not in sys.modules and "threading" not in sys.modules:
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+        except (OSError, ValueError):
+            sys.exit(code)  # Python knows what to say of it
+        os._exit(code)
+    sys.exit(code)

@@ -64,6 +64,13 @@ class Context:
             self._project = project.find_project(given=self.args.project)
         return self._project
 
+    def at_home(self, row: RunRow) -> None:
+        """From now on the project is where the run's files are: a run keeps to its own work tree."""
+        home = project.home_of(row.card, self.project, getattr(self.store, "folder", None))
+        if home != self.project:
+            self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
+            self._project, self._settings = home, None
+
     @property
     def settings(self) -> Settings:
         if self._settings is None:
@@ -80,9 +87,9 @@ class Context:
     def store(self) -> Store:
         if self._store is None:
             location = project.store_location(self.project, self.args.store, self.settings.store)
-            self._store = project.open_store(location)
-            if self.settings.section("mirror"):
-                self._store = self._followed(self._store)
+            self._store = project.open_followed(self.project, location, self.settings, self.clock, self.say)
+            if self._store.follower is not None:
+                self._store.follower.look()
         return self._store
 
     def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
@@ -96,12 +103,6 @@ class Context:
 
             known |= take(self.settings.section("issues"), self.project, issue, branch, self.now)
         return known
-
-    def _followed(self, store: Store) -> Store:
-        """The store of a project that follows a protocol: its files are looked at, and written after each commit."""
-        from leftoff.dialects.following import follow
-
-        return follow(store, self.project, self.settings, self.clock.now, self.say)
 
     @property
     def dialect(self) -> Dialect | None:
@@ -297,12 +298,10 @@ class Context:
         """Report on the current run, in one transaction."""
         from leftoff.engine.report import report
 
-        make = make or (lambda tx, row, changes: None)
-        dialect = self.dialect
         return report(
             self.store,
             self.current_in,
-            make if dialect is None else dialect.sealing(make, self.project),
+            make or (lambda tx, row, changes: None),
             self.now if at is None else at,
             guard=self.guard(),
             scrubber=self.redactor,

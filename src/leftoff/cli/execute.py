@@ -191,9 +191,7 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
     from leftoff.engine.runs import Opening
 
     facts = {
-        "git_branch": project.git_branch(ctx.project),
-        "git_head": project.git_head(ctx.project),
-        "worktree": ctx.project if project.main_worktree(ctx.project) else None,
+        **project.git_facts(ctx.project),
         "issue": _issue(args),
         "description": workflow.description or None,
     }

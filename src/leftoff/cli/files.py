@@ -52,6 +52,8 @@ def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
         ctx.say(f"… and {len(plan.entries) - most} more; --dry-run shows all.")
     if not plan.entries:
         ctx.say("leftoff: every tracked file is as it was then.")
+    if plan.unseen:
+        ctx.say(f"leftoff: {plan.unseen}")
 
 
 def _show_changes(ctx: Context, plan: Plan) -> None:

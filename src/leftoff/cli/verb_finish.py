@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
+    from leftoff.store.rows import RunRow
 
 STATUS = ("completed", "failed", "abandoned")
 
@@ -24,10 +25,27 @@ SPEC = Spec(
 )
 
 
+def _end_steps(ctx: Context, row: RunRow) -> None:
+    """What a dead driver left running of a run that is given up."""
+    from leftoff.engine.definition import definition_of
+
+    if definition_of(ctx.store, row) is None:
+        return
+    from leftoff.cli.drive import attempts_folder
+    from leftoff.cli.text import clean
+    from leftoff.workflow.stop import forsake_attempts
+
+    ended = forsake_attempts(ctx.store, row, attempts_folder(ctx), ctx.settings.run.grace)
+    if ended:
+        ctx.say(f"leftoff: ended: {clean(', '.join(ended))}.")
+
+
 def run(args: Args, ctx: Context) -> int:
     status = args.status or "completed"
     summary = ctx.redactor.mask(args.summary) if args.summary else None
     done = ctx.settle(status, summary=summary)
+    if status == "abandoned":
+        _end_steps(ctx, done.row)
     said = f"leftoff: {done.row.run_id} is {status}{'' if done.changed else ' already'}"
     if done.left:
         from leftoff.cli.text import clean

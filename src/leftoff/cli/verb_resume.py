@@ -264,14 +264,11 @@ def finished(target: Target, ctx: Context) -> int:
 
 
 def _unmet(target: Target, ctx: Context) -> list[str]:
+    from leftoff.engine.criteria import met
     from leftoff.engine.state import read
 
     values = read(ctx.store, target.row.run, target.row.run_id, "criterion")
-    return [
-        key
-        for key, value in values.items()
-        if value.plain is False or (isinstance(value.plain, dict) and value.plain.get("met") is False)
-    ]
+    return [key for key, value in values.items() if met(value.plain) is False]
 
 
 def _steps(target: Target, ctx: Context) -> list[str]:

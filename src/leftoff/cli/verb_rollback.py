@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.cli.files import said_no
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.errors import Usage
 
@@ -25,7 +26,11 @@ SPEC = Spec(
         Opt("--files", None, "bring back the tracked files, too"),
         Opt("--good", None, "to the newest checkpoint (of REF) without a failed step or an unmet criterion"),
         Opt("--dry-run", None, "with --files: show what would be done, and do nothing"),
-        Opt("--yes", None, "restore files that were changed since they were last recorded, without asking"),
+        Opt(
+            "--yes",
+            None,
+            "restore files that were changed since they were last recorded, end steps that still run",
+        ),
         *CURRENT,
     ),
     examples="""  leftoff rollback @~1             the current run, one checkpoint back
@@ -42,12 +47,15 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage("--dry-run is for --files.", hint=f"usage: {SPEC.line()}")
     ref = args.rest[0] if args.rest else "@"
     target = ctx.target(ref)
+    ctx.at_home(target.row)
     if args.good:
         from leftoff.engine.workspace.good import last_good
 
         target, ref = last_good(ctx.store, target), f"--good {ref}"
     if args.dry_run:
         return _dry_run(ctx, target)
+    if not _quiet(ctx, target):
+        return said_no(ctx)
     if args.files:
         return _with_files(args, ctx, target, ref)
     from leftoff.engine.pickup import go_back
@@ -57,20 +65,37 @@ def run(args: Args, ctx: Context) -> int:
     return _told(args, ctx, target, None)
 
 
+def _quiet(ctx: Context, target: Target) -> bool:
+    """Whether nothing of the run's steps writes on, or does no more."""
+    from leftoff.engine.definition import definition_of
+    from leftoff.engine.pickup import driver_of
+
+    if definition_of(ctx.store, target.row) is None:
+        return True
+    from leftoff.cli.orphans import ended
+
+    driver_of(ctx.store, target, ctx.now, os.environ.get("LEFTOFF_SESSION") or None)
+    return ended(ctx, target.row)
+
+
 def _dry_run(ctx: Context, target: Target) -> int:
     from leftoff.cli.files import document, show
+    from leftoff.cli.orphans import told
     from leftoff.engine.workspace.plan import make_plan
 
     plan = make_plan(ctx.store, ctx.project, target, ctx.redactor)
     if ctx.args.json:
         ctx.emit({"run_id": target.row.run_id, "seq": target.seq, "files": document(ctx, plan)})
     else:
+        running = told(ctx, target.row)
+        if running is not None:
+            ctx.say(f"{running} They are ended first.")
         show(ctx, plan)
     return 0
 
 
 def _with_files(args: Args, ctx: Context, target: Target, ref: str) -> int:
-    from leftoff.cli.files import agree, restorer, said_no
+    from leftoff.cli.files import agree, restorer
 
     done = restorer(ctx, target).rollback(target, ref, lambda plan: agree(ctx, plan))
     if not done.done:

@@ -66,26 +66,19 @@ def _opening(args: Args, ctx: Context) -> Opening:
     from leftoff.engine.runs import Opening
 
     facts = {
-        "git_branch": project.git_branch(ctx.project),
-        "git_head": project.git_head(ctx.project),
+        **project.git_facts(ctx.project),
         "issue": args.issue.lstrip("#") or None if args.issue else None,
         "task": args.task,
         "agent": args.agent,
         "session_id": args.session or from_env("LEFTOFF_SESSION"),
         "total": number(args.total, "--total"),
     }
-    run_id, steps = _given(args.run_id, "--run-id"), _steps(args)
-    dialect = ctx.dialect
-    if dialect is not None:
-        given = {"workflow": args.rest[0], "title": args.title, "issue": facts["issue"], "task": args.task}
-        own_id, own_steps = dialect.opening(given, ctx.now)
-        run_id, steps = run_id or own_id, steps or (own_steps if args.total is None else [])
     return Opening(
         args.rest[0],
         title=args.title,
         branch=ctx.branch,
-        run_id=run_id,
-        steps=steps,
+        run_id=_given(args.run_id, "--run-id"),
+        steps=_steps(args),
         variables=assignments(args.var),
         facts=facts,
         context=ctx.surroundings(facts["issue"], facts["git_branch"]),

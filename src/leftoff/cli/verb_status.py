@@ -33,6 +33,7 @@ SPEC = Spec(
 )
 
 EVERY_S = 1.0
+TIMED = 10  # runs whose time is told where none is the current one
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -77,13 +78,14 @@ class Status:
             if ctx.named:
                 raise
             self.why_none = error.message
-        self.time = self._timing(ctx)
+        self.times = self._timing(ctx)
 
-    def _timing(self, ctx: Context) -> dict[str, float | None] | None:
-        """Of the current run."""
+    def _timing(self, ctx: Context) -> dict[str, dict[str, float | None]]:
+        """Of the current run; where there is none, of those that were touched last."""
         from leftoff.engine.timing import timing
 
-        return timing(ctx.store, self.current.row, ctx.now) if self.current is not None else None
+        runs = [self.current] if self.current is not None else self.runs[:TIMED]
+        return {run.run_id: timing(ctx.store, run.row, ctx.now) for run in runs}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -92,7 +94,8 @@ class Status:
             "branch": self.branch,
             "git_branch": self.git_branch,
             "current_run": self.current.run_id if self.current is not None else None,
-            "time": self.time,
+            "time": self.times[self.current.run_id] if self.current is not None else None,
+            "times": self.times,
             "runs": [run.to_json() for run in self.runs],
         }
 
@@ -109,7 +112,11 @@ def page(found: Status, screen: Screen) -> list[Line]:
             ("store", [(clean(found.store), ""), (here, "dim")]),
             ("branch", [(clean(found.branch), ""), (git, "dim")]),
             ("current", _current(found)),
-            *([("time", [(_time(found.time), "")])] if found.time is not None and found.time["used"] else []),
+            *(
+                ("time", [(_time(known), ""), (f"  {run_id}" if found.current is None else "", "dim")])
+                for run_id, known in found.times.items()
+                if known["used"] or known["estimated"] is not None
+            ),
         ],
         screen.columns,
     )
@@ -179,7 +186,7 @@ def _moments(ctx: Context) -> Iterator[Status]:
     last: Any = None
     while True:
         found = Status(ctx)
-        known = {**found.to_json(), "time": None}  # that goes on is no news
+        known = {**found.to_json(), "time": None, "times": None}  # that goes on is no news
         if known != last:
             last = known
             yield found

@@ -39,16 +39,30 @@ def run(args: Args, ctx: Context) -> int:
     settings = Settings(ctx.settings.section("supervise"))
     folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
     watch = Watch(ctx, settings, folder, restart=bool(args.restart) or settings.restart)
+    memory = Memory(folder)
     if args.once:
-        watch.look(Memory(folder))
+        watch.look(memory)
+        _end(ctx)
         return 0
+    import signal
     from time import sleep
 
-    memory = Memory(folder)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ctx.say("leftoff: watching; Ctrl-C ends it.")
-    while True:
-        watch.look(memory)
-        sleep(settings.every)
+    try:
+        while True:
+            watch.look(memory)
+            sleep(settings.every)
+    except KeyboardInterrupt:
+        _end(ctx)
+        return 130
+
+
+def _end(ctx: Context) -> None:
+    """The last event: the run that something happened in last."""
+    if ctx.args.json:
+        newest = ctx.infos(limit=1) if ctx.store.exists() else []
+        ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
 
 
 class Watch:

@@ -44,6 +44,7 @@ def report_of(
     from leftoff.cli.context import from_env
     from leftoff.workflow.verdict import verify_run
 
+    ctx.at_home(target.row)
     return verify_run(
         ctx.store,
         target,

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from leftoff.dialects.draft import Decoded, Source, State
     from leftoff.dialects.mirror import Mirror
     from leftoff.dialects.places import Loaded
+    from leftoff.engine.commit import Seal
     from leftoff.engine.keeping import Policy
-    from leftoff.engine.report import Make
+    from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
+    from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
 
     Reject = Callable[[str, LeftoffError], None]
@@ -108,6 +110,9 @@ class Dialect:
         """The id that a document of this run carries."""
         return run_id
 
+    #: whether the id of a run is that of the work, the same each time, rather than of the moment
+    fixed_ids = True
+
     def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
         """The id and the steps of a run that is started, where the protocol fixes them.
 
@@ -134,6 +139,14 @@ class Dialect:
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
         """Where the documents of a run belong now, and which part of it each holds."""
         return {}
+
+    def complete(self, document: dict[str, Any], part: str | None) -> dict[str, Any]:
+        """A document as it is written when all of them are whole."""
+        return document
+
+    def underway(self, document: dict[str, Any], part: str | None) -> dict[str, Any] | None:
+        """What a file says while the files are being written; ``None``: what it said before."""
+        return None
 
     def before(self, mirror: Mirror, row: RunRow) -> bool:
         """Whatever must happen before its documents are written; whether something was taken in."""
@@ -164,9 +177,9 @@ class Dialect:
         """What the protocol calls a checkpoint that shows this state."""
         return []
 
-    def sealing(self, make: Make, project: str) -> Make:
-        """A report, sealed as the protocol wants it."""
-        return make
+    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, project: str) -> Seal | None:
+        """How a commit is sealed that was to be sealed so."""
+        return seal
 
     def set_up(self, project: str) -> list[str]:
         """Files that the protocol wants to be there from the start, made where they are not; their paths."""

@@ -169,8 +169,8 @@ class Bmad(BmadFiles):
 
     @staticmethod
     def _step_at(draft: Draft, number: int) -> str:
-        names = [path for path, _ in draft.known.leaves()] if draft.known is not None else []
-        return names[number - 1] if 0 < number <= len(names) else str(number)
+        leaves = draft.known.leaves() if draft.known is not None else []
+        return leaves[number - 1][0] if 0 < number <= len(leaves) else str(number)
 
     # -- writing
 

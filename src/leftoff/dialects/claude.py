@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from leftoff.clock import compact
+from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.claude_files import ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.report import Rejected, TooNew, shown
@@ -39,6 +40,7 @@ KEYS = (
 )
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
 NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
+LONGEST = 80  # characters of a project's name in an id
 STALE_MS = 7 * DAY_MS
 #: completed ones are kept 7 days, then archived; failed ones 30 days
 RETENTION = Policy(
@@ -69,15 +71,22 @@ _STAND_INS = {
 _LAST_ERROR = "last_error"
 
 
+def _id_in(path: str) -> str | None:
+    """The id in a file's name: `{type}_{project}_{timestamp}.json`."""
+    name = path.rpartition("/")[2].removesuffix(".json")
+    return name if _ID.match(name) else None
+
+
 def snake(text: str) -> str:
     """A project's name as ids carry it."""
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "project"
+    return re.sub(r"[^a-z0-9]+", "_", text.lower())[:LONGEST].strip("_") or "project"
 
 
 class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
+    fixed_ids = False
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
     def retention(self, project: str) -> Policy:
@@ -86,8 +95,11 @@ class Claude(ClaudeFiles):
     def recognise(self, document: dict[str, Any], path: str) -> int:
         if "workflow_type" in document and "checkpoint_id" in document:
             return 75
+        if all(key in document for key in ("operation_type", "plan_path", "operations")):
+            return 70
         inside = "/.claude/checkpoints/" in f"/{path}" or "/.claude/data/checkpoints/" in f"/{path}"
-        return 40 if inside and ("checkpoint_id" in document or "id" in document) else 0
+        named = _id_in(path) is not None and any(key in document for key in REQUIRED)
+        return 40 if inside and (named or "checkpoint_id" in document or "id" in document) else 0
 
     def names(self, state: State) -> list[str]:
         return [state.run_id + ".json"]
@@ -104,15 +116,21 @@ class Claude(ClaudeFiles):
         said = self._stand_ins(draft, document)
         given = draft.text(said, "checkpoint_id")
         if given is None:
-            raise Rejected(f"{draft.source.path} is no claude checkpoint: it has no checkpoint_id.")
+            given = _id_in(draft.source.path)
+            if given is None:
+                raise Rejected(f"{draft.source.path} is no claude checkpoint: it has no checkpoint_id.")
+            draft.repairs.add(f"checkpoint_id is missing; the file's name is taken: {given}.")
         draft.name(given)
         draft.alias(given)
         draft.alias(draft.source.name)
         draft.alias(draft.source.name.removesuffix(".json"))
         draft.run("created_at", draft.iso(said, "created_at"))
+        draft.run("branch", "main")
+        if parallel.is_parallel(document):
+            draft.at = millis(draft.records.get(("run", "created_at")))
+            return parallel.decode(draft, document, given)
         self._names(draft, said, given)
         draft.run("title", draft.text(said, "workflow_description"))
-        draft.run("branch", "main")
         draft.run("status", self._status(draft, said))
         draft.at = draft.time(document, "updated_at")
         if draft.at is None:
@@ -178,6 +196,8 @@ class Claude(ClaudeFiles):
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
+        if state.run(parallel.KIND) is not None:
+            return parallel.encode(state)
         leaves = state.leaves()
         done = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") in DONE]
         left = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") not in DONE]
@@ -230,7 +250,7 @@ def _check_schema(document: dict[str, Any], path: str) -> None:
 
 def why_ask(document: dict[str, Any], now: int, plan_changed: int | None) -> str | None:
     """Why a person should look before this is resumed; ``None`` where it is safe. The first reason counts."""
-    if document.get("tests_passing") is not True:
+    if document.get("tests_passing") not in (None, True):
         return "tests were not passing"
     if document.get("last_error") is not None:
         return f"the last error is open: {shown(document['last_error'])}"

@@ -6,6 +6,7 @@ import os
 from glob import glob
 
 from leftoff.dialects.base import Dialect
+from leftoff.dialects.claude_parallel import FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ class ClaudeFiles(Dialect):
         return ROOTS[1] if os.path.isdir(later) else ROOTS[0]
 
     def present(self, project: str) -> list[str]:
-        return sorted(path for root in ROOTS for path in glob(f"{root}/*.json", root_dir=project))
+        found = [f"{root}{below}/*.json" for root in ROOTS for below in ("", f"/{FOLDER}")]
+        return sorted(path for pattern in found for path in glob(pattern, root_dir=project))
 
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
         if state.status == "completed":
@@ -37,7 +39,8 @@ class ClaudeFiles(Dialect):
 
     def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
         """After their time, the files of workflows that failed go."""
-        for root in ROOTS if removed else ():
+        roots = [f"{root}{below}" for root in ROOTS for below in ("", f"/{FOLDER}")]
+        for root in roots if removed else ():
             for place in (f"{root}/{FAILED}/{run_id}.json", f"{root}/{run_id}.json"):
                 full = os.path.join(project, place)
                 if os.path.isfile(full):

@@ -7,7 +7,7 @@ import os
 from leftoff.dialects.reading import read_bytes, read_document
 from leftoff.dialects.report import Repairs
 from leftoff.engine.keeping import ALL, DEFAULT, Keep, Policy
-from leftoff.errors import Invalid, LeftoffError, NotFound
+from leftoff.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,16 +97,22 @@ class Config:
 
 
 def load(project: str) -> Config:
-    """The project's configuration; the protocol's own values where there is no file."""
+    """The project's configuration; the protocol's own values where there is no file. Read again once it changed."""
     path = os.path.join(project, FILE)
     try:
-        return Config(read_document(read_bytes(path), path, Repairs()))
-    except NotFound:
+        info = os.stat(path)
+    except OSError:
         return Config()
-    except Invalid as error:
-        raise Invalid(error.message, hint=f"Correct {FILE}, or remove it.") from None
-    except LeftoffError:
-        raise
+    known = (info.st_ino, info.st_size, info.st_mtime_ns)
+    if path not in _loaded or _loaded[path][0] != known:
+        try:
+            _loaded[path] = known, Config(read_document(read_bytes(path), path, Repairs()))
+        except Invalid as error:
+            raise Invalid(error.message, hint=f"Correct {FILE}, or remove it.") from None
+    return _loaded[path][1]
+
+
+_loaded: dict[str, tuple[tuple[int, int, int], Config]] = {}
 
 
 def _wrong(what: str) -> Invalid:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from leftoff.dialects.crunch_config import Config
     from leftoff.dialects.draft import State
     from leftoff.dialects.mirror import Mirror
-    from leftoff.engine.report import Make
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx
@@ -148,20 +147,12 @@ class CrunchFiles(Dialect):
         os.symlink(name, temp)
         os.replace(temp, path)
 
-    def sealing(self, make: Make, project: str) -> Make:
+    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, project: str) -> Seal | None:
         """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
-        config = load(project)
-
-        def sealed(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            seal = make(tx, row, changes)
-            trigger = trigger_of(tx, row, changes, seal)
-            if trigger is None or not config.seals(trigger):
-                return None
-            if seal is None:
-                return Seal(trigger)
-            return Seal(trigger, seal.step, seal.note, seal.aliases)
-
-        return sealed
+        trigger = trigger_of(tx, run, changes, seal)
+        if trigger is None or not load(project).seals(trigger):
+            return None
+        return Seal(trigger) if seal is None else Seal(trigger, seal.step, seal.note, seal.aliases)
 
     def set_up(self, project: str) -> list[str]:
         path = os.path.join(project, FILE)
@@ -175,7 +166,7 @@ class CrunchFiles(Dialect):
         return [".claude/crunch/*/checkpoints/"]
 
 
-def trigger_of(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> str | None:
+def trigger_of(tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> str | None:
     """Why the protocol would make a checkpoint here; ``None``: it would not."""
     if seal is None:
         return _conflict(changes)
@@ -188,15 +179,15 @@ def trigger_of(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> st
         return "phase_transition"
     if not parts[1].startswith("batch-"):
         return "agent_complete"
-    if len(parts) == 2 or _last_of(tx, row, f"{parts[0]}/{parts[1]}", seal.step):
+    if len(parts) == 2 or _last_of(tx, run, f"{parts[0]}/{parts[1]}", seal.step):
         return "batch_complete"
     return None
 
 
-def _last_of(tx: Tx, row: RunRow, batch: str, step: str) -> bool:
+def _last_of(tx: Tx, run: int, batch: str, step: str) -> bool:
     """Whether every other step of a batch is done."""
-    others = (record.key for record in tx.records(row.run, "step", f"{batch}/", f"{batch}0"))
-    found = (tx.row(row.run, "step", key) for key in others if key != step)
+    others = (record.key for record in tx.records(run, "step", f"{batch}/", f"{batch}0"))
+    found = (tx.row(run, "step", key) for key in others if key != step)
     return all(about is None or about[1] in DONE for about in found)
 
 

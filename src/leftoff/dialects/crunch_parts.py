@@ -91,15 +91,17 @@ def decode_graph(draft: Draft, graph: dict[str, Any], phase: str) -> None:
     for number in sorted({*done, *([current] if current is not None and current > 0 else [])}):
         status = "completed" if number in done else "running"
         draft.put("step", f"{phase}/batch-{number}", {"status": status, "order": number})
+    known = _known_nodes(draft.known)
     for order, (name, about) in enumerate(draft.mapping(graph, "node_states").items()):
-        _decode_node(draft, name, about, phase, (done, current), order)
+        record = _decode_node(draft, name, about, order)
+        path = known.get(name) or _new_node(name, record, phase, done, current)
+        if not draft.put("step", path, record):
+            draft.repairs.add(f"the node {shown(name)} cannot be a step; kept as it is written.")
     if graph.get("graph_id") is not None:
         draft.put("context", "graph", {"graph_id": graph["graph_id"]})
 
 
-def _decode_node(
-    draft: Draft, name: str, about: Any, phase: str, batches: tuple[list[int], int | None], order: int
-) -> None:
+def _decode_node(draft: Draft, name: str, about: Any, order: int) -> dict[str, Any]:
     if not isinstance(about, dict):
         about = {"status": about}
     status = NODES.read(about.get("status"), "pending", draft.repairs, f"node {name}")
@@ -111,25 +113,26 @@ def _decode_node(
                 record[key] = when
         elif key not in ("status", "order", "node"):
             record[key] = value
-    path = _known_node(draft.known, name)
-    if path is None:
-        match = _NODE.match(name)
-        if match:
-            path = f"{phase}/batch-{int(match[1])}/{quote_part(match[2])}"
-        else:
-            done, current = batches
-            batch = max(done, default=1) if status in DONE and done else (current or 1)
-            path = f"{phase}/batch-{batch}/{quote_part(name)}"
-            record["node"] = name
-    if not draft.put("step", path, record):
-        draft.repairs.add(f"the node {shown(name)} cannot be a step; kept as it is written.")
+    return record
 
 
-def _known_node(known: State | None, name: str) -> str | None:
+def _new_node(name: str, record: dict[str, Any], phase: str, done: list[int], current: int | None) -> str:
+    """Where a node belongs: its name says the batch, else its status does."""
+    match = _NODE.match(name)
+    if match:
+        return f"{phase}/batch-{int(match[1])}/{quote_part(match[2])}"
+    batch = max(done, default=1) if record["status"] in DONE and done else (current or 1)
+    record["node"] = name
+    return f"{phase}/batch-{batch}/{quote_part(name)}"
+
+
+def _known_nodes(known: State | None) -> dict[str, str]:
+    """Nodes that have a step already, by their names."""
+    out: dict[str, str] = {}
     for path, step in known.steps() if known is not None else ():
-        if _BATCH.search(path.rpartition("/")[0]) and _node_name(path, step) == name:
-            return path
-    return None
+        if _BATCH.search(path.rpartition("/")[0]):
+            out.setdefault(_node_name(path, step), path)
+    return out
 
 
 def _node_name(path: str, step: dict[str, Any]) -> str:
@@ -186,18 +189,19 @@ def resume_from(state: State, phase: str) -> str | None:
 
 
 def decode_outputs(draft: Draft, outputs: dict[str, Any], phase: str) -> None:
+    known: dict[str, str] = {}
+    for path, _ in draft.known.steps() if draft.known is not None else ():
+        known.setdefault(path.partition("/")[2], path)
     for agent, tasks in outputs.items():
         for task, about in tasks.items() if isinstance(tasks, dict) else ():
             if isinstance(about, dict):
-                _decode_output(draft, agent, task, about, phase)
+                own = f"{quote_part(agent)}/{quote_part(task)}"
+                _decode_output(draft, agent, task, about, known.get(own, f"{phase}/{own}"))
             else:
                 draft.repairs.add(f"agent_outputs: {shown(about)} is no output; kept as it is written.")
 
 
-def _decode_output(draft: Draft, agent: str, task: str, about: dict[str, Any], phase: str) -> None:
-    own = f"{quote_part(agent)}/{quote_part(task)}"
-    known = [path for path, _ in draft.known.steps() if path.partition("/")[2] == own] if draft.known else []
-    path = known[0] if known else f"{phase}/{own}"
+def _decode_output(draft: Draft, agent: str, task: str, about: dict[str, Any], path: str) -> None:
     record: dict[str, Any] = {"status": "completed", "order": len(draft.records)}
     when = draft.iso(about, "completed_at")
     if when is not None:

@@ -2,6 +2,10 @@
 
 It lies beside the store and can be lost without harm: then the version that a file was written from is found by the
 time or the id that the file carries.
+
+Before a file is replaced, what is about to happen is written down (an *intent*), with a copy of what it will hold.
+Whoever dies in between leaves the intent behind, and the next one finishes it: our own write is known as ours, and what
+it displaced is looked at.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from contextlib import contextmanager
 
 from leftoff.dialects import swap
@@ -19,8 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-KEPT_MS = 3_600_000  # how long a displaced file is looked at again
+KEPT_MS = 3_600_000  # how long a displaced file is looked at again, at most
+SOON_MS = 1000  # and at least: who is just opening it has it open by then
 MOST_KEPT = 2000
+INTENT, BASE, NEXT = ".json", ".base", ".next"  # behind the name of a new version
 
 
 def digest(data: bytes) -> str:
@@ -33,6 +40,8 @@ class Desk:
     def __init__(self, project: str, folder: str) -> None:
         self.project = project
         self.folder = folder
+        self._pool = os.path.join(folder, "pool")
+        self._done: list[str] = []  # intents that are carried out, once what is known is saved
         self.n = 0  # the store-wide number of the last commit that is in the files
         self.files: dict[str, dict[str, Any]] = {}  # by path: run, part, stat
         self.pool: list[dict[str, Any]] = []  # displaced files
@@ -42,14 +51,18 @@ class Desk:
     @contextmanager
     def open(self) -> Iterator[None]:
         """One at a time; what is changed is kept."""
-        os.makedirs(os.path.join(self.folder, "pool"), mode=0o700, exist_ok=True)
+        os.makedirs(self._pool, mode=0o700, exist_ok=True)
         with open(os.path.join(self.folder, "lock"), "ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._load()
             try:
-                yield
+                self._load()
+                self._finish()
+                try:
+                    yield
+                finally:
+                    self._save()
             finally:
-                self._save()
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
 
     def _load(self) -> None:
         found: Any = {}
@@ -73,6 +86,8 @@ class Desk:
             with open(temp, "w", encoding="utf-8") as file:
                 file.write(data)
             os.replace(temp, os.path.join(self.folder, "desk.json"))
+        swap.forget(*self._done)
+        self._done = []
 
     # -- files
 
@@ -110,46 +125,133 @@ class Desk:
 
     def forget(self, path: str) -> None:
         self.files.pop(path, None)
-        try:
-            os.unlink(self._base(path))
-        except OSError:
-            pass
+        swap.forget(self._base(path))
+
+    # -- replacing them
 
     def put(self, path: str, data: bytes, run_id: str, part: str | None, now: int) -> dict[str, Any] | None:
         """Write a file; what it displaced, to be looked at again."""
-        before = self.base(path)
-        old = swap.put(self.full(path), data)
-        entry = self._keep(old, path, before, run_id, part, now) if old is not None else None
-        self.know(path, data, run_id, part)
+        about = self._intend(path, data, run_id, part, now)
+        try:
+            displaced = swap.place(about["place"], self.full(path))
+        except BaseException:
+            swap.forget(about["name"] + INTENT, about["place"], about["name"] + NEXT, about["name"] + BASE)
+            raise
+        entry = self._carried_out(about, displaced)
         self.files[path]["stat"] = self.stat(self.full(path))
         return entry
 
-    def _keep(
-        self, old: str, path: str, before: bytes | None, run_id: str, part: str | None, now: int
-    ) -> dict[str, Any]:
-        name = os.path.join(self.folder, "pool", os.urandom(8).hex())
-        place = swap.aside(old, name)
-        if before is not None:
-            with open(f"{name}.base", "wb") as file:
-                file.write(before)
-        about = {"place": place, "base": f"{name}.base", "path": path, "run": run_id, "part": part}
-        entry = {**about, "hash": digest(before) if before is not None else "", "stat": None, "at": now}
+    def _intend(self, path: str, data: bytes, run_id: str, part: str | None, now: int) -> dict[str, Any]:
+        """Write down what is about to happen to a file: where its new version is, and what it will hold."""
+        place, name = self._new_name(self.full(path))
+        inode = swap.write_new(place, data)
+        with open(name + NEXT, "wb") as file:
+            file.write(data)
+        before = self.files.get(path, {}).get("hash", "")
+        try:
+            os.link(self._base(path), name + BASE)
+        except FileNotFoundError:
+            before = ""
+        about = {"name": name, "place": place, "path": path, "run": run_id, "part": part, "at": now}
+        about |= {"inode": inode, "hash": digest(data), "before": before}
+        with open(name + INTENT + ".part", "w", encoding="utf-8") as file:
+            json.dump(about, file)
+        os.rename(name + INTENT + ".part", name + INTENT)
+        return about
+
+    def _new_name(self, full: str) -> tuple[str, str]:
+        """Where a new version of a file is made, and the name of what is known of it."""
+        stamp = f"{time.time_ns():016x}{os.urandom(4).hex()}"  # in this order they are finished
+        folder, name = os.path.dirname(full), os.path.join(self._pool, stamp)
+        os.makedirs(folder, exist_ok=True)
+        if swap.reaches(self._pool, folder):
+            return name, name
+        hidden = f".{os.path.basename(full)}.{os.path.basename(name)}.leftoff"
+        return os.path.join(folder, hidden), name
+
+    def _carried_out(self, about: dict[str, Any], displaced: bool) -> dict[str, Any] | None:
+        name, path = about["name"], about["path"]
+        if os.path.exists(name + NEXT):  # else that was done already, and not saved
+            os.replace(name + NEXT, self._base(path))
+        self.files[path] = {"run": about["run"], "part": about["part"], "stat": None, "hash": about["hash"]}
+        self._done.append(name + INTENT)
+        if not displaced:
+            swap.forget(name + BASE)
+            return None
+        entry = {key: about[key] for key in ("place", "path", "run", "part", "at")}
+        entry |= {"base": name + BASE, "hash": about["before"], "stat": None}
         self.pool.append(entry)
         return entry
 
+    def _finish(self) -> None:
+        """What was intended and cut short: carried out, or forgotten."""
+        known = {entry["place"] for entry in self.pool}
+        there = sorted(entry.path for entry in os.scandir(self._pool))
+        for path in there:
+            if path.endswith(INTENT):
+                about = _intent(self.read(path))
+                if about is None or about["place"] in known:
+                    self._done.append(path)
+                else:
+                    self._finish_one(about)
+        known = {name for entry in self.pool for name in (entry["place"], entry["base"])}
+        for path in there:
+            if path not in known and path not in self._done and self._is_old(path):
+                swap.forget(path)
+
+    def _is_old(self, path: str) -> bool:
+        found = self.stat(path)
+        return found is None or time.time_ns() - found[2] > KEPT_MS * 1_000_000
+
+    def _finish_one(self, about: dict[str, Any]) -> None:
+        place, name = about["place"], about["name"]
+        there = self.stat(self.full(about["path"]))
+        if os.path.exists(place + swap.OLD):  # no names could be exchanged
+            if there is not None and there[0] == about["inode"]:
+                os.rename(place + swap.OLD, place)
+            else:
+                swap.forget(place + swap.OLD)
+        old = self.stat(place)
+        if old is not None and old[0] == about["inode"]:
+            placed = there is not None and there[0] == about["inode"]
+            swap.forget(place)
+            if not placed:  # it did not come to it
+                self._done += [name + INTENT, name + NEXT, name + BASE]
+                return
+            old = None
+        self._carried_out(about, old is not None)
+
+    def put_alone(self, path: str, data: bytes) -> None:
+        """Write a file that nobody else writes, whole or not at all."""
+        place, _ = self._new_name(self.full(path))
+        swap.write_new(place, data)
+        os.replace(place, self.full(path))
+
     def tidy(self, now: int) -> None:
-        """Displaced files that nobody wrote to for long are let go."""
+        """Displaced files that nobody has open, or wrote to for long, are let go."""
         keep = []
         for number, entry in enumerate(reversed(self.pool)):
-            if number < MOST_KEPT and now - entry["at"] < KEPT_MS:
+            age = now - entry["at"]
+            if number < MOST_KEPT and 0 <= age < KEPT_MS and not self._is_over(entry, age):
                 keep.append(entry)
-                continue
-            for name in (entry["place"], entry["base"]):
-                try:
-                    os.unlink(name)
-                except OSError:
-                    pass
+            else:
+                swap.forget(entry["place"], entry["base"])
         self.pool = keep[::-1]
+
+    def _is_over(self, entry: dict[str, Any], age: int) -> bool:
+        """Whether nobody can write to a displaced file any more, and all that was written has been looked at."""
+        if age < SOON_MS or swap.in_use(entry["place"]):
+            return False
+        return bool(self.stat(entry["place"]) == entry["stat"])
+
+
+def _intent(data: bytes | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(data or b"")
+    except ValueError:
+        return None
+    needed = ("name", "place", "path", "run", "part", "at", "inode", "hash", "before")
+    return found if isinstance(found, dict) and all(key in found for key in needed) else None
 
 
 def _is_ours(found: Any) -> bool:

@@ -11,6 +11,8 @@ from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.dialects.draft import State
     from leftoff.dialects.mirror import Mirror
     from leftoff.store.rows import RunRow
@@ -19,6 +21,7 @@ ROOT = "memory/state"
 PARTS = {f"{ROOT}/phase.json": "phase", f"{ROOT}/execution.json": "execution"}
 ARCHIVE = f"{ROOT}/.archive"
 KEPT = 5
+SAFE = "interruption_safe"
 
 
 class DotagentFiles(Dialect):
@@ -34,6 +37,13 @@ class DotagentFiles(Dialect):
             return {}
         rows = mirror.store.read(lambda view: view.list_runs({"workflow": "dotagent", "status": UNFINISHED}))
         return dict(PARTS) if max(each.run for each in rows) == row.run else {}
+
+    def complete(self, document: dict[str, Any], part: str | None) -> dict[str, Any]:
+        return {**document, SAFE: True} if part == "phase" else document
+
+    def underway(self, document: dict[str, Any], part: str | None) -> dict[str, Any] | None:
+        """`interruption_safe` is false until both files are there."""
+        return {**document, SAFE: False} if part == "phase" else None
 
     def before(self, mirror: Mirror, row: RunRow) -> bool:
         """Whatever another workflow left there is archived first."""
@@ -51,8 +61,8 @@ class DotagentFiles(Dialect):
 
     def _archive(self, mirror: Mirror, path: str, run_id: str) -> None:
         """`.archive/{workflow_id}_{timestamp}/`; both files of a workflow into one folder."""
-        known = mirror.desk.runs.setdefault(run_id, {})
-        folder = known.setdefault("archive", f"{ARCHIVE}/{run_id}_{compact(mirror.clock())}")
+        row = mirror.store.read(lambda view: view.find_run(run_id))
+        folder = f"{ARCHIVE}/{run_id}_{compact(row.updated_at if row is not None else mirror.clock())}"
         full = mirror.desk.full(path)
         mirror.desk.forget(path)
         if os.path.isfile(full):

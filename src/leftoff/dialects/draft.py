@@ -59,6 +59,8 @@ class State:
         self.beat = beat
         self.interval = interval  # seconds between beats
         self._by: dict[str, dict[str, Any]] | None = None
+        self._steps: list[tuple[str, dict[str, Any]]] | None = None
+        self._leaves: list[tuple[str, dict[str, Any]]] | None = None
 
     def of(self, collection: str) -> dict[str, Any]:
         """The records of a collection by key, in key order."""
@@ -81,12 +83,16 @@ class State:
 
     def steps(self) -> list[tuple[str, dict[str, Any]]]:
         """Every step, in declared order."""
-        steps = {path: value for path, value in self.of("step").items() if isinstance(value, dict)}
-        return [(path, steps[path]) for path in in_order(steps)]
+        if self._steps is None:
+            steps = {path: value for path, value in self.of("step").items() if isinstance(value, dict)}
+            self._steps = [(path, steps[path]) for path in in_order(steps)]
+        return self._steps
 
     def leaves(self) -> list[tuple[str, dict[str, Any]]]:
-        inner = inner_steps(self.of("step"))
-        return [(path, step) for path, step in self.steps() if path not in inner]
+        if self._leaves is None:
+            inner = inner_steps(self.of("step"))
+            self._leaves = [(path, step) for path, step in self.steps() if path not in inner]
+        return self._leaves
 
 
 class Decoded:
@@ -118,6 +124,7 @@ class Draft:
         self.aliases: list[str] = []
         self.at: int | None = None
         self.trigger: str | None = None
+        self._taken: dict[tuple[str, str], int] = {}  # which number the next record of a key gets
 
     # -- what is found
 
@@ -159,9 +166,10 @@ class Draft:
 
     def put_free(self, collection: str, key: str, value: Any) -> None:
         """Put a record under this key, or the next free one behind it."""
-        number, wanted = 2, key or "-"
+        number, wanted = self._taken.get((collection, key), 2), key or "-"
         while (collection, wanted) in self.records:
             wanted, number = f"{key}#{number}", number + 1
+        self._taken[collection, key] = number
         self.put(collection, wanted, value)
 
     # -- what a document says, as the kind of value that is wanted

@@ -13,7 +13,7 @@ from leftoff.engine.artifacts import hash_file, relative
 from leftoff.engine.commit import Seal
 from leftoff.engine.report import report
 from leftoff.engine.runs import find as find_run
-from leftoff.engine.takein import arrivals, create
+from leftoff.engine.takein import arrivals, create, weight
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.model.words import TRIGGERS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Reject = Callable[[str, LeftoffError], None]
 
-TOGETHER = 32  # runs that are made in one transaction
+TOGETHER = 600  # records that are written in one transaction
 HASHED = 64 << 20  # bytes of files that are looked at for one run
 
 
@@ -67,7 +67,8 @@ class Importer:
     def __init__(
         self, store: Store, project: str, scrubber: Scrubber | None, now: int, reject: Reject
     ) -> None:
-        self.store = store
+        self._follower = store.follower
+        self.store = store if self._follower is None else self._follower.store
         self.project = project
         self.scrubber = scrubber
         self.now = now
@@ -134,7 +135,7 @@ class Importer:
             try:
                 if each.new:
                     waiting.append((each, self._arrivals(each)))
-                    if len(waiting) >= TOGETHER:
+                    if sum(weight(history) for _, history in waiting) >= TOGETHER:
                         self._create(waiting)
                 else:
                     self._create(waiting)
@@ -145,11 +146,13 @@ class Importer:
             except LeftoffError as error:
                 self.reject(each.path, error)
         self._create(waiting)
+        if self._follower is not None:  # in the files once all of them are here
+            self._follower.sync()
         return done
 
     def _create(self, waiting: list[tuple[Incoming, list[Arrival]]]) -> None:
         if waiting:
-            create(self.store, [(each.run_id, history) for each, history in waiting])
+            create(self.store, [(each.run_id, history) for each, history in waiting], self.now)
             waiting.clear()
 
     def _arrivals(self, each: Incoming) -> list[Arrival]:

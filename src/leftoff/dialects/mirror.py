@@ -58,9 +58,11 @@ class Mirror:
         self.clock = clock
         self.say = say
         self.desk = Desk(project, _own_folder(str(getattr(store, "folder", "")), project))
+        self._pid = os.getpid()
         self._mutex = Lock()
         self._busy = False
         self._wanted = False
+        self._stale: set[str] = set()  # runs whose files say something else than the store
 
     def look(self) -> None:
         """Take in what others changed."""
@@ -74,6 +76,8 @@ class Mirror:
         """One thread at a time; what another wants meanwhile is done by the one that is at it."""
         if not self.store.exists():
             return
+        if self._pid != os.getpid():  # a fork: whoever was at it is not here
+            self._pid, self._mutex, self._busy = os.getpid(), Lock(), False
         with self._mutex:
             self._wanted = self._wanted or write
             if self._busy:
@@ -92,12 +96,17 @@ class Mirror:
             while True:
                 with self._mutex:
                     write, self._wanted = self._wanted, False
-                if self._look() or write:
+                if self._look() or write or self._is_behind():
                     self._write()
                 with self._mutex:
                     if not self._wanted:
                         self._busy = False
                         return
+
+    def _is_behind(self) -> bool:
+        """Whether there is a commit that is not in the files: whoever made it died before it came to that."""
+        newest = self.store.read(lambda view: view.list_runs({}, 1))
+        return bool(newest and newest[0].n > self.desk.n)
 
     # -- in
 
@@ -127,7 +136,8 @@ class Mirror:
         if path in self.desk.files:
             self.desk.know(path, data, about["run"], about["part"])
             self.desk.files[path]["stat"] = stat
-        return took
+        self._stale.add(about["run"])
+        return True
 
     def _look_at_displaced(self, entry: dict[str, Any]) -> bool:
         stat = self.desk.stat(entry["place"])
@@ -264,6 +274,9 @@ class Mirror:
         if len(rows) == FEW and rows[-1].n > self.desk.n:
             rows = view.list_runs({})
         out = [row for row in rows if row.n > self.desk.n]
+        stale = [view.find_run(run_id) for run_id in sorted(self._stale)]
+        out += [row for row in stale if row is not None and row.n <= self.desk.n]
+        self._stale.clear()
         for row in rows if self.dialect.beats else ():
             beat, known = self._beat(view, row), self.desk.runs.setdefault(row.run_id, {})
             if beat is not None and beat != known.get("beat"):
@@ -285,14 +298,33 @@ class Mirror:
             if path not in wanted:
                 self.dialect.leave(self, path, row.run_id)
         if state is not None:
-            document = write(self.dialect, state)
-            for path, part in wanted.items():
-                if part is None or part in document:
-                    said = document if part is None else document[part]
-                    again |= self.put(path, self._filled(path, said), row, part)
+            again |= self._write_documents(row, write(self.dialect, state), wanted)
             self._name(row, state)
             self.dialect.after(self, row, state)
         return again
+
+    def _write_documents(self, row: RunRow, document: dict[str, Any], wanted: dict[str, str | None]) -> bool:
+        """Each file that does not say it yet; what a protocol says while it is being written comes first."""
+        again = False
+        says = {
+            path: self._filled(
+                path, self.dialect.complete(document if part is None else document[part], part)
+            )
+            for path, part in wanted.items()
+            if part is None or part in document
+        }
+        if any(not self._file_says(path, said) for path, said in says.items()):
+            for path, said in says.items():
+                underway = self.dialect.underway(said, wanted[path])
+                if underway is not None:
+                    again |= self.put(path, underway, row, wanted[path])
+        for path, said in reversed(says.items()):
+            again |= self.put(path, said, row, wanted[path])
+        return again
+
+    def _file_says(self, path: str, document: dict[str, Any]) -> bool:
+        there = self.desk.read(self.desk.full(path))
+        return there is not None and self._says(there, path, document)
 
     def _name(self, row: RunRow, state: State) -> None:
         """A checkpoint is found by the protocol's own id too."""
@@ -343,15 +375,8 @@ class Mirror:
         self.put_bytes(path, pack(text.encode(), path))
 
     def put_bytes(self, path: str, data: bytes) -> None:
-        full = self.desk.full(path)
-        if self.desk.read(full) == data:
-            return
-        from leftoff.dialects.swap import write_new
-
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        temp = f"{full}.{os.urandom(4).hex()}.leftoff"
-        write_new(temp, data)
-        os.replace(temp, full)
+        if self.desk.read(self.desk.full(path)) != data:
+            self.desk.put_alone(path, data)
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))

@@ -22,16 +22,18 @@ class Repairs:
     """Lines, each of which says what was wrong and how it was read. The same line is said once."""
 
     def __init__(self, prefix: str = "") -> None:
-        self.lines: list[str] = []
+        self._lines: dict[str, None] = {}
         self.prefix = prefix
 
+    @property
+    def lines(self) -> list[str]:
+        return list(self._lines)
+
     def add(self, line: str) -> None:
-        line = self.prefix + line
-        if line not in self.lines:
-            self.lines.append(line)
+        self._lines[self.prefix + line] = None
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self._lines)
 
 
 def shown(value: object) -> str:

@@ -12,6 +12,8 @@ from leftoff.dialects.sitebuilder_files import SitebuilderFiles
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import run_words, step_words
 from leftoff.engine.definition import KEY as DEFINITION
+from leftoff.engine.workspace.tracking import BEFORE, MARK
+from leftoff.engine.world import DIRTY
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.times import millis
 
@@ -365,9 +367,14 @@ def _derived(state: State | None) -> dict[str, Any]:
 def _context(state: State) -> dict[str, Any]:
     notes = {key: value for key, value in state.of("note").items() if key != RESUME}
     plain = State(state.run_id, {("note", key): value for key, value in notes.items()}, state.at)
-    own = {key: value for key, value in state.of("context").items() if key != DEFINITION}
+    own = {key: value for key, value in state.of("context").items() if not _is_ours(key)}
     out = {**_derived(state), **own}
     return {**out, "notes": encode_notes(plain) or None}
+
+
+def _is_ours(key: str) -> bool:
+    """Facts that leftoff keeps for itself, and that are no part of the protocol."""
+    return key in (DEFINITION, DIRTY, MARK) or key.startswith(BEFORE)
 
 
 def _resumable(state: State) -> bool:

@@ -2,106 +2,118 @@
 
 A new version is put in its place by exchanging the two names in one step, where the system can: what was there before
 is then still there, under the other name, and is looked at once more. Whoever had it open and goes on writing writes
-into that, so it is kept for a while and looked at again. Where names cannot be exchanged, the old file gets a second
-name before it is replaced.
+into that, so it is kept until nobody has. Where names cannot be exchanged, the old file gets a second name before it is
+replaced.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
+import signal
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _AT_FDCWD = -100
-_NOREPLACE, _EXCHANGE = 1, 2
+_EXCHANGE = 2
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP)
+_SETSIG, _SETLEASE = 10, 1024
+OLD = ".old"  # behind the name of a new version: the second name of what it replaces
 _libc: Any = None
 
 
-def _rename(source: str, target: str, flag: int) -> None:
+def _exchange(source: str, target: str) -> None:
     """`renameat2`; ``OSError`` with ``ENOSYS`` where there is none."""
     global _libc
     if _libc is None:
         _libc = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", False)
     if not _libc:
         raise OSError(errno.ENOSYS, "no renameat2")
-    if _libc(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flag) != 0:
+    if _libc(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _EXCHANGE) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), target)
 
 
-def write_new(path: str, data: bytes) -> None:
-    """A whole file, on disk, readable by its owner only."""
+def write_new(path: str, data: bytes) -> int:
+    """A whole file, on disk, readable by its owner only; the number of its inode."""
     with open(path, "wb", opener=lambda p, f: os.open(p, f | os.O_EXCL, 0o600)) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_ino
 
 
-def put(path: str, data: bytes) -> str | None:
-    """Put a new version of a file in its place; the name under which the old one is now, if there was one."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    temp = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(6).hex()}.leftoff")
-    write_new(temp, data)
-    try:
-        return _place(temp, path)
-    except BaseException:
-        _forget(temp)
-        raise
+def reaches(folder: str, other: str) -> bool:
+    """Whether a file can be renamed from one folder to the other."""
+    return os.stat(folder).st_dev == os.stat(other).st_dev
 
 
-def _place(temp: str, path: str) -> str | None:
+def place(new: str, path: str) -> bool:
+    """Put a new version where it belongs; whether there was one before, which has the other's name now."""
     while True:
         try:
-            _rename(temp, path, _EXCHANGE)
-            return temp
+            _exchange(new, path)
+            return True
         except FileNotFoundError:
-            if _first(temp, path):
-                return None
+            if _first(new, path):
+                return False
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
-            return _replace(temp, path)
+            return _replace(new, path)
 
 
-def _first(temp: str, path: str) -> bool:
+def _first(new: str, path: str) -> bool:
     """Put a file where there is none; whether there still was none."""
     try:
-        os.link(temp, path)
+        os.link(new, path)
     except FileExistsError:
         return False
-    os.unlink(temp)
+    os.unlink(new)
     return True
 
 
-def _replace(temp: str, path: str) -> str | None:
+def _replace(new: str, path: str) -> bool:
     """Without an exchange: the old file keeps a second name."""
-    old = f"{temp}.old"
     try:
-        os.link(path, old)
+        os.link(path, new + OLD)
     except FileNotFoundError:
-        os.replace(temp, path)
-        return None
-    os.replace(temp, path)
-    return old
+        os.replace(new, path)
+        return False
+    os.replace(new, path)
+    os.rename(new + OLD, new)
+    return True
 
 
-def _forget(path: str) -> None:
+def forget(*paths: str) -> None:
+    for path in paths:
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+
+
+def in_use(path: str) -> bool:
+    """Whether somebody has a file open, or that cannot be told."""
+    if sys.platform != "linux":
+        return True
     try:
-        os.unlink(path)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        pass
-
-
-def aside(path: str, name: str) -> str:
-    """Move what was displaced out of the way, the same file under another name; where it is now."""
-    try:
-        os.rename(path, name)
-        return name
-    except OSError:  # another file system: it stays where it is, hidden
-        return path
+        return True
+    try:  # a lease for writing is given only where no other descriptor is open
+        fcntl.fcntl(
+            fd, _SETSIG, signal.SIGURG
+        )  # of those who want it back meanwhile; ignored unless asked for
+        fcntl.fcntl(fd, _SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(fd, _SETLEASE, fcntl.F_UNLCK)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(fd)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.engine.workspace.stat import hash_file, hashed, take
+from leftoff.engine.workspace.stat import hash_file, hashed, open_file, take
 from leftoff.errors import NotFound
 from leftoff.model.values import blob_stored
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow
 
-__all__ = ["Captured", "capture", "hash_file", "relative"]
+__all__ = ["WITHHELD", "Captured", "capture", "hash_file", "relative"]
+
+WITHHELD = "withheld"  # of a record about a file that holds a secret: it is never copied, by nobody
 
 
 class Captured:
@@ -75,12 +77,15 @@ def capture(
     about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(at)}
     if os.path.islink(full):
         about["followed"] = True
-    if redactor.secret_file(shown) or (most is not None and os.path.getsize(full) > most):
-        (digest, size), st, seen = take(full, hashed)
+    fd = open_file(full)
+    secret = redactor.in_file(fd)
+    if secret or redactor.secret_file(shown) or (most is not None and os.path.getsize(full) > most):
+        (digest, size), st, seen = take(full, hashed, fd=fd)
         row = None
     else:
-        row, st, seen = take(full, store.save_blob)
+        row, st, seen = take(full, store.save_blob, fd=fd)
         digest, size = row.hash, row.size
+    about[WITHHELD] = secret or None
     about.update(hash="sha256:" + digest.hex(), size=size, captured=row is not None, seen=seen)
     about["mode"] = f"{st.st_mode & 0o777:04o}"
     return Captured(name or shown, _known(about), row)

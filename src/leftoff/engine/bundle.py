@@ -160,16 +160,17 @@ def import_bundle(store: Store, bundle: Bundle, at: int, driver: tuple[Process, 
         return False
     with bundle.reader.guard():
         blobs = {hash: _save(store, bundle, hash) for hash in bundle.blobs}
-        replay = _Replay(bundle, blobs, store.write(lambda tx: _hidden_run(tx, bundle, at, driver)))
+        run = store.write(lambda tx: hidden_run(tx, bundle.run_id, bundle.created_at, at, driver))
+        replay = _Replay(bundle, blobs, run)
         try:
             replay.play(Pace(store))
             replay.put_in_order(Pace(store))
             new = store.write(replay.complete)
         except BaseException:
-            _forget(store, replay.run)
+            forget(store, replay.run)
             raise
     if not new:
-        _forget(store, replay.run)
+        forget(store, replay.run)
     return new
 
 
@@ -180,19 +181,28 @@ def _save(store: Store, bundle: Bundle, hash: bytes) -> BlobRow:
     return row
 
 
-def _forget(store: Store, run: int) -> None:
+def forget(store: Store, run: int) -> None:
     try:
         store.remove(run)
     except LeftoffError:  # out of reach: it stays hidden, and the next sweep removes it
         pass
 
 
-def _hidden_run(tx: Tx, bundle: Bundle, at: int, driver: tuple[Process, str]) -> int:
+def hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Process, str]) -> int:
     """A lease says that somebody is at it: ``sweep`` removes hidden runs that nobody completes."""
-    name = f"{bundle.run_id}{IMPORTING}{os.urandom(6).hex()}"
-    run = tx.add_run(name, bundle.created_at, workflow="", branch="", status="", hidden=True)
+    name = f"{run_id}{IMPORTING}{os.urandom(6).hex()}"
+    run = tx.add_run(name, created_at, workflow="", branch="", status="", hidden=True)
     take(tx, run, name, driver[0], at, who=driver[1])
     return run
+
+
+def reveal(tx: Tx, run: int, run_id: str) -> None:
+    """A hidden run is complete: it has a card, nobody drives it, and it is seen."""
+    set_card(tx, run, hidden=True)
+    lease = tx.lease(run)
+    if lease is not None:
+        free(tx, run, lease.epoch)
+    tx.reveal(run, run_id)
 
 
 class _Replay:
@@ -294,9 +304,5 @@ class _Replay:
         """Show the run, unless somebody else imported the same meanwhile."""
         if is_there(tx, self.bundle):
             return False
-        set_card(tx, self.run, hidden=True)
-        lease = tx.lease(self.run)
-        if lease is not None:
-            free(tx, self.run, lease.epoch)
-        tx.reveal(self.run, self.bundle.run_id)
+        reveal(tx, self.run, self.bundle.run_id)
         return True

@@ -169,6 +169,8 @@ def commit_in(
             return there, since, None
     for row in blobs:
         tx.put_blob(row)
+    if tx.follower is not None:
+        seal = tx.follower.seal(tx, head.run, changes, seal)
     apply = Apply(tx, head, since, digest, counts)
     apply.changes(changes)
     if not apply.changed and seal is None:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 
+from leftoff import seams
+from leftoff.clock import SYSTEM
 from leftoff.errors import Unsupported, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from leftoff.clock import Clock
+    from leftoff.engine.settings import Settings
     from leftoff.store.base import Store
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
+
+
+def say(text: str) -> None:
+    """Talk, for those who have nowhere else to."""
+    print(text, file=sys.stderr)
 
 
 def find_project(start: str | None = None, given: str | None = None) -> str:
@@ -71,6 +83,21 @@ def open_store(location: str, clock: Clock | None = None) -> Store:
     return SqliteStore(location, clock)
 
 
+def open_followed(
+    project: str,
+    location: str,
+    settings: Settings,
+    clock: Clock = SYSTEM,
+    say: Callable[[str], None] = say,
+) -> Store:
+    """A project's store; where the project follows a protocol, its files are kept in step with it."""
+    store = open_store(location, clock)
+    if not settings.section("mirror"):
+        return store
+    followed: Store = seams.follow(store, project, settings, clock.now, say)
+    return followed
+
+
 def _git_dir(folder: str) -> str:
     """The git directory of a work tree, or an empty string."""
     path = os.path.join(folder, ".git")
@@ -98,6 +125,25 @@ def main_worktree(project: str) -> str:
         return ""
     folder = os.path.normpath(os.path.join(git, common))
     return os.path.dirname(folder) if os.path.basename(folder) == ".git" else ""
+
+
+def home_of(card: dict[str, Any], project: str, folder: str | None) -> str:
+    """Where a run's files are: the linked work tree that it remembers; else the main one, seen from a linked one that
+    has no store of its own. ``folder``: the store's. A work tree that is gone leaves us here."""
+    own = card.get("worktree")
+    if isinstance(own, str):
+        return own if os.path.isdir(own) else project
+    main = main_worktree(project)
+    return main if main and folder == os.path.join(main, FOLDER) else project
+
+
+def git_facts(project: str) -> dict[str, Any]:
+    """What a new run remembers of git, and of the linked work tree that it belongs to."""
+    return {
+        "git_branch": git_branch(project),
+        "git_head": git_head(project),
+        "worktree": project if main_worktree(project) else None,
+    }
 
 
 def git_branch(project: str) -> str | None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
     Path = list[str | int]
 
+_CHUNK = 1 << 20  # bytes of a file that are looked at at once
 SHORTEST = 4  # a secret of fewer characters would be found everywhere
 WHOLE = 512  # up to this many characters a string is redacted whole
 
@@ -248,6 +249,7 @@ class Redactor:
         self._needles = tuple(max(found, key=len) for found in added)
         self._patterns = tuple(patterns)
         self._exact = tuple(sorted((s for s in exact if len(s) >= SHORTEST), key=len, reverse=True))
+        self._bytes = tuple(s.encode() for s in exact if s)
         self._exact_json = tuple({*self._exact, *map(_as_json, self._exact)})
         # A pattern sees the text itself, not its JSON; and a name beyond ASCII may be escaped there.
         self._always = bool(patterns) or not all(needle.isascii() for needle in self._needles)
@@ -304,6 +306,23 @@ class Redactor:
         path = path.replace("\\", "/")
         name = path.rpartition("/")[2]
         return is_secret_file(path.lower()) and not (self._allows(name) or self._allows(path))
+
+    def in_file(self, fd: int) -> bool:
+        """Whether a file, which may be of any size, holds one of the secrets themselves: then no copy is kept."""
+        if not self._bytes:
+            return False
+        import os
+
+        overlap, at, before = max(map(len, self._bytes)), 0, b""
+        try:
+            while chunk := os.pread(fd, _CHUNK, at):
+                at += len(chunk)
+                before = before[-overlap:] + chunk
+                if any(secret in before for secret in self._bytes):
+                    return True
+        except OSError:
+            pass  # whoever reads it next says so
+        return False
 
     def _find(self, key: str, value: object) -> Iterator[tuple[Any, str | None]]:
         """The trail to each entry that holds a secret, with its masked text, or None where all of it goes.

@@ -125,6 +125,9 @@ def start_in(
 ) -> tuple[Head, int | None, Version]:
     """The part inside the transaction."""
     run_id = free_id(tx, opening, at)
+    if tx.follower is not None and not opening.steps and opening.facts.get("total") is None:
+        for order, name in enumerate(tx.follower.steps(opening, at)):
+            changes.put("step", name, {"status": "pending", "order": order})
     run = tx.add_run(
         run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=False
     )
@@ -140,11 +143,12 @@ def start_in(
 
 def free_id(tx: Tx, opening: Opening, at: int) -> str:
     """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
-    wanted = opening.run_id or f"{slug(opening.workflow)}-{compact(at)}"
-    there = newest_of(tx, wanted) if opening.run_id else tx.find_run(wanted, hidden=True)
+    asked = asked_id(tx, opening, at)
+    wanted = asked or f"{slug(opening.workflow)}-{compact(at)}"
+    there = newest_of(tx, wanted) if asked else tx.find_run(wanted, hidden=True)
     if there is None and tx.find_run(wanted, hidden=True) is None:
         return wanted
-    if opening.run_id and there is not None and there.status in UNFINISHED:
+    if asked and there is not None and there.status in UNFINISHED:
         raise Conflict(
             f"Run {there.run_id} exists already and is {there.status}.",
             hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
@@ -153,6 +157,13 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
     while tx.find_run(f"{wanted}-{number}", hidden=True) is not None:
         number += 1
     return f"{wanted}-{number}"
+
+
+def asked_id(tx: Tx, opening: Opening, at: int, *, again: bool = False) -> str | None:
+    """The id that was asked for, or that the protocol of the project gives; ``again``: to find it by."""
+    if opening.run_id is not None or tx.follower is None:
+        return opening.run_id
+    return tx.follower.run_id(opening, at, again=again)
 
 
 def newest_of(view: View, run_id: str) -> RunRow | None:

@@ -10,7 +10,7 @@ from leftoff.engine.commit import NO_GUARD, save_blobs
 from leftoff.engine.lease import let_go, refuse_driven, take_session
 from leftoff.engine.report import report_in
 from leftoff.engine.resume import put_back
-from leftoff.engine.runs import newest_of, opening_changes, start_in
+from leftoff.engine.runs import asked_id, newest_of, opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import next_order
 from leftoff.errors import Conflict
@@ -66,7 +66,8 @@ def start_run(
 
     def work(tx: Tx) -> Started:
         twin = _twin(tx, opening)
-        there = _of_id(tx, opening.run_id) if opening.run_id else twin
+        named = asked_id(tx, opening, at, again=True)
+        there = _of_id(tx, named) if named else twin
         if resume and there is not None:
             _refuse_other(there, opening)
             _go_on(store, tx, there, opening, at, scrubber, session)

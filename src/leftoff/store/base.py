@@ -30,9 +30,40 @@ if TYPE_CHECKING:
     from leftoff.store.rows import Attempt, BlobRow, Lease, Record, RunRow
 
     T = TypeVar("T")
+    Save = Callable[[Iterable[bytes]], BlobRow]
 
 INLINE = 1024  # stored bytes up to this size are in the record's own row
 VALUE_MAX = 1 << 20  # larger ones are blobs
+
+
+class Follower:
+    """Who keeps the files of a protocol in step with a store, and says how that protocol opens and seals.
+
+    It is a layer above that makes one; the engine asks it, inside the transaction, where there is one.
+    """
+
+    #: the store without it: what is written there is in the files after the next ``sync``
+    store: Store
+
+    def look(self) -> None:
+        """Take in what others did to the files."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Bring the files up to date."""
+        raise NotImplementedError
+
+    def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:
+        """The id of a run that opens so; ``again``: the id that it would have had each time before."""
+        raise NotImplementedError
+
+    def steps(self, opening: Any, at: int) -> list[str]:
+        """The steps of a run that opens so, where none were given."""
+        raise NotImplementedError
+
+    def seal(self, tx: Tx, run: int, changes: Any, seal: Any) -> Any:
+        """How the protocol seals a commit that is about to be made; ``None``: not at all."""
+        raise NotImplementedError
 
 
 class View:
@@ -147,6 +178,9 @@ class View:
 class Tx(View):
     """What can also be written. Nothing is seen by others before the transaction is durable."""
 
+    #: see ``Store.follower``
+    follower: Follower | None = None
+
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         """A run without versions; its number, which no other run ever gets. The id must be free."""
         raise NotImplementedError
@@ -259,6 +293,8 @@ class Store:
     name: str
     #: whether anything was written through this object
     wrote = False
+    #: who keeps a protocol's files in step with it; ``None``: nobody
+    follower: Follower | None = None
 
     def exists(self) -> bool:
         """Whether there is anything to read. Reading never creates a store; the first write does."""
@@ -278,6 +314,10 @@ class Store:
     def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
         """Write a blob durably, once. Refer to it with ``Tx.put_blob`` in the commit that uses it."""
         raise NotImplementedError
+
+    def save_together(self, work: Callable[[Save], T]) -> T:
+        """``work`` with a way to save blobs that are durable when this returns, together. Others see them then, too."""
+        return work(self.save_blob)
 
     def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         """The content of a blob in pieces; ``Corrupt`` before the last one where it is not what was saved.

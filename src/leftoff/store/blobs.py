@@ -57,18 +57,18 @@ class Blobs:
     def trash_path(self, hash: bytes) -> str:
         return os.path.join(self._trash, hash.hex())
 
-    def save(self, chunks: Iterable[bytes]) -> BlobRow:
-        """Durable when it returns. The same content twice is one file."""
+    def batch(self) -> Batch:
+        return Batch(self)
+
+    def write(self, chunks: Iterable[bytes]) -> tuple[str, BlobRow]:
+        """A temporary file, not synced, and what it holds."""
         os.makedirs(self._temp, mode=0o700, exist_ok=True)
         temp = os.path.join(self._temp, f"{os.getpid()}-{os.urandom(6).hex()}")
         try:
-            row = self._write(temp, chunks)
-            self._place(temp, row)
+            return temp, self._write(temp, chunks)
         except BaseException:
-            if os.path.exists(temp):
-                os.unlink(temp)
+            _unlink(temp)
             raise
-        return row
 
     def _write(self, temp: str, chunks: Iterable[bytes]) -> BlobRow:
         digest, packed, size, stored = sha256(), sha256(), 0, 0
@@ -88,7 +88,6 @@ class Blobs:
                 rest = packer.flush()
                 packed.update(rest)
                 stored += _write_all(fd, rest + SKIPPED + packed.digest())
-            sync(fd)
         finally:
             os.close(fd)
         return BlobRow(digest.digest(), size, stored, "zstd" if packer else "raw")
@@ -104,15 +103,20 @@ class Blobs:
             return None
         return library.ZstdCompressor(level=LEVEL)
 
-    def _place(self, temp: str, row: BlobRow) -> None:
-        path = self.path(row.hash)
-        parent = os.path.dirname(path)
-        if not os.path.isdir(parent):
+    def place(self, made: dict[str, BlobRow]) -> None:
+        """Put temporary files that are synced in their places, and sync the names."""
+        paths = {temp: self.path(row.hash) for temp, row in made.items()}
+        parents = dict.fromkeys(os.path.dirname(path) for path in paths.values())
+        fresh = [parent for parent in parents if not os.path.isdir(parent)]
+        for parent in fresh:
             os.makedirs(parent, mode=0o700, exist_ok=True)
+        if fresh:
             sync_folder(self._folder)
             sync_folder(os.path.dirname(self._folder))
-        os.replace(temp, path)
-        sync_folder(parent)
+        for temp, path in paths.items():
+            os.replace(temp, path)
+        for parent in parents:
+            sync_folder(parent)
 
     def load(self, row: BlobRow) -> Iterator[bytes]:
         """The content in pieces; the last one only once everything proved right."""
@@ -214,6 +218,38 @@ class Blobs:
         return freed
 
 
+class Batch:
+    """Blobs that are saved together: synced behind the last one, as many take a disk little longer than one."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._made: dict[str, BlobRow] = {}
+
+    def save(self, chunks: Iterable[bytes]) -> BlobRow:
+        temp, row = self._blobs.write(chunks)
+        self._made[temp] = row
+        return row
+
+    def settle(self) -> None:
+        """All of them are durable when it returns. The same content twice is one file."""
+        try:
+            for temp in self._made:
+                fd = os.open(temp, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    sync(fd)
+                finally:
+                    os.close(fd)
+            self._blobs.place(self._made)
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """What is not in its place is forgotten."""
+        for temp in self._made:
+            _unlink(temp)
+        self._made.clear()
+
+
 def _content(file: BinaryIO, encoding: str) -> Iterator[bytes]:
     """What is in a blob's file. Its length is not compared: another zstd may have packed the same content since."""
     with file:
@@ -264,6 +300,13 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def _as_hash(name: str) -> list[bytes]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
-    from leftoff.store.base import Tx, View
+    from leftoff.store.base import Save, Tx, View
     from leftoff.store.rows import BlobRow
 
     T = TypeVar("T")
@@ -358,9 +358,23 @@ class SqliteStore(Store):
     # -- blobs
 
     def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
-        if not self._ready:
-            self.write(lambda tx: None)
-        return self._typed(lambda: self.blobs.save(chunks))
+        return self.save_together(lambda save: save(chunks))
+
+    def save_together(self, work: Callable[[Save], T]) -> T:
+        batch = self.blobs.batch()
+
+        def save(chunks: Iterable[bytes]) -> BlobRow:
+            if not self._ready:
+                self.write(lambda tx: None)
+            return self._typed(lambda: batch.save(chunks))
+
+        try:
+            done = work(save)
+        except BaseException:
+            batch.drop()
+            raise
+        self._typed(batch.settle)
+        return done
 
     def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         from leftoff.errors import NotFound

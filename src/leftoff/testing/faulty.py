@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Literal, TypeVar
 
-    from leftoff.store.base import Tx, View
+    from leftoff.store.base import Save, Tx, View
     from leftoff.store.rows import BlobRow
 
     T = TypeVar("T")
@@ -111,13 +111,22 @@ class FaultyStore(Store):
         return found
 
     def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
-        fault = self._count("save_blob")
-        if fault is not None and fault.when == "before":
-            raise fault.error
-        row = self.store.save_blob(chunks)
-        if fault is not None:
-            raise fault.error
-        return row
+        return self.save_together(lambda save: save(chunks))
+
+    def save_together(self, work: Callable[[Save], T]) -> T:
+        return self.store.save_together(lambda save: work(self._counted(save)))
+
+    def _counted(self, save: Save) -> Save:
+        def counted(chunks: Iterable[bytes]) -> BlobRow:
+            fault = self._count("save_blob")
+            if fault is not None and fault.when == "before":
+                raise fault.error
+            row = save(chunks)
+            if fault is not None:
+                raise fault.error
+            return row
+
+        return counted
 
     def exists(self) -> bool:
         self._count("exists")

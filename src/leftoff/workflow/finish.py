@@ -7,24 +7,14 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.artifacts import capture, relative
+from leftoff.engine.artifacts import WITHHELD, capture, relative
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
 from leftoff.workflow.fan import declare
 from leftoff.workflow.leftovers import ITEMS
 from leftoff.workflow.processes import files
-from leftoff.workflow.work import (
-    CHECKING,
-    RUNNING,
-    Left,
-    Work,
-    about,
-    error_of,
-    existing,
-    holds_any,
-    outputs_of,
-)
+from leftoff.workflow.work import CHECKING, RUNNING, Left, Work, about, error_of, existing, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,18 +220,16 @@ def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
 
 def _captured(stage: Stage, work: Work, path: str) -> Captured:
     """A file that a step wrote, and a copy of it; without one where it holds a secret of this workflow."""
-    ledger, most = stage.ledger, None
+    ledger = stage.ledger
     if not os.access(path, os.R_OK):
         raise Invalid(
             f"The output {relative(stage.project, path)} cannot be read.", hint="Check its permissions."
         )
-    if holds_any(path, [value.encode() for value in stage.secrets.values() if value]):
-        most = -1
+    got = capture(ledger.store, stage.project, path, stage.redactor, ledger.clock.now(), step=work.unit)
+    if got.about.get(WITHHELD):
         message = f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept."
         stage.tell("warning", message=message, step=work.unit)
-    return capture(
-        ledger.store, stage.project, path, stage.redactor, ledger.clock.now(), step=work.unit, most=most
-    )
+    return got
 
 
 # -- failure

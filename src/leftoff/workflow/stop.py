@@ -91,8 +91,8 @@ def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
     )
 
 
-def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
-    """End every process of this run's steps that lives without a driver, their checks too; the steps."""
+def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Process]]:
+    """The processes of this run's steps that live without a driver, and those of their checks, by step."""
     attempts = store.read(lambda view: view.attempts(row.run))
     alive: dict[str, list[Process]] = {}
     for attempt in attempts:
@@ -103,18 +103,25 @@ def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -
             found.append(attempt.process)
         if found:
             alive[attempt.step] = found
+    return alive
+
+
+def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
+    """End what lives of this run's steps without a driver; the steps."""
+    alive = left_running(store, row, folder)
     end_processes([process for found in alive.values() for process in found], grace)
     return list(alive)
 
 
-def forsake_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> None:
+def forsake_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
     """Nobody will go on with this run: end what lives of it, and keep of its attempts what they printed.
 
     What a step had set may hold a secret: it is masked when it is taken in, and nobody takes it in any more.
     """
-    end_attempts(store, row, folder, grace)
+    ended = end_attempts(store, row, folder, grace)
     for attempt in store.read(lambda view: view.attempts(row.run)):
         tidy(folder_of(attempt, folder))
+    return ended
 
 
 def end_processes(processes: list[Process], grace: float) -> None:

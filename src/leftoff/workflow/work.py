@@ -184,22 +184,6 @@ def existing(project: str, cwd: str, patterns: list[str]) -> list[str]:
     return out
 
 
-def holds_any(path: str, texts: list[bytes]) -> bool:
-    """Whether any of these is in a file, which may be of any size."""
-    if not texts:
-        return False
-    before, longest = b"", max(map(len, texts))
-    try:
-        with open(path, "rb") as file:
-            while chunk := file.read(1 << 20):
-                before = before[-longest:] + chunk
-                if any(text in before for text in texts):
-                    return True
-    except OSError:
-        pass  # whoever keeps a copy says so
-    return False
-
-
 def _matches(full: str) -> list[str]:
     if os.path.lexists(full):
         return [os.path.normpath(full)]

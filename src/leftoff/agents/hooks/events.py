@@ -80,7 +80,7 @@ def _patched(given: dict[str, Any]) -> list[str]:
 def read_event(data: bytes) -> Event:
     """The event in what came on stdin; ``Invalid`` says why there is none."""
     try:
-        found = decode(data.decode("utf-8-sig", "replace").strip())
+        found = decode(data.decode("utf-8", "replace").removeprefix("\ufeff").strip())
     except (ValueError, StopIteration, RecursionError) as error:
         raise Invalid(f"What came on stdin is no JSON: {error}.") from None
     if not isinstance(found, dict):

@@ -11,6 +11,8 @@ import os
 
 from leftoff.engine.artifacts import Captured, relative
 from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
+from leftoff.engine.workspace.content import recorded
+from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
@@ -23,16 +25,22 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 PENDING = "pending"
+_NONE: dict[str, Any] = {"commit": None, "captured": [], "open": False}
+_FRESH_MS = 1_800_000
 
 
 def inside(desk: Desk, paths: list[str]) -> list[str]:
-    """Those of the paths that are the project's own, and not the store's, as records name them."""
-    found = [relative(desk.project, path) for path in paths]
-    return [
-        name
-        for name in found
-        if not os.path.isabs(name) and name.split(os.sep)[0] not in (".leftoff", ".git")
-    ]
+    """Those of the paths that are the project's own, and not the store's, as records name them.
+
+    Whoever writes to a link writes to what it points to: so that is one of them, too.
+    """
+    top, found = os.path.realpath(desk.project), []
+    for path in paths:
+        folder, name = os.path.split(path)
+        real = os.path.join(os.path.realpath(folder), name)
+        found += [real, os.path.realpath(real)] if os.path.islink(real) else [real]
+    names = dict.fromkeys(relative(top, path) for path in found)
+    return [name for name in names if not os.path.isabs(name) and not is_own(name)]
 
 
 def before(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:
@@ -85,20 +93,27 @@ def _known(desk: Desk, row: RunRow | None, paths: list[str]) -> dict[str, dict[s
     return desk.store.read(look)
 
 
-def dirty(desk: Desk, row: RunRow) -> Found | None:
-    """All that git calls dirty; ``None`` outside of a repository."""
-    from leftoff.engine.workspace.tracking import look_at_git
+def changed(desk: Desk, row: RunRow) -> Found:
+    """All that git calls dirty; outside of a repository, what changed of the files that the run knows."""
+    from leftoff.engine.workspace.tracking import files_of, look_again, look_at_git
 
     try:
         return look_at_git(
             desk.store, desk.project, desk.redactor, desk.settings.capture, row, desk.at, always=True
         )
     except NotFound:
-        return None
+        known = files_of(desk.store, row)
+        limits = Limits.of(desk.settings.capture, known.values())
+        tracked = Tracked(desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits)
+        return look_again(tracked, row.created_at)
 
 
 class Pending:
-    """What git called dirty at the last prompt of a session that has no run yet."""
+    """What git called dirty at the last prompt of a session that has no run yet.
+
+    Its content is in the store already, in blobs that nothing refers to. Such a blob is swept after an hour, so one
+    that is older than half of that is written anew.
+    """
 
     def __init__(self, desk: Desk, session: str) -> None:
         from leftoff.model.hashing import sha256
@@ -109,8 +124,8 @@ class Pending:
         self.folder = os.path.join(folder, PENDING)
         self.path = os.path.join(self.folder, f"{name}.json")
 
-    def look(self) -> Found | None:
-        """What is dirty now; ``None`` outside of a repository."""
+    def look(self, kept: dict[str, Any] | None = None) -> Found | None:
+        """What is dirty now; ``None`` outside of a repository. ``kept``: what was, to be read only where it changed."""
         from leftoff.engine.workspace.git import repository
         from leftoff.engine.workspace.tracking import dirty_state
 
@@ -118,37 +133,68 @@ class Pending:
         repo = repository(desk.project)
         if repo is None:
             return None
+        fresh = [one for one in (kept or _NONE)["captured"] if one["at"] > desk.at - _FRESH_MS]
+        known = {one["about"]["path"]: one["about"] for one in fresh}
+        rows = {one["about"]["hash"]: _unpacked(one).blob for one in fresh if one["blob"]}
+        blobs = {tagged: row for tagged, row in rows.items() if row is not None}
         limits = Limits.of(desk.settings.capture)
-        return dirty_state(Tracked(desk.store, desk.project, desk.redactor, desk.at, limits=limits), repo)
+        tracked = Tracked(
+            desk.store, desk.project, desk.redactor, desk.at, known=known, kept=blobs, limits=limits
+        )
+        return dirty_state(tracked, repo)
 
-    def remember(self) -> None:
-        """Keep what is dirty now, until there is a run or the session has ended."""
-        found = self.look()
+    def turn(self, *, begins: bool) -> str | None:
+        """A turn begins or ends, and what is dirty now is remembered.
+
+        Unless the turn before changed something, by a shell for one: then a file that it changed, and nothing is done.
+        """
+        kept = self._read()
+        found = self.look(kept) if begins or kept is not _NONE else None
         if found is None:
-            return
-        from leftoff.model.codec import encode
-        from leftoff.store.location import make_folder
+            return None
+        first = _moved(kept, found) if kept["open"] else None
+        if first is None:
+            since = {_key(one["about"]): one["at"] for one in kept["captured"]}
+            captured = [
+                {"about": got.about, "blob": _packed(got), "at": since.get(_key(got.about), self.desk.at)}
+                for got in found.captured
+            ]
+            now = {"commit": found.commit, "captured": captured, "open": begins}
+            if now != kept:
+                self._write(now)
+        return first
 
-        make_folder(os.path.dirname(self.folder))
-        os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        kept = [{"about": got.about, "blob": _packed(got)} for got in found.captured]
-        part = f"{self.path}.{os.getpid()}"
-        with open(part, "wb") as file:
-            file.write(encode({"commit": found.commit, "captured": kept}))
-        os.replace(part, self.path)
-
-    def take(self) -> Found | None:
-        """What was dirty at the last prompt; where that is not known, what is dirty now."""
-        from leftoff.engine.workspace.tracking import Found
+    def _read(self) -> dict[str, Any]:
         from leftoff.model.codec import decode
 
         try:
             with open(self.path, "rb") as file:
                 kept = decode(file.read())
-            found = [_unpacked(entry) for entry in kept["captured"]]
-            return Found(found, [], kept["commit"])
+            fit = all(isinstance(one["at"], int) and _unpacked(one) for one in kept["captured"])
+            fit = fit and isinstance(kept["commit"], str) and isinstance(kept["open"], bool)
+            return kept if fit else _NONE
         except (OSError, ValueError, KeyError, TypeError):
+            return _NONE
+
+    def _write(self, now: dict[str, Any]) -> None:
+        from leftoff.model.codec import encode
+        from leftoff.store.location import make_folder
+
+        make_folder(os.path.dirname(self.folder))
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        part = f"{self.path}.{os.getpid()}"
+        with open(part, "wb") as file:
+            file.write(encode(now))
+        os.replace(part, self.path)
+
+    def take(self) -> Found | None:
+        """What was dirty at the last prompt; where that is not known, what is dirty now."""
+        from leftoff.engine.workspace.tracking import Found
+
+        kept = self._read()
+        if kept is _NONE:
             return self.look()
+        return Found([_unpacked(one) for one in kept["captured"]], [], kept["commit"])
 
     def forget(self) -> None:
         try:
@@ -158,14 +204,30 @@ class Pending:
             pass
 
 
+def _moved(kept: dict[str, Any], found: Found) -> str | None:
+    """A file that is not as it was kept; one that was only committed since is."""
+    before = {one["about"]["path"]: recorded(one["about"]) for one in kept["captured"]}
+    now = {got.key: recorded(got.about) for got in found.captured}
+    for path, content in now.items():
+        if path not in before or not content.same(before[path]):
+            return path
+    gone = [path for path in before if path not in now]
+    return gone[0] if gone and kept["commit"] == found.commit else None
+
+
+def _key(about: dict[str, Any]) -> tuple[Any, ...]:
+    """What a captured file is known by: one that was read again has another time."""
+    return about["path"], about.get("hash"), about.get("captured_at")
+
+
 def _packed(got: Captured) -> list[Any] | None:
     row = got.blob
     return None if row is None else [row.hash.hex(), row.size, row.stored, row.encoding]
 
 
-def _unpacked(entry: dict[str, Any]) -> Captured:
+def _unpacked(one: dict[str, Any]) -> Captured:
     from leftoff.store.rows import BlobRow
 
-    blob = entry["blob"]
+    blob = one["blob"]
     row = BlobRow(bytes.fromhex(blob[0]), *blob[1:]) if blob else None
-    return Captured(entry["about"]["path"], entry["about"], row)
+    return Captured(one["about"]["path"], one["about"], row)

@@ -12,8 +12,9 @@ from leftoff.engine.find import SESSION, is_spent
 from leftoff.engine.notes import put_note
 from leftoff.engine.project import main_worktree
 from leftoff.engine.state import Reader
+from leftoff.engine.workspace.tracking import keep_first
 from leftoff.engine.world import remember_git
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Corrupt, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,12 +54,20 @@ class Hook:
         """Commit to the session's run. ``start``: it is worth a run, where there is none."""
         desk, opening, saved = self.desk, None, list(blobs or ())
         if start and (not self.anywhere or self.has_home()):
-            opening = sessions.session_opening(self.who, desk.branch, title, desk.git_facts())
+            opening = self._opening(title)
             if self.row() is None:
                 self._begin(opening)
         return sessions.report_session(
             desk.store, self.who, make, desk.at, scrubber=desk.redactor, opening=opening, blobs=saved
         )
+
+    def begin(self, title: str) -> RunRow | None:
+        """Start the session's run with what was there at its last prompt."""
+        self._begin(self._opening(title))
+        return self.row()
+
+    def _opening(self, title: str | None) -> Opening:
+        return sessions.session_opening(self.who, self.desk.branch, title, self.desk.git_facts())
 
     def row(self) -> RunRow | None:
         """The session's run, if it has one."""
@@ -70,7 +79,7 @@ class Hook:
         pending = files.Pending(self.desk, self.who.session)
         try:
             self._commit_start(opening, pending.take())
-        except StoreUnavailable:  # what was remembered is not there any more
+        except (Corrupt, StoreUnavailable):  # what was remembered is not there any more
             self._commit_start(opening, pending.look())
         pending.forget()
 
@@ -187,20 +196,21 @@ def prompted(hook: Hook) -> bytes:
 def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
     """A turn begins or ends: what a shell changed is known from now on, too."""
     row = hook.row()
+    if row is None and _is_git(hook.desk.project):
+        begins = hook.event.name == "UserPromptSubmit"
+        first = files.Pending(hook.desk, hook.who.session).turn(begins=begins)
+        row = hook.begin(_edits([first])) if first is not None else None
     if row is None:
-        if hook.event.name == "UserPromptSubmit" and _is_git(hook.desk.project):
-            files.Pending(hook.desk, hook.who.session).remember()
         return
-    found = files.dirty(hook.desk, row) if _is_git(hook.desk.project) else None
+    found = files.changed(hook.desk, row)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         _forget_error(tx, row, changes)
-        reader = Reader(hook.desk.store, tx, row.run, row.run_id)
-        if found is not None and found.news(reader, row.seq):
+        if found.news(Reader(hook.desk.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
         return None
 
-    then(make, found.blobs if found is not None else [])
+    then(make, found.blobs)
 
 
 def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -213,9 +223,12 @@ def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
 def session_end(hook: Hook) -> bytes:
     desk = hook.desk
     if not hook.driven:
+        pending = files.Pending(desk, hook.who.session)
+        if os.path.exists(pending.path):  # interrupted in its first turn, perhaps with something done
+            _turn(hook, lambda make, blobs: hook.report(make, blobs=blobs))
         why = hook.message("reason") or "the session ended"
         sessions.end_session(desk.store, hook.who, desk.at, scrubber=desk.redactor, why=why)
-        files.Pending(desk, hook.who.session).forget()
+        pending.forget()
     return NOTHING
 
 
@@ -233,7 +246,7 @@ def before_tool(hook: Hook) -> bytes:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         for got in found:
             if tx.row(row.run, "file", got.key) is None:
-                got.put(changes, "file")
+                keep_first(changes, got)
         return None
 
     if found:

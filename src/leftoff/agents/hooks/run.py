@@ -67,7 +67,7 @@ def _work(call: Call, event: Event, project: str, folder: str, process: Process 
         react = EVENTS.get(event.name)
         if react is None:
             return b""
-        desk = Desk(project, call.store)
+        desk = Desk(project, call.store, lambda text: log.note(folder, call.agent, text))
         try:
             who = Who(event.session, call.agent, process, os.environ.get("LEFTOFF_RUN") or None)
             driven = bool(os.environ.get("LEFTOFF_ATTEMPT"))

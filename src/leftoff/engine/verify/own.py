@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
+from leftoff.engine.criteria import met
 from leftoff.engine.lease import describe, stands_in_the_way, state
 from leftoff.engine.verify.finding import WARN, Finding
 from leftoff.model.times import ago, millis
@@ -176,11 +177,7 @@ def lease(world: World) -> Iterator[Finding]:
 def criteria(world: World) -> Iterator[Finding]:
     if world.facts.get("status") != "completed":
         return
-    unmet = [
-        name
-        for name, about in world.records.get("criterion", {}).items()
-        if about is False or (isinstance(about, dict) and about.get("met") is False)
-    ]
+    unmet = [name for name, about in world.records.get("criterion", {}).items() if met(about) is False]
     if not unmet:
         return
     steps = [

@@ -80,6 +80,9 @@ def git(world: World) -> Iterator[Finding]:
     if not (branch or head) or run_git(world, "rev-parse", "--git-dir") is None:
         return
     now = run_git(world, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if not head and now == branch:
+        yield from _dirty(world)  # a branch before its first commit: git has no ref for it
+        return
     if branch and run_git(world, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is None:
         yield Finding(
             "git.branch_gone",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from leftoff.engine.project import home_of
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.state import Reader, need_version
 from leftoff.errors import Corrupt, NotFound, Unsupported
@@ -57,8 +56,7 @@ class World:
         self.redacted: list[str] = []
         self.is_head = True
         store.read(self._read)
-        own = self.records.get("run", {}).get("worktree")
-        self.project = own if isinstance(own, str) and os.path.isdir(own) else project
+        self.project = home_of(self.records.get("run", {}), project, getattr(store, "folder", None))
 
     def _read(self, view: View) -> None:
         row = view.run_row(self.target.row.run)

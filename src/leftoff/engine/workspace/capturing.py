@@ -6,7 +6,7 @@ import os
 import stat as bits
 
 from leftoff.clock import iso
-from leftoff.engine.artifacts import Captured
+from leftoff.engine.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.content import link_to, shown_mode
 from leftoff.engine.workspace.paths import given_path, place
 from leftoff.engine.workspace.stat import hashed, open_file, take, unchanged
@@ -14,13 +14,13 @@ from leftoff.errors import Invalid, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
     from leftoff.engine.redact import Redactor
     from leftoff.engine.settings import Capture
     from leftoff.engine.workspace.paths import Place
-    from leftoff.store.base import Store
+    from leftoff.store.base import Save, Store
     from leftoff.store.rows import BlobRow
 
 DELETED = "deleted"
@@ -64,14 +64,19 @@ class Tracked:
         at: int,
         *,
         known: Mapping[str, Mapping[str, Any]] | None = None,
+        kept: Mapping[str, BlobRow] | None = None,
         limits: Limits = NO_LIMITS,
+        withheld: Collection[str] = (),
     ) -> None:
         self.store = store
+        self.save: Save = store.save_blob
         self.project = project
         self.redactor = redactor
         self.at = at
         self.known = known or {}
+        self.kept = kept or {}  # blobs of what is known that have no row yet, by their tagged hash
         self.limits = limits
+        self.withheld = withheld  # paths that are known to hold a secret, whose value may not be known here
 
     def named(self, given: str) -> str:
         """The record's key of a file that somebody named."""
@@ -117,11 +122,12 @@ class Tracked:
         return self._read(at, st, facts)
 
     def _read(self, at: Place, st: os.stat_result, facts: dict[str, Any]) -> Captured:
-        keep = not self.redactor.secret_file(at.path) and self.limits.allow(st.st_size)
         fd = open_file(at.name, folder=at.folder, follow=False)
+        secret = self._holds_secret(at.path, fd)
+        keep = not (secret or self.redactor.secret_file(at.path)) and self.limits.allow(st.st_size)
         row: BlobRow | None = None
         if keep:
-            saved, st, seen = take(at.path, self.store.save_blob, fd=fd)
+            saved, st, seen = take(at.path, self.save, fd=fd)
             row, digest, size = saved, saved.hash, saved.size
         else:
             (digest, size), st, seen = take(at.path, hashed, fd=fd)
@@ -131,9 +137,16 @@ class Tracked:
             "mode": shown_mode(st.st_mode),
             "captured": keep,
         }
+        if secret:
+            about[WITHHELD] = True
         if seen is not None:
             about["seen"] = seen
         return self._made(at.path, {**facts, **about}, row)
+
+    def _holds_secret(self, path: str, fd: int) -> bool:
+        """Whether a file holds a secret itself, or did when that could be seen."""
+        known = path in self.withheld or self.known.get(path, {}).get(WITHHELD) is True
+        return known or self.redactor.in_file(fd)
 
     def _made(self, path: str, about: dict[str, Any], row: BlobRow | None) -> Captured:
         about = {name: value for name, value in about.items() if value is not None}
@@ -143,6 +156,8 @@ class Tracked:
         return Captured(path, {"path": path, "captured_at": iso(self.at), **about}, row)
 
     def _blob(self, tagged: str) -> BlobRow | None:
+        if tagged in self.kept:
+            return self.kept[tagged]
         hash = bytes.fromhex(tagged.partition(":")[2])
         return self.store.read(lambda view: view.blob(hash))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.workspace.content import FILE, LINK, present, recorded
+from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
 from leftoff.errors import LeftoffError
@@ -28,22 +29,31 @@ def difference(store: Store, project: str, plan: Plan, entry: Entry, redactor: R
     about = plan.sides.newest.get(entry.path)
     if about is not None:
         return since_recorded(store, project, entry.path, about, redactor)
-    return _compared(store, project, entry.path, (entry.want, "as it would be restored"), redactor)
+    old = _committed(project, entry) if entry.commit else recorded_text(store, entry.want)
+    return _compared(project, entry.path, old, "as it would be restored", redactor)
+
+
+def _committed(project: str, entry: Entry) -> str | None:
+    """The text of a file that a plan would restore from a commit of git."""
+    if entry.want.kind != FILE or entry.want.size > MOST_BYTES:
+        return f"-> {entry.want.target}" if entry.want.kind == LINK else None
+    repo = repository(project)
+    base = repo.bases(entry.commit, [entry.path]).get(entry.path) if repo is not None else None
+    return _text(repo.content(entry.commit, base)) if repo is not None and base is not None else None
 
 
 def since_recorded(
     store: Store, project: str, path: str, about: Mapping[str, Any], redactor: Redactor
 ) -> str:
     """From what a record says to what is there: a unified diff, or a sentence where there can be none."""
-    return _compared(store, project, path, (recorded(about), "as recorded"), redactor)
+    return _compared(project, path, recorded_text(store, recorded(about)), "as recorded", redactor)
 
 
-def _compared(store: Store, project: str, path: str, before: tuple[Content, str], redactor: Redactor) -> str:
-    now = present(project, path)
-    old, new = recorded_text(store, before[0]), present_text(project, path, now)
+def _compared(project: str, path: str, old: str | None, what: str, redactor: Redactor) -> str:
+    new = present_text(project, path, present(project, path))
     if old is None or new is None or redactor.secret_file(path):
         return f"{path} has changed; it cannot be shown: it is no text, too long, secret, or was not kept."
-    return redactor.mask(unified(old, new, f"{path} ({before[1]})", f"{path} (now)"))
+    return redactor.mask(unified(old, new, f"{path} ({what})", f"{path} (now)"))
 
 
 def unified(old: str, new: str, before: str, after: str) -> str:

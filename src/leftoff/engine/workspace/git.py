@@ -1,8 +1,8 @@
 """What git says of a project's files, asked without leaving a trace.
 
-git reads and refreshes a temporary copy of the index, so that nobody's index is touched; no object, commit or stash is
-written. The content of what is dirty is copied from the work tree into leftoff's own blobs, where `git gc` cannot lose
-it; what is clean is in the commit that was checked out, which git keeps.
+git takes no optional locks, so that nobody's index is refreshed; no object, commit or stash is written. The content of
+what is dirty is copied from the work tree into leftoff's own blobs, where `git gc` cannot lose it; what is clean is in
+the commit that was checked out, which git keeps.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _PLACES = (
     "GIT_PREFIX",
     "GIT_COMMON_DIR",
 )
+_ODD = (b"worktree", b"include", b"bare = true", b"bare=true")  # of a repository that only git understands
 _NO_FILE = "000000"
 _LINK, _MODULE = "120000", "160000"
 _AT_ONCE = 200  # paths in one call
@@ -56,10 +57,9 @@ class Base:
 class Repo:
     """The git work tree that a project is in, or is."""
 
-    def __init__(self, project: str, prefix: str, index: str) -> None:
+    def __init__(self, project: str, prefix: str) -> None:
         self.project = project
         self.prefix = prefix  # from the top of the work tree to the project; empty, or ends in a slash
-        self.index = os.path.join(project, index)
 
     @property
     def head(self) -> str | None:
@@ -69,11 +69,16 @@ class Repo:
     def dirty(self, paths: Iterable[str] = ()) -> list[Dirty]:
         """Every file of the project (or of ``paths``) that differs from the commit, ignored ones excepted, by path."""
         among = list(paths) or ["."]
-        with _Copy(self.index) as index:
-            out = _git(
-                self.project, "status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--", *among,
-                index=index,
-            )  # fmt: skip
+        out = _git(
+            self.project,
+            "status",
+            "--porcelain=v2",
+            "-z",
+            "--no-renames",
+            "--untracked-files=all",
+            "--",
+            *among,
+        )
         found: dict[str, Dirty] = {}
         for line in out.split(b"\0"):
             one = self._parsed(line)
@@ -145,27 +150,40 @@ def _some(paths: list[str]) -> Iterator[list[str]]:
 
 def repository(project: str) -> Repo | None:
     """The work tree that a project is in; ``None`` where there is none, or no git."""
-    folder = os.path.abspath(project)
+    real = folder = os.path.realpath(project)
     while not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
         if above == folder:
             return None
         folder = above
+    if _is_plain(folder):
+        prefix = os.path.relpath(real, folder)
+        return Repo(project, "" if prefix == "." else f"{prefix}/")
     try:
-        wanted = ("--is-inside-work-tree", "--show-prefix", "--git-path", "index")
-        out = _git(project, "rev-parse", *wanted).decode()
+        out = _git(project, "rev-parse", "--is-inside-work-tree", "--show-prefix").decode()
     except (FileNotFoundError, StoreUnavailable, UnicodeDecodeError):
         return None
-    inside, _, rest = out.removesuffix("\n").partition("\n")
-    prefix, _, index = rest.rpartition("\n")
-    return Repo(project, prefix, index) if inside == "true" else None
+    inside, _, prefix = out.removesuffix("\n").partition("\n")
+    return Repo(project, prefix) if inside == "true" else None
 
 
-def _git(project: str, *words: str, index: str | None = None) -> bytes:
+def _is_plain(top: str) -> bool:
+    """Whether a folder is what git would say it is: an ordinary repository of ours. Then git need not be asked."""
+    git = os.path.join(top, ".git")
+    try:
+        with open(os.path.join(git, "config"), "rb") as file:
+            config = file.read().lower()
+        whole = all(os.path.exists(os.path.join(git, name)) for name in ("HEAD", "objects", "refs"))
+        ours = {os.stat(top).st_uid, os.stat(git).st_uid} == {os.geteuid()}
+    except OSError:
+        return False
+    usual = whole and ours and not any(word in config for word in _ODD)
+    return usual and any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in os.get_exec_path())
+
+
+def _git(project: str, *words: str) -> bytes:
     env = {name: value for name, value in os.environ.items() if name not in _PLACES}
     env.update(GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_LITERAL_PATHSPECS="1")
-    if index is not None:
-        env["GIT_INDEX_FILE"] = index
     fixed = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
     code, out, err = _call(["git", *fixed, "-C", project, *words], env)
     if code != 0:
@@ -174,33 +192,7 @@ def _git(project: str, *words: str, index: str | None = None) -> bytes:
     return out
 
 
-# Agents' hooks ask git at every turn: `subprocess`, `tempfile` and `shutil` cost three times as much as git itself.
-
-
-class _Copy:
-    """A copy of a file in a folder of its own, with the same time of change, which git goes by."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        top = os.environ.get("TMPDIR") or "/tmp"
-        self._folder = os.path.join(top, f"leftoff-{os.getpid()}-{os.urandom(6).hex()}")
-
-    def __enter__(self) -> str:
-        os.mkdir(self._folder, 0o700)
-        copy = os.path.join(self._folder, "index")
-        try:
-            with open(self._path, "rb") as source, open(copy, "wb") as target:
-                st = os.fstat(source.fileno())
-                target.write(source.read())
-            os.utime(copy, ns=(st.st_atime_ns, st.st_mtime_ns))
-        except FileNotFoundError:
-            pass
-        return copy
-
-    def __exit__(self, *_: object) -> None:
-        for name in os.listdir(self._folder):
-            os.unlink(os.path.join(self._folder, name))
-        os.rmdir(self._folder)
+# Agents' hooks ask git at every turn: `subprocess` costs twice as much as git itself.
 
 
 def _call(words: list[str], env: dict[str, str]) -> tuple[int, bytes, bytes]:

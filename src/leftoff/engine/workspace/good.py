@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.engine.criteria import met
 from leftoff.engine.find import Target
 from leftoff.engine.state import Reader
 from leftoff.errors import NoCheckpoint
@@ -34,4 +35,4 @@ def _newest(store: Store, view: View, target: Target) -> Version | None:
 
 def _met(store: Store, view: View, target: Target, seq: int) -> bool:
     criteria = Reader(store, view, target.row.run, target.row.run_id, seq).plain("criterion")
-    return all(isinstance(about, dict) and about.get("met") is True for about in criteria.values())
+    return all(met(about) is True for about in criteria.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.artifacts import WITHHELD
 from leftoff.engine.history import went_back_to
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
@@ -27,7 +28,8 @@ from leftoff.engine.workspace.content import (
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
-from leftoff.engine.workspace.tracking import MARK
+from leftoff.engine.workspace.tracking import BEFORE, MARK
+from leftoff.engine.world import DIRTY
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
@@ -75,9 +77,11 @@ class Entry:
 class Plan:
     """The entries of one rollback or restore, by path; those that need nothing are not among them."""
 
-    def __init__(self, entries: list[Entry], sides: Sides) -> None:
+    def __init__(self, entries: list[Entry], sides: Sides, *, head: str | None, whole: bool) -> None:
         self.entries = entries
         self.sides = sides
+        self.head = head  # git's; None outside of a repository
+        self.whole = whole  # all files of the version, not some that were named
 
     def of(self, action: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.action == action]
@@ -90,6 +94,18 @@ class Plan:
     def changed(self) -> list[Entry]:
         """What would be overwritten or deleted, and was changed by somebody since it was last recorded."""
         return [entry for entry in self.touched if entry.changed]
+
+    @property
+    def unseen(self) -> str:
+        """What the plan leaves out, as a sentence; empty where it has every file."""
+        then = self.sides.commit
+        if not self.whole or (then is not None and then == self.head):
+            return ""
+        if self.head is None:
+            return "outside of git only tracked files are known: what else a command changed stays as it is."
+        if then is None:
+            return "that version did not look at git: what was not tracked then stays as it is."
+        return f"git was at {then[:12] or 'no commit'} then: what was only changed by commits since is left to it."
 
     def to_json(self) -> dict[str, Any]:
         return {action: [entry.to_json() for entry in self.of(action)] for action in (RESTORE, DELETE, KEEP)}
@@ -108,17 +124,30 @@ class Sides:
         self.newest, outside = records(new)
         self.outside = sorted({*self.outside, *outside})
         self.paths = {*self.then, *self.newest}
+        self.first = first_records(new)
         self.outputs = {
             about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
         }
+        self.withheld = {
+            path
+            for side in (self.then, self.newest)
+            for path, about in side.items()
+            if about.get(WITHHELD) is True
+        }
+        dirty = old.plain("context").get(DIRTY)
+        self.dirty = [one for one in dirty if isinstance(one, str)] if isinstance(dirty, list) else []
         self.commit = complete_at(view, old, run, target.seq)
         newest = view.run_row(run)
         self.complete_now = complete_at(view, new, run, newest.seq) if newest is not None else None
         self.blobs = {
             about["hash"]
-            for about in self.then.values()
+            for about in (*self.then.values(), *self.first.values())
             if isinstance(about.get("hash"), str) and view.blob(digest_of(about["hash"])) is not None
         }
+
+    def was_dirty(self, path: str) -> bool:
+        """Whether git named a file, or a folder above it, when the run last looked at what is not committed."""
+        return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.dirty)
 
 
 def complete_at(view: View, reader: Reader, run: int, seq: int) -> str | None:
@@ -180,6 +209,16 @@ def records(reader: Reader) -> tuple[dict[str, dict[str, Any]], list[str]]:
     return out, outside
 
 
+def first_records(reader: Reader) -> dict[str, dict[str, Any]]:
+    """The files as they were before the run first changed them, by path, where somebody told of it beforehand."""
+    found = {
+        check_path(key[len(BEFORE) :], f"context/{key}"): about
+        for key, about in reader.plain("context").items()
+        if key.startswith(BEFORE) and isinstance(about, dict)
+    }
+    return found
+
+
 def _drop_nested(found: dict[str, dict[str, Any]]) -> None:
     """No file is below another: where both were recorded, the newer one counts, and a link never leads anywhere."""
     there = [path for path, about in found.items() if recorded(about).kind != ABSENT]
@@ -223,7 +262,7 @@ class Planner:
             entries += [_outside(path) for path in sides.outside]
         _settle_folders(self.project, entries)
         self._mark_changed(entries)
-        return Plan(entries, sides)
+        return Plan(entries, sides, head=self.head if self.repo is not None else None, whole=only is None)
 
     # -- what shall be there
 
@@ -238,7 +277,11 @@ class Planner:
                 want = recorded(sides.then[path])
                 out[path] = Entry(path, RESTORE, "it was so then", NOTHING_THERE, want)
             elif bases is not None:
-                out[path] = bases.get(path) or _gone(path, "it was not there then")
+                found = bases.get(path) or self._not_in_git(path)
+                out[path] = self._exactly(path, found) if found is not None else None
+            elif path in sides.first:
+                why = "it was so before it was first changed"
+                out[path] = Entry(path, RESTORE, why, NOTHING_THERE, recorded(sides.first[path]))
             elif explicit:
                 raise NotFound(
                     f"{sides.run_id}@{sides.seq} knows no file {path}.",
@@ -264,6 +307,19 @@ class Planner:
             out[path] = Entry(path, RESTORE, why, NOTHING_THERE, want, commit=commit)
         return out
 
+    def _exactly(self, path: str, entry: Entry) -> Entry:
+        """What git knows of a file; a record that has the same content also has the permissions."""
+        first = recorded(self.sides.first.get(path) or {})
+        if entry.want.kind == FILE == first.kind and first.hash == entry.want.hash in self.sides.blobs:
+            return Entry(path, RESTORE, entry.why, NOTHING_THERE, first)
+        return entry
+
+    def _not_in_git(self, path: str) -> Entry | None:
+        """A path that git had nothing of then: it was not there, unless it is older, and git was told to ignore it."""
+        if 0 < born(os.path.join(self.project, path)) < self.sides.at - _SLACK_MS:
+            return None
+        return _gone(path, "it was not there then")
+
     def _unknown_then(self, path: str) -> Entry | None:
         """A path that only the newest version knows: deleted if it was made since, and kept if that is not sure."""
         about = self.sides.newest[path]
@@ -271,7 +327,11 @@ class Planner:
         made_since = status == "created" or (
             status is None and path in self.sides.outputs and not self._in_git(path)
         )
-        if made_since and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS:
+        if (
+            made_since
+            and not self.sides.was_dirty(path)
+            and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS
+        ):
             return _gone(path, "it was made since")
         return None
 
@@ -290,7 +350,7 @@ class Planner:
         _git_mode(entry)
         if now.same(entry.want):
             return None
-        if self.redactor.secret_file(path):
+        if self.redactor.secret_file(path) or path in self.sides.withheld:
             return entry.kept("it may hold secrets, which are never copied")
         if now.kind == OTHER or (now.kind == FOLDER and entry.want.kind == ABSENT):
             return entry.kept("there is no file in its place, but something else")

@@ -166,7 +166,9 @@ class Restorer:
     def _saved(self, target: Target, plan: Plan) -> Found:
         """The present content of every file that will be touched, and in git of every other dirty one."""
         known = files_of(self.store, target.row)
-        tracked = Tracked(self.store, self.project, self.redactor, self.now(), known=known)
+        tracked = Tracked(
+            self.store, self.project, self.redactor, self.now(), known=known, withheld=plan.sides.withheld
+        )
         repo = repository(self.project) if plan.sides.commit is not None else None
         found = dirty_state(tracked, repo) if repo is not None else Found([], [])
         others = {got.key: got for got in found.captured}

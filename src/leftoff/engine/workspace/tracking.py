@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from leftoff.engine.artifacts import WITHHELD, Captured
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
 from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
-from leftoff.errors import NotFound, StoreUnavailable
+from leftoff.errors import CannotResume, NotFound, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.artifacts import Captured
     from leftoff.engine.redact import Redactor
     from leftoff.engine.settings import Capture
     from leftoff.engine.workspace.git import Dirty, Repo
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store
+    from leftoff.store.base import Save, Store, View
     from leftoff.store.rows import BlobRow, RunRow
 
 MARK = "workspace"  # of the collection `context`: which version has every dirty file, and of which commit
+BEFORE = "before "  # and a path: the file as it was before the run first changed it
 
 
 class Found:
@@ -78,7 +79,20 @@ def look_at_git(
     known = files_of(store, row)
     others = [about for about in known.values() if about.get("by") != "git"]
     limits = Limits.of(capture, others)
-    return dirty_state(Tracked(store, project, redactor, at, known=known, limits=limits), repo)
+    withheld = withheld_outputs(store, row)
+    return dirty_state(
+        Tracked(store, project, redactor, at, known=known, limits=limits, withheld=withheld), repo
+    )
+
+
+def withheld_outputs(store: Store, row: RunRow) -> set[str]:
+    """The outputs of steps that hold a secret of the workflow."""
+
+    def read(view: View) -> set[str]:
+        found = Reader(store, view, row.run, row.run_id).plain("artifact").values()
+        return {about["path"] for about in found if isinstance(about, dict) and about.get(WITHHELD) is True}
+
+    return store.read(read)
 
 
 def track_given(
@@ -88,7 +102,7 @@ def track_given(
     from leftoff.engine.workspace.git import repository
 
     known = files_of(store, row)
-    tracked = Tracked(store, project, redactor, at, known=known)
+    tracked = Tracked(store, project, redactor, at, known=known, withheld=withheld_outputs(store, row))
     paths = list(dict.fromkeys(tracked.named(path) for path in given))
     tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
     return track(tracked, paths, repository(project), row.created_at)
@@ -102,6 +116,27 @@ def files_of(store: Store, row: RunRow) -> dict[str, dict[str, Any]]:
 def known_files(reader: Reader) -> dict[str, dict[str, Any]]:
     """The `file` records of a version, by path."""
     return {key: about for key, about in reader.plain("file").items() if isinstance(about, dict)}
+
+
+def keep_first(changes: ChangeSet, got: Captured) -> None:
+    """A file as it is before the run first changes it: for going back to versions that do not know it yet.
+
+    It is a record of its own, which stays while later ones of the file come and go.
+    """
+    got.put(changes, "file")
+    Captured(BEFORE + got.key, got.about, got.blob).put(changes, "context")
+
+
+def look_again(tracked: Tracked, since: int) -> Found:
+    """The files that a run knows already, and that are not as it knows them. ``since``: when the run began."""
+    out = []
+    for path, about in tracked.known.items():
+        try:
+            if not present(tracked.project, path, about).same(recorded(about)):
+                out.append(_capture_other(tracked, path, False, since))
+        except (StoreUnavailable, CannotResume):  # it cannot be read, or is behind a link by now
+            continue
+    return Found(out, [])
 
 
 def track(tracked: Tracked, paths: list[str], repo: Repo | None, since: int) -> Found:
@@ -143,6 +178,18 @@ def _capture_other(tracked: Tracked, path: str, clean: bool, since: int) -> Capt
 
 def dirty_state(tracked: Tracked, repo: Repo) -> Found:
     """Every file that git calls dirty. Those that were known only for that, and are clean again, are dropped."""
+
+    def work(save: Save) -> Found:
+        tracked.save = save
+        return _dirty_state(tracked, repo)
+
+    try:
+        return tracked.store.save_together(work)
+    finally:
+        tracked.save = tracked.store.save_blob
+
+
+def _dirty_state(tracked: Tracked, repo: Repo) -> Found:
     commit = repo.head or ""
     captured = []
     for one in repo.dirty():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import Scribe
+
+if TYPE_CHECKING:
+    from leftoff.store.base import Save
 
 TEXT = b"the quick brown fox jumps over the lazy dog\n" * 30_000
 NOISE = random.Random(3).randbytes(1_500_000)
@@ -60,6 +64,30 @@ class BlobRules(Rules):
         once = self.size(store)
         refer(scribe, "g", NOISE)
         assert self.size(store) < once + 20_000
+
+    def test_saved_together(self, store: Store, other: Store) -> None:
+        """Several at once, the same content twice among them: all are there, for every handle."""
+        contents = [b"one", TEXT, b"two", b"one", b""]
+        scribe = Scribe(store)
+        rows = store.save_together(lambda save: [save([content]) for content in contents])
+        for number, (content, row) in enumerate(zip(contents, rows, strict=True)):
+            assert facts(refer(scribe, f"f{number}", content)) == facts(row)
+            assert content == b"".join(other.load_blob(row.hash))
+
+    def test_together_or_not_at_all(self, store: Store) -> None:
+        """Where the work fails, what it saved cannot be referred to, and the next one can succeed."""
+        scribe = Scribe(store)
+        rows: list[BlobRow] = []
+
+        def work(save: Save) -> None:
+            rows.append(save([b"lost"]))
+            raise ValueError("enough")
+
+        with pytest.raises(ValueError, match="enough"):
+            store.save_together(work)
+        with pytest.raises(Corrupt):
+            scribe.commit({("artifact", "f"): blob_stored(rows[0].hash)}, blobs=rows)
+        refer(scribe, "f", b"lost")
 
     def test_unknown_blob(self, store: Store) -> None:
         """A blob that was never referred to is not found, nor known."""

@@ -123,6 +123,7 @@ class Opened:
 def open_run(request: Request) -> Opened | Finished:
     """Find or start the run, and take its lease."""
     store = request.store
+    store._look()
     return _resume(request, store) if request.resumes else _run(request, store)
 
 

@@ -1,0 +1,14 @@
+"""What a layer lets a higher one add: a name here is filled when the package is loaded, and called when it is needed.
+
+So a lower layer can use what it may not import, and nothing is loaded for those who do not.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
+follow: Callable[..., Any]

@@ -1,0 +1,49 @@
+"""``python -m tests.dialects.dying FOLDER [broken]``: one commit in a project that follows a protocol, to be killed.
+
+Just before a file is replaced, somebody else replaces it too: by what lies ready under `edited` in the folder.
+``broken``: without writing down beforehand what is about to happen, which must lose something.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from leftoff.clock import SYSTEM
+from leftoff.dialects import swap
+from leftoff.dialects.desk import INTENT
+from leftoff.engine.report import report
+from leftoff.engine.runs import find
+from tests.dialects.rivals import followed
+
+RUN = "shared"
+
+
+def main(project: Path, broken: bool) -> None:
+    store = followed(project)
+    store.follower.look()
+    place, edited = swap.place, project / "edited"
+
+    def disturbed(new: str, path: str) -> bool:
+        if edited.exists():
+            os.replace(edited, path)
+        if broken:
+            os.unlink(new + INTENT)
+        return place(new, path)
+
+    swap.place = disturbed
+
+    def make(tx: Any, row: Any, changes: Any) -> None:
+        changes.put("variable", "ours", 1)
+
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    report(store, lambda view: find(view, RUN), make, SYSTEM.now())
+    os._exit(0)  # what is tidied up at the end is no part of it
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:] == ["broken"])

@@ -1,0 +1,68 @@
+"""A run keeps to the work tree that it was started in, wherever the command is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.workspace.trees import git
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> tuple[Path, Path]:
+    """The main work tree, with a store; and a linked one."""
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    main.mkdir()
+    git(main, "init", "-q")
+    (main / ".gitignore").write_text(".leftoff\n")
+    (main / "t.txt").write_text("first\n")
+    (main / "flow.yaml").write_text(
+        "name: w\nsteps:\n  - {id: a, run: 'true'}\n  - {id: b, run: 'test -e go && pwd > where'}\n"
+    )
+    git(main, "add", ".")
+    git(main, "commit", "-q", "-m", "one")
+    git(main, "worktree", "add", "-q", str(linked), "-b", "side")
+    succeed("init", cwd=main)
+    return main, linked
+
+
+@pytest.mark.parametrize("started_in", [0, 1], ids=["main", "linked"])
+def test_resumed_from_the_other(trees: tuple[Path, Path], started_in: int) -> None:
+    """Its steps run where the run belongs, and that is said."""
+    home, other = trees[started_in], trees[1 - started_in]
+    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=home).code
+    (home / "go").touch()
+    done = succeed("resume", "r", cwd=other)
+    assert [str(home)] == (home / "where").read_text().split()
+    assert f"r belongs to the work tree {home}." in done.err
+    assert not (other / "where").exists()
+
+
+@pytest.mark.parametrize("started_in", [0, 1], ids=["main", "linked"])
+def test_rolled_back_from_the_other(trees: tuple[Path, Path], started_in: int) -> None:
+    """The files of the run's own work tree are restored, those of the other are left alone."""
+    home, other = trees[started_in], trees[1 - started_in]
+    succeed("start", "w", "--run-id", "r", "--steps", "a,b", cwd=home)
+    succeed("track", "t.txt", cwd=home)
+    succeed("step", "done", "a", cwd=home)
+    (home / "t.txt").write_text("second\n")
+    succeed("track", "t.txt", cwd=home)
+    succeed("step", "done", "b", cwd=home)
+    succeed("restore", "r~1", "t.txt", "--yes", cwd=other)
+    assert ("first\n", "first\n") == ((home / "t.txt").read_text(), (other / "t.txt").read_text())
+    (home / "t.txt").write_text("third\n")
+    (other / "t.txt").write_text("other\n")
+    assert 0 == call("rollback", "r~1", "--files", "--yes", cwd=other).code
+    assert "other\n" == (other / "t.txt").read_text()
+    assert "third\n" != (home / "t.txt").read_text()
+
+
+def test_a_work_tree_that_is_gone(trees: tuple[Path, Path]) -> None:
+    """What its branch was made into is looked at here: there is nowhere else."""
+    main, linked = trees
+    succeed("start", "w", "--run-id", "r", "--steps", "a", cwd=linked)
+    git(main, "worktree", "remove", "--force", str(linked))
+    said = call("verify", "r", "--json", cwd=main)
+    assert "git.branch_other" in [finding["code"] for finding in said.json["findings"]]
