@@ -68,7 +68,7 @@ def test_what_was_left_out_is_asked_about_later(place: Place) -> None:
 # -- levels
 
 
-@pytest.mark.parametrize(("level", "code"), [("warn", 0), ("resume", 0), ("ask", 7), ("refuse", 6)])
+@pytest.mark.parametrize(("level", "code"), [("warn", 0), ("resume", 0), ("refuse", 6)])
 def test_a_step_as_bad_as_the_project_finds_it(place: Place, level: str, code: int) -> None:
     """`[verify.levels]` holds for what resume does, too."""
     shot(place)
@@ -287,7 +287,7 @@ def test_the_plan_after_a_rejection(place: Place) -> None:
     """What was rejected is not asked again."""
     flow(place, "  - {id: a, approval: Well?}\n  - {id: b, run: 'true'}\n")
     place.run().end(7)
-    assert {"a": "ask", "b": "run"} == plan(place.dry(code=0))
+    assert {"a": "ask", "b": "run"} == plan(place.dry(code=7))
     succeed("reject", "r", "a", cwd=place.folder)
     said = place.dry(code=0)["plan"]
     assert {"a": "skip", "b": "run"} == plan({"plan": said})
@@ -392,3 +392,82 @@ def test_a_refused_resume_takes_nothing_in(place: Place) -> None:
     place.file("gate")
     place.resume("--accept", "step.not_idempotent").end(0)
     assert "port = 2\n" == succeed("cat", "r:config.txt", cwd=place.folder).out
+
+
+# -- who waits for a person
+
+
+def test_a_run_that_waits_for_a_person(place: Place) -> None:
+    """Where nothing goes without the decision that is the verdict, and resume ends so; else it is worth a word."""
+    asks = "  - {id: a, approval: Well?}\n"
+    flow(place, asks + "  - {id: b, needs: [], run: test -e good}\n  - {id: c, needs: [a], run: echo}\n")
+    place.run().end(1)
+    assert ("step.waiting", "warn") in codes(place.dry(code=0))
+    place.file("good")
+    place.resume().end(7)
+    assert ("step.waiting", "ask") in codes(place.verify(code=7))
+    assert 7 == place.resume("--yes").end()
+    succeed("approve", "r", "a", cwd=place.folder)
+    assert "step.waiting" not in dict(codes(place.dry(code=0)))
+    place.resume().end(0)
+
+
+def test_a_deadline_that_has_passed(place: Place) -> None:
+    """It is no question any more: the dry run says that it is rejected, as resume does."""
+    flow(place, "  - {id: a, approval: Well?, timeout: 0.1s}\n  - {id: b, run: 'true'}\n")
+    place.run().end(7)
+    until(lambda: place.dry(code=place_code(place))["plan"][0]["action"] == "skip", "its deadline")
+    driver = place.resume()
+    driver.end(1)
+    assert "skip" == driver.plan()["a"][0]
+
+
+def place_code(place: Place) -> int:
+    return call("resume", "r", "--dry-run", cwd=place.folder).code
+
+
+# -- what is made again, cut short
+
+
+def test_a_death_while_something_is_made_again(place: Place) -> None:
+    """A later step is done already: that is how it must be, and nobody is asked."""
+    flow(place, MADE.replace("sleep 0.2", wait()))
+    place.run().end(1)
+    for name in ("good", "again"):
+        place.file(name)
+    (place.folder / "a.txt").unlink()
+    driver = place.resume("--yes")
+    until(lambda: len(place.starts("a")) == 2, "its second start")
+    driver.kill_all()
+    assert "progress.illegal" not in dict(codes(place.verify(code=0)))
+    place.file("gate")
+    place.resume().end(0)
+    assert "once_more" not in succeed("get", "step/a", "r", cwd=place.folder).json
+
+
+def test_the_file_is_gone(place: Place) -> None:
+    """The run's own copy is used: that is worth a word, to whoever looks and to whoever resumes."""
+    flow(place, "  - {id: a, run: 'test -e good'}\n")
+    place.run().end(1)
+    place.file("good")
+    (place.folder / "flow.yaml").unlink()
+    assert ("definition.changed", "warn") in codes(place.verify(code=0))
+    driver = place.resume()
+    driver.end(0)
+    assert "is gone" in driver.of("warning")[0]["message"]
+
+
+def test_a_lease_is_what_it_is(place: Place) -> None:
+    """Who drives a run is not for a project to find more or less bad."""
+    place.start("--steps", "a")
+    levels(place, "lease.silent", "resume")
+    assert 4 == call("verify", "r", cwd=place.folder).code
+
+
+def test_criteria_offer_their_steps(place: Place) -> None:
+    """Of a completed run those that could meet what is not met, to people and to programs."""
+    flow(place, "  - {id: a, run: 'true'}\n  - {id: b, run: 'true', criteria: {good: 'test -e good'}}\n")
+    place.run().end(0)
+    assert "Steps: b." in place.back(code=0).out
+    told = place.back("--json", code=0).json
+    assert (["good"], ["b"]) == (told["unmet"], told["could_meet"])

@@ -50,7 +50,7 @@ def decide(
 ) -> Answers | None:
     """What to go on with; ``None``: it does not go on, and was said why. ``quiet``: codes that somebody else tells."""
     answers = Answers(accepted)
-    report.accept(answers.accepted)
+    report.accept({*answers.accepted, "step.waiting"})  # what goes without that person is done
     if ctx.args.yes:
         _say_yes(report, answers)
     if report.verdict == REFUSE or (report.verdict == ASK and not can_ask(ctx)):
@@ -61,7 +61,7 @@ def decide(
                 f"leftoff: a person must decide. {' '.join(f'--accept {code}' for code in codes)} goes on."
             )
         return None
-    quiet = (*quiet, "step.again")  # it was asked for, and answered
+    quiet = (*quiet, "step.again", "step.waiting")  # it was asked for, and answered; whoever drives says so
     tell(ctx, [f for f in report.findings if f.level == WARN and f.code not in quiet], report)
     for group in _groups(report):
         if not _ask(ctx, group, answers):

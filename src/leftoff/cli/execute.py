@@ -226,8 +226,6 @@ def go_on(
         raise (found.problem if found is not None else None) or NotFound(
             "The run has no definition any more."
         )
-    if found.is_gone:
-        ctx.say(f"leftoff: {found.path} is gone; the run's own copy of it is used.")
     info = Info.of(found.new, Graph(found.new).batches(), most_of(ctx))
     with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, found.new, watching, ask, target.row.issue)

@@ -248,27 +248,36 @@ def finished(target: Target, ctx: Context) -> int:
     if report.verdict == REFUSE:
         tell(ctx, report.findings, report)
         return report.exit_code
-    if ctx.args.json:
-        _emit(target, "", ctx)
-        return 0
     unmet = _unmet(target, ctx)
+    steps = (
+        [path for path in dict.fromkeys(unmet.values()) if path]
+        if all(unmet.values())
+        else _steps(target, ctx)
+    )
+    if ctx.args.json:
+        _emit(target, "", ctx, **({"unmet": [*unmet], "could_meet": steps} if unmet else {}))
+        return 0
     ctx.out(f"Run {row.run_id} is completed: nothing is left to do.")
     if unmet:
-        steps = ", ".join(clean(path) for path in _steps(target, ctx)) or "none"
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"
             f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again, `--only STEP` one\n"
-            f"alone. Steps: {steps}."
+            f"alone. Steps: {', '.join(map(clean, steps)) or 'none'}."
         )
     return 0
 
 
-def _unmet(target: Target, ctx: Context) -> list[str]:
-    from leftoff.engine.criteria import met
+def _unmet(target: Target, ctx: Context) -> dict[str, str | None]:
+    """The criteria that are not met, each with the step that could meet it, where that is known."""
     from leftoff.engine.state import read
 
-    values = read(ctx.store, target.row.run, target.row.run_id, "criterion")
-    return [key for key, value in values.items() if met(value.plain) is False]
+    out: dict[str, str | None] = {}
+    for key, value in read(ctx.store, target.row.run, target.row.run_id, "criterion").items():
+        about = value.plain if isinstance(value.plain, dict) else {"met": value.plain}
+        if about.get("met") is False:
+            step = about.get("step")
+            out[key] = step if isinstance(step, str) else None
+    return out
 
 
 def _steps(target: Target, ctx: Context) -> list[str]:
@@ -303,7 +312,7 @@ def _tell(target: Target, ctx: Context) -> int:
     return 0
 
 
-def _emit(target: Target, text: str, ctx: Context) -> None:
+def _emit(target: Target, text: str, ctx: Context, **more: object) -> None:
     """The last event, which is also the run."""
     run = ctx.info(target.row).to_json()
-    ctx.emit({**run, "event": "end", "run": run, "brief": text})
+    ctx.emit({**run, "event": "end", "run": run, "brief": text, **more})

@@ -17,6 +17,7 @@ from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.state import Reader
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
+from leftoff.model.words import ONCE_MORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 # What a try at a step leaves in its record; the rest is how it was declared.
 _OF_A_TRY = ("started_at", "completed_at", "interrupted_at", "result", "error")
-_OF_ITS_LIFE = (*_OF_A_TRY, "status", "attempt", "outputs", "note", "resume_with", "missing")
+_OF_ITS_LIFE = (*_OF_A_TRY, ONCE_MORE, "status", "attempt", "outputs", "note", "resume_with", "missing")
 _KEPT_FACTS = ("git_branch", "issue", "task", "agent", "total")
 
 
@@ -131,7 +132,7 @@ def _again_from(reader: Reader, way: Way, run_id: str, changes: ChangeSet) -> Se
     again = set(from_step(steps, way.step, run_id)) if way.step is not None else set()
     for path in again | with_outer(steps, way.repeat):
         kept = {key: value for key, value in steps[path].items() if key not in _OF_A_TRY}
-        changes.put("step", path, {**kept, "status": "pending"})
+        changes.put("step", path, {**kept, "status": "pending", ONCE_MORE: True})
     if way.step is not None:
         return Seal("rollback", way.step, f"again from {way.step}")
     return Seal("rollback", min(way.repeat), f"once more: {', '.join(sorted(way.repeat)[:5])}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine import lease
 from leftoff.engine.commit import Guard, commit_in, new_token, save_blobs
 from leftoff.engine.rollback import rollback
+from leftoff.engine.runs import open_run
 from leftoff.engine.state import Reader
 from leftoff.engine.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from leftoff.engine.commit import Seal
     from leftoff.engine.head import Head
     from leftoff.engine.redact import Redactor
+    from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow
@@ -124,6 +126,13 @@ class Ledger(Records):
             seal.note = self.scrubber.mask(seal.note)
         changes, large = save_blobs(self.store, page.changes)
         return commit_in(tx, self._head, changes, at, self._guard, seal, token, page.blobs + large)
+
+    def take(self, driver: tuple[Process, str], *, take_over: bool) -> None:
+        """Drive the run from now on: its lease under a new epoch, and its head as it is then."""
+        at = self.clock.now()
+        self._head, epoch = open_run(self.store, self.run_id, at, driver=driver, take_over=take_over)
+        assert epoch is not None
+        self.epoch, self._guard = epoch, Guard(epoch)
 
     def begin(self) -> None:
         """Before the first entry: the records are in today's schema; where ``seq`` says so, they are what they were."""

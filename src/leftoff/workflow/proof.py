@@ -49,8 +49,11 @@ def failing(stage: Stage, work: Work) -> str:
 
 def _holds(stage: Stage, work: Work, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
-    step, token = work.step, f"{work.token}.proof-{number}"
-    folder = os.path.join(work.folder, f"proof-{number}")
+    name = (
+        f"proof-{os.getpid()}-{number}"  # another one may look at the same moment: nobody has the lease yet
+    )
+    step, token = work.step, f"{work.token}.{name}"
+    folder = os.path.join(work.folder, name)
     leftovers.remove(folder)
     files.prepare(folder)
     values = stage.state.values(step, work.item)

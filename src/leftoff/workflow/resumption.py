@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from leftoff.workflow.runner import Setting
 
 
+NO_EPOCH = 0  # of whoever has no lease yet
+
+
 class Onward:
     """How to go on: variables that are given, and what is asked for beyond going on.
 
@@ -68,40 +71,43 @@ class Onward:
 def resume(
     setting: Setting, target: Target, definitions: Definitions, way: Onward, *, take_over: bool = False
 ) -> Runner:
-    """Go on with a run: take its lease, see what was in flight, ask what must be asked; then go back, where an older
-    version is meant, and put back what is to be done. Whoever refuses, or is refused, has changed nothing.
+    """Go on with a run: see what was in flight, ask what must be asked, take its lease; then go back, where an older
+    version is meant, and put back what is to be done. Whoever refuses, or is refused, has changed nothing, and has
+    taken the run from nobody.
     """
-    row = target.row
-    driver = (this_process(), setting.who)
-    head, epoch = open_run(setting.store, row.run_id, setting.clock.now(), driver=driver, take_over=take_over)
-    assert epoch is not None and definitions.new is not None
-    runner: Runner | None = None
+    row, now = target.row, setting.clock.now()
+    assert definitions.new is not None
+    head, _ = open_run(setting.store, row.run_id, now)
+    runner = Runner(setting, definitions.new, head, NO_EPOCH, dict(way.variables))
     try:
-        runner = Runner(setting, definitions.new, head, epoch, dict(way.variables))
         if target.version is not None and target.version.seq != head.seq:
             runner.ledger.seq = target.version.seq
-        Resumption(runner, row, definitions, way).go()
+        resumption = Resumption(runner, row, definitions, way)
+        resumption.consider()
+        runner.ledger.take((this_process(), setting.who), take_over=take_over)
+        resumption.go()
     except BaseException:
-        if runner is not None:
-            runner.close()
-        _let_go(setting, row, epoch)
+        runner.close()
+        _let_go(runner)
         raise
     return runner
 
 
-def _let_go(setting: Setting, row: RunRow, epoch: int) -> None:
+def _let_go(runner: Runner) -> None:
     """Nothing is driven after all. A run that is on record as running keeps the lease: it tells that nobody does."""
+    ledger = runner.ledger
 
     def work(tx: Tx) -> None:
-        now = tx.run_row(row.run)
+        now = tx.run_row(ledger.run)
         if now is not None and now.status != "running":
-            free(tx, row.run, epoch)
+            free(tx, ledger.run, ledger.epoch)
 
-    setting.store.write(work)
+    if ledger.epoch != NO_EPOCH:
+        ledger.store.write(work)
 
 
 class _Now:
-    """The run as whoever has its lease sees it, at the version that it shall go on from."""
+    """The run as whoever goes on with it sees it, at the version that it shall go on from."""
 
     def __init__(self, runner: Runner, row: RunRow) -> None:
         ledger, setting = runner.ledger, runner.setting
@@ -133,15 +139,22 @@ class Resumption:
         self.orphans: list[Orphan] = []
         self.strays: list[Attempt] = []
         self.plan: list[dict[str, Any]] = []
+        self._proven: dict[str, str] = {}  # attempts whose checks were run: what does not hold
+        self._asked: set[tuple[str, str | None]] = set()  # what was told or answered
 
-    def go(self) -> None:
-        """Nothing is changed before everything that can stand in the way was looked at, and asked."""
+    def consider(self) -> Wish:
+        """Look at everything that can stand in the way, and ask; nothing is changed."""
         self.state.load()
         wish = self._wish()
         seen = _Now(self.runner, self.row)
         self._ask(self.checks.of_definition(seen, wish))
         self._look(seen, wish)
         self._ask(self.checks.of_steps(seen, wish))
+        return wish
+
+    def go(self) -> None:
+        """With the lease, which nobody else can have any more: look once more, then change what is to be changed."""
+        wish = self.consider()
         if self.way.agreed is not None:
             self.way.agreed(Guard(self.runner.ledger.epoch))
         self._end_strays()
@@ -168,7 +181,7 @@ class Resumption:
         found, strays = self.checks.look(seen, wish)
         for orphan in found:
             if orphan.action == CHECK and not orphan.ends:
-                failing = proof.failing(self.stage, self._work(orphan))
+                failing = self._failing(orphan)
                 if failing:
                     orphan.again(
                         f"nobody knows how it ended, and it is not proven that it is done: {failing}"
@@ -180,9 +193,19 @@ class Resumption:
         self.orphans = [orphan for orphan in found if not orphan.ends]
         self.strays = [*strays, *(orphan.attempt for orphan in found if orphan.ends)]
 
+    def _failing(self, orphan: Orphan) -> str:
+        """Which of its checks does not hold; each is run once."""
+        token = orphan.attempt.token
+        if token not in self._proven:
+            self._proven[token] = proof.failing(self.stage, self._work(orphan))
+        return self._proven[token]
+
     def _ask(self, found: Iterable[Finding]) -> None:
         """As the verdict did, which may be a while ago, and knew nothing of what checks say."""
         for finding in found:
+            if (finding.code, finding.subject) in self._asked:
+                continue
+            self._asked.add((finding.code, finding.subject))
             level = levelled(finding, self.setting.levels).level
             if level == REFUSE:
                 raise CannotResume(finding.message, hint=finding.hint)

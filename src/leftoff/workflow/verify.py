@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.approvals import as_word
+from leftoff.engine.approvals import as_word, how
 from leftoff.engine.verify.finding import REFUSE, WARN, Finding
-from leftoff.engine.verify.plan import Drive
+from leftoff.engine.verify.plan import Drive, make_plan
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
@@ -90,7 +90,7 @@ class RunnerChecks(Drive):
     ) -> None:
         self.problem = definitions.problem
         self.old, self.new = definitions.old, definitions.new
-        self._path = definitions.path
+        self._path, self._is_gone = definitions.path, definitions.is_gone
         self._folder = store_folder
         self._given = given
         self._state = state
@@ -129,6 +129,7 @@ class RunnerChecks(Drive):
             return
         yield from self.of_definition(seen, wish)
         yield from self.of_steps(seen, wish)
+        yield from self._waiting(seen, wish, self.new)
 
     def of_definition(self, seen: Seen, wish: Wish) -> Iterator[Finding]:
         """What the definition changes, and what it needs that was not stored."""
@@ -147,6 +148,9 @@ class RunnerChecks(Drive):
 
     def _definition(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
         """The workflow file changed: later steps only is worth a word, finished ones a question."""
+        if self._is_gone:
+            gone = f"{self._path} is gone; the run's own copy of it is used."
+            yield Finding("definition.changed", gone, "", self._path, level=WARN)
         if self.old is new:
             return
         what = f"{self._path} changed since the run began:"
@@ -251,6 +255,35 @@ class RunnerChecks(Drive):
                 step = step_of(new, path, record)
                 if step is not None and not step.idempotent:
                     yield path, "it was cut off, and it must not simply run again", NOT_IDEMPOTENT
+
+    # -- people
+
+    def _waiting(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
+        """Steps that wait for a person: a question where nothing goes without the answer, else worth a word."""
+        waiting = [
+            path
+            for path, record in seen.steps.items()
+            if record.get("status") == "waiting"
+            and new.find(path) is not None
+            and not (path in wish.repeat or wish.leaves_out(path) or _is_over(record, seen.now))
+        ]
+        level = WARN if waiting and self._goes_on(seen, wish, new, waiting) else None
+        for path in waiting:
+            if seen.steps[path].get("kind") == "approval":
+                what, hint = "a decision", how(seen.run_id, path)
+            else:
+                what, hint = "a person", f"leftoff step done {as_word(path)} --run {seen.run_id}"
+            yield Finding("step.waiting", f"Step {path} waits for {what}.", f"`{hint}`", path, level=level)
+
+    def _goes_on(self, seen: Seen, wish: Wish, new: Workflow, waiting: list[str]) -> bool:
+        """Whether something can be done before anybody has decided."""
+        from leftoff.workflow.graph import Graph
+
+        graph = Graph(new)
+        behind = {path for leaf in waiting for path in graph.after(leaf)}
+        plan = make_plan(self.lay(seen), (), self.known(seen, wish), wish)
+        todo = (entry["step"] for entry in plan if entry["action"] not in ("skip", "ask"))
+        return any(path not in behind and path.rpartition("/")[0] not in behind for path in todo)
 
     # -- the plan
 
