@@ -7,7 +7,7 @@ import os
 from leftoff.cli.given import json_or_file, read_text
 from leftoff.cli.text import clean, columns
 from leftoff.dialects.base import write
-from leftoff.dialects.claude import DIALECT, make_id, snake, why_ask
+from leftoff.dialects.claude import DIALECT, make_id, plan_changed, plan_path, snake, why_ask
 from leftoff.dialects.claude_files import ROOTS
 from leftoff.dialects.importing import Importer
 from leftoff.dialects.json_text import dump
@@ -114,23 +114,12 @@ def load(ctx: Context, rest: list[str]) -> int:
             hint="`leftoff compat list-checkpoints` lists them.",
         )
     document = document_of(ctx, row)
-    why = why_ask(document, ctx.now, _plan_changed(ctx, document))
+    plan = plan_path(document)
+    why = why_ask(document, ctx.now, plan_changed(ctx.project, plan) if plan is not None else None)
     if why is not None:
         ctx.say(f"leftoff: look before you resume it: {why}.")
     ctx.out(dump(document).rstrip("\n"))
     return 0
-
-
-def _plan_changed(ctx: Context, document: dict[str, Any]) -> int | None:
-    """When the plan's file was changed, in seconds."""
-    state = document.get("workflow_state")
-    path = state.get("plan_path") if isinstance(state, dict) else None
-    if not isinstance(path, str) or "\0" in path:
-        return None
-    try:
-        return int(os.stat(os.path.join(ctx.project, path)).st_mtime)
-    except OSError:
-        return None
 
 
 def show(ctx: Context, rest: list[str]) -> int:

@@ -55,6 +55,7 @@ class Context:
         self._settings: Settings | None = None
         self._store: Store | None = None
         self._aside: Any = None  # where an archived run is looked at
+        self.looks = True  # whether what others did to the files of a protocol is taken in first
 
     # -- where
 
@@ -88,7 +89,7 @@ class Context:
         if self._store is None:
             location = project.store_location(self.project, self.args.store, self.settings.store)
             self._store = project.open_followed(self.project, location, self.settings, self.clock, self.say)
-            if self._store.follower is not None:
+            if self._store.follower is not None and self.looks:
                 self._store.follower.look()
         return self._store
 
@@ -162,12 +163,12 @@ class Context:
 
     def current_in(self, view: View, *, latest: bool = False) -> RunRow:
         """The run that a verb means when none is named: --run, LEFTOFF_RUN, the session's, the branch's only one."""
-        from leftoff.engine.find import current_run
+        from leftoff.engine.find import Asking, current_run
 
-        named = self.named
-        return current_run(
-            view, branch=self.branch, run=named, session=from_env("LEFTOFF_SESSION"), latest=latest
-        )
+        session, exported = from_env("LEFTOFF_SESSION"), from_env("LEFTOFF_RUN")
+        asking = Asking(self.now, session=session, exported=exported) if session or exported else None
+        named = getattr(self.args, "run", None)
+        return current_run(view, branch=self.branch, run=named, asking=asking, latest=latest)
 
     def current(self, *, latest: bool = False) -> RunRow:
         from leftoff.engine.report import need_store
@@ -220,14 +221,6 @@ class Context:
             there = self.store.exists() and self.store.read(lambda view: view.find_run(run_id)) is not None
             if not there:
                 self._open_archived(ref, back=True)
-
-    def protocol_agrees(self, target: Target) -> bool:
-        """Whether a run may go on as far as the protocol that it follows is concerned; it is greeted in its words."""
-        if not self.settings.section("mirror") and "imported" not in target.row.card:
-            return True
-        from leftoff.cli.resuming import begin
-
-        return begin(target, self)
 
     def upkeep(self) -> None:
         """Retention by itself, once a day, where the project wants it. Never on verbs that agents call often."""

@@ -15,7 +15,7 @@ from leftoff.engine.verify.finding import ASK, NEVER_YES, REFUSE, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -45,8 +45,26 @@ class Answers:
         self.given: dict[str, Any] = {}  # values that were not stored
 
 
+class FirstQuestion:
+    """What a protocol asks before anything else: in its words, and what is done about the answer.
+
+    ``ended``: asks, and says whether that was the end of it.
+    """
+
+    __slots__ = ("ended", "words")
+
+    def __init__(self, words: str, ended: Callable[[], bool]) -> None:
+        self.words = words
+        self.ended = ended
+
+
 def decide(
-    ctx: Context, report: Report, accepted: Collection[str], *, quiet: Collection[str] = ()
+    ctx: Context,
+    report: Report,
+    accepted: Collection[str],
+    *,
+    quiet: Collection[str] = (),
+    first: FirstQuestion | None = None,
 ) -> Answers | None:
     """What to go on with; ``None``: it does not go on, and was said why. ``quiet``: codes that somebody else tells."""
     answers = Answers(accepted)
@@ -57,12 +75,20 @@ def decide(
         tell(ctx, report.findings, report)
         if report.verdict == ASK:
             codes = dict.fromkeys(finding.code for finding in report.findings if finding.level == ASK)
+            if first is not None:
+                ctx.say(first.words)
             ctx.say(
                 f"leftoff: a person must decide. {' '.join(f'--accept {code}' for code in codes)} goes on."
             )
         return None
     quiet = (*quiet, "step.again", "step.waiting")  # it was asked for, and answered; whoever drives says so
-    tell(ctx, [f for f in report.findings if f.level == WARN and f.code not in quiet], report)
+    if first is not None and report.verdict == ASK:
+        tell(ctx, report.findings, report)
+        if first.ended():
+            return None
+        _say_yes(report, answers)  # who does not start fresh goes on with it as it is
+    else:
+        tell(ctx, [f for f in report.findings if f.level == WARN and f.code not in quiet], report)
     for group in _groups(report):
         if not _ask(ctx, group, answers):
             ctx.say("Nothing was changed.")
@@ -168,6 +194,10 @@ def carry_out(
         from leftoff.engine.unblock import unblock
 
         unblock(ctx.store, here, None, ctx.now, by=who(), scrubber=ctx.redactor)
+    if any(finding.code == "files.half_restored" for finding in report.findings):
+        from leftoff.engine.workspace.journal import forget
+
+        forget(ctx.store, ctx.project, target.row.run_id)
     agreed = [finding for finding in report.findings if _stays(finding, answers)]
     if report.world.is_head and agreed:
         from leftoff.engine.verify.taking import take_in
@@ -181,7 +211,7 @@ def _stays(finding: Finding, answers: Answers) -> bool:
         return not answers.restore
     if finding.code == "outputs.changed":
         return finding.subject not in answers.again
-    return finding.code.startswith("issue.")
+    return finding.code.startswith("issue.") or bool(finding.clears)
 
 
 def _restore(target: Target, report: Report, ctx: Context, guard: Guard | None) -> None:

@@ -14,12 +14,14 @@ from leftoff.errors import CannotResume, NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from leftoff.cli.context import Context
     from leftoff.cli.progress import Observer
     from leftoff.engine.redact import Redactor
+    from leftoff.engine.workspace.tracking import Found
+    from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.runner import Runner, Setting
 
@@ -105,12 +107,13 @@ def setting_of(
     from leftoff.workflow.runner import Setting
 
     secrets = secrets_of(ctx, workflow, ask)
+    redactor = redactor_of(ctx, secrets)
     return Setting(
         ctx.store,
         ctx.project,
         attempts_folder(ctx),
         ctx.settings.redaction,
-        redactor_of(ctx, secrets),
+        redactor,
         ctx.clock,
         observer,
         ask,
@@ -124,8 +127,19 @@ def setting_of(
         seen=lambda: take(
             ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
         ),
+        tree=_tree(ctx, redactor) if ctx.settings.capture.git else None,
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
     )
+
+
+def _tree(ctx: Context, redactor: Redactor) -> Callable[[RunRow], Found]:
+    """What git calls dirty, for a checkpoint. Files with a secret of the workflow in them are only hashed."""
+    from leftoff.engine.workspace.tracking import look_at_git
+
+    def look(row: RunRow) -> Found:
+        return look_at_git(ctx.store, ctx.project, redactor, ctx.settings.capture, row, ctx.clock.now())
+
+    return look
 
 
 def most_of(ctx: Context) -> int | None:

@@ -1,12 +1,12 @@
-"""Before a run goes on: what its protocol checks, settles, asks and says. For `resume`."""
+"""A run that follows a protocol goes on: what its protocol settles, says and asks. For `resume`."""
 
 from __future__ import annotations
 
 from leftoff.cli.ask import YES, answer, can_ask
 from leftoff.dialects.take import state_at
+from leftoff.dialects.verdict import state_of
 from leftoff.engine.report import report
 from leftoff.engine.runs import find
-from leftoff.errors import CannotResume, NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,40 +22,22 @@ if TYPE_CHECKING:
 HINT = "--yes goes on with it as it is."
 
 
-def begin(target: Target, ctx: Context) -> bool:
-    """Whether to go on. A run of no protocol just does."""
-    dialect = _dialect(target.row, ctx)
-    if dialect is None:
-        return True
+def begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
+    """Whether to go on, now that nothing stands in the way."""
     if target.version is None:
         _settle(target.row, dialect, ctx)
-    seq = target.version.seq if target.version is not None else None
-    run_id = target.row.run_id
-    state = ctx.store.read(lambda view: state_at(ctx.store, view, find(view, run_id), dialect, seq))
-    refused = dialect.refuses(state)
-    if refused is not None:
-        raise CannotResume(f"Run {state.run_id} cannot be resumed: {refused}.", hint="Start a new one.")
-    doubts = dialect.doubts(state, ctx.project, ctx.now)
-    for line in doubts:
-        ctx.say(f"leftoff: {line}.")
-    if doubts and not _trusted(dialect, target, ctx):
-        return False
+    state = state_of(ctx.store, target, dialect)
     for line in dialect.greeting(state, ctx.project, ctx.now):
         ctx.say(line)
     return _wanted(dialect, state, target, ctx)
 
 
-def _dialect(row: RunRow, ctx: Context) -> Dialect | None:
-    """The protocol that the project follows, or that the run was imported from."""
-    if ctx.dialect is not None:
-        return ctx.dialect
-    origin = row.card.get("imported")
-    name = origin.get("dialect") if isinstance(origin, dict) else None
-    if not isinstance(name, str):
-        return None
-    from leftoff.dialects.registry import BUILT_IN, dialect
-
-    return dialect(name) if name in BUILT_IN else None
+def start_fresh(dialect: Dialect, target: Target, ctx: Context) -> bool:
+    """Where something needs a person: whether they would rather begin anew. Then the run is abandoned."""
+    if answer(f"{dialect.corrupted} ", HINT).lower() not in YES:
+        return False
+    _give_up(target.row, ctx)
+    return True
 
 
 def _settle(row: RunRow, dialect: Dialect, ctx: Context) -> None:
@@ -68,18 +50,6 @@ def _settle(row: RunRow, dialect: Dialect, ctx: Context) -> None:
         return None
 
     report(ctx.store, lambda view: find(view, row.run_id), make, ctx.now, scrubber=ctx.redactor)
-
-
-def _trusted(dialect: Dialect, target: Target, ctx: Context) -> bool:
-    """Whether to go on with a state that looks wrong."""
-    if ctx.args.yes or dialect.corrupted is None:
-        return True
-    if not can_ask(ctx):
-        raise NeedsPerson(dialect.corrupted, hint=HINT)
-    if answer(f"{dialect.corrupted} ", HINT).lower() in YES:
-        _give_up(target.row, ctx)
-        return False
-    return True
 
 
 def _wanted(dialect: Dialect, state: State, target: Target, ctx: Context) -> bool:

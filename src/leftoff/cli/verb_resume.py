@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
-from leftoff.cli.decide import carry_out, decide, tell
+from leftoff.cli.decide import FirstQuestion, carry_out, decide, tell
 from leftoff.cli.given import asked, assignments, positive, step_path
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
 from leftoff.cli.verdict import page, report_of
+from leftoff.dialects.verdict import dialect_of
 from leftoff.engine.definition import definition_of
 from leftoff.engine.pickup import Way, driver_of, from_step, with_outer
 from leftoff.engine.verify.finding import REFUSE
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.decide import Answers
     from leftoff.cli.options import Args
+    from leftoff.dialects.base import Dialect
     from leftoff.engine.find import Target
     from leftoff.engine.verify.verify import Report
     from leftoff.store.base import View
@@ -87,8 +90,6 @@ def run(args: Args, ctx: Context) -> int:
     further_back = args.from_step is not None or args.only
     if target.row.status == "completed" and target.version is None and not further_back:
         return finished(target, ctx)
-    if not args.dry_run and not ctx.protocol_agrees(target):
-        return 0
     older = target.version is not None and target.version.seq != target.row.seq
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
     return resume(target, way, accepted, ctx)
@@ -108,18 +109,45 @@ def resume(
     if problem is not None and report.exit_code == CannotResume.exit_code:
         raise problem
     driven = definition_of(ctx.store, target.row) is not None
-    answers = decide(ctx, report, accepted, quiet=("definition.changed",) if driven else ())
+    dialect = dialect_of(target.row, ctx.project, ctx.settings)
+    answers = _answers(ctx, report, accepted, target, dialect, driven)
     if answers is None:
         if ctx.args.json:
             ctx.emit({"event": "end", "run": ctx.info(target.row).to_json()})
         return report.exit_code
     way.variables.update(answers.given)
     way.repeat = frozenset(answers.again) | (wish.repeat if way.step is None else frozenset())
+    if dialect is not None and not _begin(dialect, target, ctx):
+        return 0
     if driven:
         return _drive(target, way, wish, report, answers, ctx, workflow)
     driver_of(ctx.store, target, ctx.now, session())  # somebody may have taken it while a question was open
     carry_out(target, report, answers, ctx)
     return go_on(target, way, ctx)
+
+
+def _answers(
+    ctx: Context,
+    report: Report,
+    accepted: Collection[str],
+    target: Target,
+    dialect: Dialect | None,
+    driven: bool,
+) -> Answers | None:
+    """What to go on with. Where something needs a person, a protocol may have a question that comes first."""
+    first = None
+    if dialect is not None and dialect.corrupted is not None:
+        from leftoff.cli.resuming import start_fresh
+
+        first = FirstQuestion(dialect.corrupted, partial(start_fresh, dialect, target, ctx))
+    quiet = ("definition.changed",) if driven else ()
+    return decide(ctx, report, accepted, quiet=quiet, first=first)
+
+
+def _begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
+    from leftoff.cli.resuming import begin
+
+    return begin(dialect, target, ctx)
 
 
 def _wish(report: Report, way: Way, target: Target, ctx: Context) -> Wish:
@@ -152,7 +180,7 @@ def _check_needs(report: Report, wanted: Collection[str]) -> None:
     needs = graph.get("needs") if isinstance(graph, dict) else None
     for path in sorted(wanted):
         for other in (needs or {}).get(path, ()):
-            status = report.world.steps.get(other, {}).get("status", "completed")
+            status = report.world.steps.status(other) or "completed"
             if other not in wanted and status not in ("completed", "skipped"):
                 raise Conflict(
                     f"Step {path} needs {other}, which is {status}.",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leftoff.cli.screen import Screen
     from leftoff.cli.text import Line
     from leftoff.engine.info import RunInfo
+    from leftoff.engine.workspace.journal import CutShort
 
 SPEC = Spec(
     "status",
@@ -79,6 +80,7 @@ class Status:
                 raise
             self.why_none = error.message
         self.times = self._timing(ctx)
+        self.cut_short = {run.run_id: found for run in self.runs if (found := _cut_short(ctx, run))}
 
     def _timing(self, ctx: Context) -> dict[str, dict[str, float | None]]:
         """Of the current run; where there is none, of those that were touched last."""
@@ -96,12 +98,20 @@ class Status:
             "current_run": self.current.run_id if self.current is not None else None,
             "time": self.times[self.current.run_id] if self.current is not None else None,
             "times": self.times,
+            "half_restored": {run: found.command for run, found in self.cut_short.items()},
             "runs": [run.to_json() for run in self.runs],
         }
 
 
+def _cut_short(ctx: Context, run: RunInfo) -> CutShort | None:
+    """A rollback of the run that was killed before all files were in their place."""
+    from leftoff.engine.workspace.journal import cut_short
+
+    return cut_short(ctx.store, ctx.project, run.row.run, run.run_id)
+
+
 def page(found: Status, screen: Screen) -> list[Line]:
-    from leftoff.cli.layout import facts
+    from leftoff.cli.layout import facts, wrapped
     from leftoff.cli.runs import run_list
 
     git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
@@ -120,6 +130,9 @@ def page(found: Status, screen: Screen) -> list[Line]:
         ],
         screen.columns,
     )
+    for short in found.cut_short.values():
+        complete = "" if short.busy else f" `{short.command}` completes it."
+        lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
     if found.runs:
         return [*lines, [], *run_list(found.runs, screen)]
     return [*lines, [], [("Nothing is unfinished.", "dim")]]

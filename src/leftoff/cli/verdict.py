@@ -42,7 +42,7 @@ def report_of(
     ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
     """
     from leftoff.cli.context import from_env
-    from leftoff.workflow.verdict import verify_run
+    from leftoff.dialects.verdict import verify_run
 
     ctx.at_home(target.row)
     return verify_run(

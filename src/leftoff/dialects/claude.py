@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 
-from leftoff.clock import compact
+from leftoff.clock import compact, iso
 from leftoff.dialects import claude_parallel as parallel
+from leftoff.dialects.base import write
 from leftoff.dialects.claude_files import ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.engine.verify.finding import Finding
 from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from leftoff.dialects.draft import Draft, State
@@ -86,6 +90,8 @@ class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
+    marks = ("id", "timestamp", "checkpoint_at", "saved_at", *parallel.KEYS)
+    derived = {"current_phase": ("completed_phases",)}
     fixed_ids = False
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
@@ -108,6 +114,26 @@ class Claude(ClaudeFiles):
         """`{type}_{project}_{timestamp}`."""
         project = str(given.get("title") or given["workflow"])
         return make_id(slug(given["workflow"]), project, now), []
+
+    def findings(self, state: State, project: str, now: int) -> Iterator[Finding]:
+        """What it wants to be in order before it resumes without asking, as far as its document says anything of it.
+
+        Its status and its age are checked of every run.
+        """
+        document = write(self, state)
+        if document.get("tests_passing") is False:
+            message = "The checkpoint says that its tests were not passing."
+            hint = "Look at them, then go on with --accept prerequisite.missing."
+            yield Finding("prerequisite.missing", message, hint, "tests_passing")
+        if state.status != "blocked" and document.get("last_error") is not None:
+            yield Finding(
+                "blocked.errors",
+                f"The last error is open: {shown(document['last_error'])}.",
+                f"When it is resolved: `leftoff unblock {state.run_id}`. --accept blocked.errors goes on without.",
+                "last_error",
+                choices=("clear them", "go on without", "stop"),
+            )
+        yield from _plan(document, project)
 
     # -- reading
 
@@ -171,7 +197,9 @@ class Claude(ClaudeFiles):
                 project, where = (match[2] if match else snake(given)), "the id"
             draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
         draft.run("project", project)
-        if match and draft.records.get(("run", "created_at")) is None and read_stamp(match[3]) is not None:
+        stamp = read_stamp(match[3]) if match else None
+        if stamp is not None and ("run", "created_at") not in draft.records:
+            draft.run("created_at", iso(stamp))
             draft.repairs.add("created_at is missing; the time is in the id.")
 
     @staticmethod
@@ -246,6 +274,35 @@ def _check_schema(document: dict[str, Any], path: str) -> None:
     if tuple(map(int, parts))[:2] > NEWEST:
         newest = ".".join(map(str, NEWEST))
         raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
+
+
+def _plan(document: dict[str, Any], project: str) -> Iterator[Finding]:
+    """The plan that it works by: gone, or changed since."""
+    path = plan_path(document)
+    if path is None:
+        return
+    known, now = document.get("plan_modification_time"), plan_changed(project, path)
+    if now is None:
+        message = f"{path}, the plan that it works by, is gone."
+        hint = "Bring it back, or go on with --accept prerequisite.missing."
+        yield Finding("prerequisite.missing", message, hint, path)
+    elif isinstance(known, (int, float)) and int(known) != now:
+        message = f"{path}, the plan that it works by, was changed since."
+        yield Finding("files.changed", message, "Does it still fit? --accept files.changed goes on.", path)
+
+
+def plan_path(document: dict[str, Any]) -> str | None:
+    state = document.get("workflow_state")
+    path = state.get("plan_path") if isinstance(state, dict) else None
+    return path if isinstance(path, str) and path and "\0" not in path else None
+
+
+def plan_changed(project: str, path: str) -> int | None:
+    """When the plan's file was changed, in seconds; ``None`` where there is none."""
+    try:
+        return int(os.stat(os.path.join(project, path)).st_mtime)
+    except OSError:
+        return None
 
 
 def why_ask(document: dict[str, Any], now: int, plan_changed: int | None) -> str | None:

@@ -6,7 +6,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.dialects import dotagent_resume as resuming
-from leftoff.dialects.base import respelt
+from leftoff.dialects.base import filled, respelt
 from leftoff.dialects.dotagent_files import DotagentFiles
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.report import Rejected, shown
@@ -18,12 +18,13 @@ from leftoff.model.ids import quote_part, unquote_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from leftoff.dialects.base import Reject
     from leftoff.dialects.draft import Draft, State
     from leftoff.dialects.places import Loaded
+    from leftoff.engine.verify.finding import Finding
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")
 TASKS = "IMPLEMENTATION"  # the phase whose tasks are in execution.json
@@ -111,6 +112,16 @@ class Dotagent(DotagentFiles):
                 whole.repairs.add(f"{name}.json: {line}")
         return [whole]
 
+    def filled(self, document: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+        """Each of the two files may be a part."""
+        keys = {PHASE: KEYS, EXECUTION: ("workflow_id", "tasks")}
+        parts = {
+            name: filled(part, present[name], keys[name])
+            for name, part in document.items()
+            if name in keys and isinstance(part, dict) and isinstance(present.get(name), dict)
+        }
+        return {**present, **document, **parts}
+
     def retention(self, project: str) -> Policy:
         return RETENTION
 
@@ -128,8 +139,8 @@ class Dotagent(DotagentFiles):
     def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
         return resuming.settled(state, project)
 
-    def doubts(self, state: State, project: str, now: int) -> list[str]:
-        return resuming.doubts(state, project, now)
+    def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
+        return resuming.findings(state)
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         return resuming.greeting(state, current(state)[0], project, now)

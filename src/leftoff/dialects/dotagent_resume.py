@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 from glob import glob
+from itertools import pairwise
 
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.words import meaning
+from leftoff.engine.verify.finding import Finding
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from leftoff.dialects.draft import State
@@ -102,24 +105,18 @@ def _ended(step: dict[str, Any], project: str) -> str | None:
     return None
 
 
-def doubts(state: State, project: str, now: int) -> list[str]:
-    """Why the state should not be trusted as it is."""
-    out = []
-    for path, step in state.steps():
-        for output in (step.get("outputs") or ()) if step.get("status") in DONE else ():
-            if isinstance(output, str) and not os.path.exists(os.path.join(project, output)):
-                out.append(f"{path}: its output {output} is not there")
-    began = millis(state.run("created_at"))
-    if began is not None and began > now + 60_000:
-        out.append(f"it began in the future: {state.run('created_at')}")
+def findings(state: State) -> Iterator[Finding]:
+    """`VALIDATE`, as far as it is not checked of every run: phases in their order."""
     steps = state.of("step")
-    order = [steps[name].get("status") in DONE for name in AGENTS if isinstance(steps.get(name), dict)]
-    if order != sorted(order, reverse=True):
-        out.append("a later phase is completed, an earlier one is not")
-    written = state.of("extra").get("as-written:phase/interruption_safe")
-    if isinstance(written, dict) and written.get("as") is False:
-        out.append("interruption_safe is false: it was being written when something stopped")
-    return out
+    done = [(name, steps[name].get("status") in DONE) for name in AGENTS if isinstance(steps.get(name), dict)]
+    for (name, ended), (later, too) in pairwise(done):
+        if too and not ended:
+            yield Finding(
+                "progress.illegal",
+                f"{later} is completed, and {name}, which comes before it, is not.",
+                "Look at these phases (`leftoff show --steps`); --accept progress.illegal goes on.",
+                name,
+            )
 
 
 def warnings(state: State, now: int) -> list[str]:

@@ -80,6 +80,7 @@ class Sitebuilder(SitebuilderFiles):
     name = "sitebuilder"
     about = "Site builders: progress/checkpoints/{agent}-{task}.json"
     keys = KEYS
+    derived = {"progress_percent": ("subtasks",), "resume_instructions": ("subtasks", "status")}
     files = r"/progress/checkpoints/[^/]+\.json$"
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
@@ -92,13 +93,6 @@ class Sitebuilder(SitebuilderFiles):
 
     def names(self, state: State) -> list[str]:
         return [self.encode(state)["checkpoint_id"]]
-
-    def refuses(self, state: State) -> str | None:
-        """`resumable` must be true, and the status `in_progress` or `blocked`."""
-        if not _resumable(state):
-            return "its checkpoint says that it is not resumable"
-        word = STATUS.write(state.status)
-        return None if word in ("in_progress", "blocked", "failed") else f"its status is {word}"
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         """Where to go on, and what is left: only items that are not complete."""

@@ -21,7 +21,7 @@ from leftoff.model.words import ONCE_MORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from typing import Any
 
     from leftoff.engine.commit import Guard
@@ -57,7 +57,7 @@ class Way:
         self.repeat = repeat
 
 
-def from_step(steps: dict[str, Any], step: str, run_id: str) -> list[str]:
+def from_step(steps: Mapping[str, Any], step: str, run_id: str) -> list[str]:
     """The step, what is below it, every later one in declared order, and the steps that contain it."""
     ordered = in_order(steps)
     first = next((i for i, path in enumerate(ordered) if path == step or path.startswith(step + "/")), None)
@@ -68,7 +68,7 @@ def from_step(steps: dict[str, Any], step: str, run_id: str) -> list[str]:
     return [path for i, path in enumerate(ordered) if i >= first or step.startswith(path + "/")]
 
 
-def with_outer(steps: dict[str, Any], some: Collection[str]) -> set[str]:
+def with_outer(steps: Mapping[str, Any], some: Collection[str]) -> set[str]:
     """These steps, what is below them, and the steps that contain them."""
     wanted = set(some)
     outer = inner_steps(wanted)

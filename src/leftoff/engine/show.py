@@ -12,7 +12,7 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from leftoff.engine.find import Target
@@ -77,7 +77,7 @@ def _document(store: Store, view: View, target: Target, now: int, limits: tuple[
     }
 
 
-def in_order(steps: dict[str, Any]) -> list[str]:
+def in_order(steps: Mapping[str, Any]) -> list[str]:
     """Step paths as they were declared: by the order of each part of the path."""
 
     def rank(path: str) -> list[tuple[int, str]]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.model.changes import step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, holes, payload
+from leftoff.model.digest import sum_of
 from leftoff.model.frozen import marks
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.upgrades import upgrade
 from leftoff.model.values import after, blob_about, blob_of, gather, item_prefix
+from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, NoReturn
 
+    from leftoff.model.digest import Row
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
-    from leftoff.store.rows import Record
 
 _SPREAD = (LIST, DICT)
 
@@ -102,6 +104,13 @@ class Reader:
         found = {r.key: r for r in self._view.records_at(self._run, self._seq, collection)}
         return {key: found[key] for key in sorted(found)}
 
+    def bulk(self, collection: str) -> tuple[list[Row], int]:
+        """Key, hash and bytes of all records of a collection, in key order; and their part of the digest."""
+        if self._seq is None:
+            return self._view.bulk(self._run, collection)
+        rows = [(record.key, record.hash, record.stored) for record in self.raw(collection).values()]
+        return rows, sum_of(collection, rows)
+
     def collections(self) -> list[str]:
         return self._view.collections(self._run, past=self._seq is not None)
 
@@ -133,18 +142,20 @@ class Reader:
     def plain(self, collection: str) -> dict[str, Any]:
         return {key: value.plain for key, value in self.values(collection).items()}
 
-    def plain_of(self, records: dict[str, Record]) -> dict[str, Any]:
-        """Records that were read already (variables excepted), decoded; `Corrupt` where one is lost."""
-        if self.schema != current_schema():
-            return {key: self._value(record).plain for key, record in records.items()}
-        out = {}
-        for key, record in records.items():
-            stored = record.stored
-            if stored[:1] == JSON:
+    def plain_of(self, collection: str, rows: Iterable[Row]) -> dict[str, Any]:
+        """Rows that were read already (of any collection but variables), decoded; `Corrupt` where one is lost."""
+        current, out = self.is_current, {}
+        for key, hash, stored in rows:
+            if current and stored[:1] == JSON:
                 out[key] = payload(stored, key)
             else:
-                out[key] = self._value(record).plain
+                out[key] = self._value(Record(collection, key, 0, hash, stored)).plain
         return out
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the records were written with the current schema."""
+        return self.schema == current_schema()
 
     def _variables(self, records: dict[str, Record]) -> dict[str, Value]:
         items: dict[str, list[Record]] = {}

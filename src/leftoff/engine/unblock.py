@@ -45,8 +45,9 @@ def unblock(
                 changes.delete("error", path)
         if row.status == "blocked" and set(blocked) <= set(cleared):
             status_changes(changes, "running", at)
-            if not cleared:
-                for key in reader.raw("error"):
+        if step is None:
+            for key in reader.raw("error"):
+                if key not in steps:
                     changes.delete("error", key)
         return (
             Seal("manual", cleared[0] if cleared else None, f"unblocked by {by}") if changes.changes else None

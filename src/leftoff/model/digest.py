@@ -8,21 +8,13 @@ after any pruning. It finds corruption; it is no signature.
 from __future__ import annotations
 
 from leftoff.model.codec import sha256
+from leftoff.model.hashing import for_many
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Protocol
+    from collections.abc import Collection
 
-    class Keyed(Protocol):
-        """A record, as far as the digest is concerned."""
-
-        @property
-        def key(self) -> str: ...
-
-        @property
-        def hash(self) -> bytes: ...
-
+    Row = tuple[str, bytes, bytes]  # key, hash, stored bytes
 
 MASK = (1 << 256) - 1
 EMPTY = 0
@@ -33,12 +25,19 @@ def term(collection: str, key: str, value_hash: bytes) -> int:
     return int.from_bytes(sha256(f"{collection}\0{key}\0".encode() + value_hash).digest(), "big")
 
 
-def sum_of(collection: str, records: Iterable[Keyed]) -> int:
-    """What many live records of one collection add to the digest; the same as ``term`` of each, in one loop."""
-    total, prefix, integer, hashed = 0, f"{collection}\0".encode(), int.from_bytes, sha256
-    for record in records:
-        total += integer(hashed(prefix + record.key.encode() + b"\0" + record.hash).digest(), "big")
-    return total
+def sum_of(collection: str, rows: Collection[Row]) -> int:
+    """What many live records of one collection add to the digest; the same as ``term`` of each, in one go."""
+    prefix, integer, hashed = f"{collection}\0".encode(), int.from_bytes, for_many(len(rows), short=True)
+    return sum([integer(hashed(prefix + key.encode() + b"\0" + hash).digest()) for key, hash, _ in rows])
+
+
+def sound(rows: Collection[Row]) -> bool:
+    """Whether all stored bytes have their hashes; which one does not, is for whoever cares to find out."""
+    hashed = for_many(len(rows))
+    try:
+        return [hashed(row[2]).digest() for row in rows] == [row[1] for row in rows]
+    except TypeError:  # not even bytes
+        return False
 
 
 def to_bytes(digest: int) -> bytes:

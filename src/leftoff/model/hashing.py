@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from _hashlib import HASH
     from collections.abc import Callable
 
+_PAYS = 4000  # records of a few hundred bytes
+
 
 def _openssl() -> Callable[..., HASH]:
     try:
@@ -40,4 +42,12 @@ def long_sha256(data: bytes = b"") -> HASH:
     return _openssl()(data)
 
 
-sha256: Callable[..., HASH] = _openssl() if "_hashlib" in sys.modules else _own()
+def for_many(count: int, *, short: bool = False) -> Callable[..., HASH]:
+    """For so many records, or texts of a few ``short`` words: the quicker one, where loading it pays."""
+    if short and sys.version_info < (3, 12):  # until then the interpreter's own began at once
+        return _OWN
+    return _openssl() if count > _PAYS else sha256
+
+
+_OWN = _own()
+sha256: Callable[..., HASH] = _openssl() if "_hashlib" in sys.modules else _OWN

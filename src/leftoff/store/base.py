@@ -49,8 +49,8 @@ class Follower:
         """Take in what others did to the files."""
         raise NotImplementedError
 
-    def sync(self) -> None:
-        """Bring the files up to date."""
+    def sync(self, *, look: bool = True) -> None:
+        """Bring the files up to date, after a look at them."""
         raise NotImplementedError
 
     def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:
@@ -100,6 +100,13 @@ class View:
 
     def records(self, run: int, collection: str, low: str = "", high: str | None = None) -> Iterator[Record]:
         """The live records of a collection with ``low <= key < high``, in key order."""
+        raise NotImplementedError
+
+    def bulk(self, run: int, collection: str) -> tuple[list[tuple[str, bytes, bytes]], int]:
+        """All live records of a collection at once: key, hash and bytes in key order; and their part of the digest.
+
+        The bytes are checked against their hashes, as `records` does it.
+        """
         raise NotImplementedError
 
     def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from _operator import attrgetter
 
 from leftoff.model.codec import sha256
+from leftoff.model.digest import sound, sum_of
 from leftoff.store.base import View
 from leftoff.store.queries import Q
 from leftoff.store.rows import (
@@ -105,6 +106,13 @@ class SqliteView(View):
             rows = self.execute(Q.live_range, (run, collection, low, _LAST if high is None else high))
         for columns in rows:
             yield _checked(run, *columns)
+
+    def bulk(self, run: int, collection: str) -> tuple[list[tuple[str, bytes, bytes]], int]:
+        rows = self.execute(Q.bulk, (run, collection)).fetchall()
+        if not sound(rows):
+            for key, hash, stored in rows:  # says which
+                _checked(run, collection, key, 0, hash, stored)
+        return rows, sum_of(collection, rows)
 
     def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:
         for columns in self.execute(Q.live_at, (run, collection, seq)):

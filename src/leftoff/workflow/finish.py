@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.artifacts import WITHHELD, capture, relative
+from leftoff.engine.project import git_head
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leftoff.engine.artifacts import Captured
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.workflow.processes.job import Exit
     from leftoff.workflow.stage import Stage
 
@@ -206,7 +208,23 @@ def _left(stage: Stage, work: Work) -> Left:
     left.criteria = {
         f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()
     }
+    left.commit = git_head(stage.project)
+    left.tree = _tree(stage, work) if step.save else None
     return left
+
+
+def _tree(stage: Stage, work: Work) -> Found | None:
+    """What is not committed, for the step's checkpoint. That it cannot be had is no failure of the step."""
+    if stage.tree is None:
+        return None
+    ledger = stage.ledger
+    row = ledger.store.read(lambda view: view.run_row(ledger.run))
+    try:
+        return stage.tree(row) if row is not None else None
+    except LeftoffError as error:
+        message = f"What git calls dirty is not in this checkpoint: {error.message}"
+        stage.tell("warning", message=message, step=work.unit)
+        return None
 
 
 def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:

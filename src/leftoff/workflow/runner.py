@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from leftoff.engine.head import Head
     from leftoff.engine.redact import Redactor
     from leftoff.engine.settings import Redaction
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.stage import Observer
 
@@ -62,6 +64,7 @@ class Setting:
         who: str = "leftoff run",
         levels: Mapping[str, str] | None = None,
         seen: Callable[[], dict[str, Any]] = dict,
+        tree: Callable[[RunRow], Found] | None = None,
     ) -> None:
         self.store = store
         self.project = project
@@ -80,6 +83,7 @@ class Setting:
         self.who = who
         self.levels = levels or {}  # how bad findings are in this project
         self.seen = seen  # what the run's issue is like by now, as `context` records
+        self.tree = tree  # what git calls dirty, for a checkpoint; only where the settings say so
 
 
 class Runner:
@@ -107,6 +111,7 @@ class Runner:
             secrets=setting.secrets,
             grace=setting.grace,
             seen=setting.seen,
+            tree=setting.tree,
         )
         self.driver = Driver(self.stage, heartbeat=setting.heartbeat)
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from leftoff.engine.redact import Redactor
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.model.versions import Version
+    from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Step
     from leftoff.workflow.ledger import Entry, Ledger
     from leftoff.workflow.processes.client import Launcher
@@ -50,6 +52,7 @@ class Stage:
         secrets: dict[str, str],
         grace: float = GRACE,
         seen: Callable[[], dict[str, Any]] = dict,
+        tree: Callable[[RunRow], Found] | None = None,
     ) -> None:
         self.state = state
         self.ledger = ledger
@@ -65,6 +68,7 @@ class Stage:
         self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
         self.grace = grace
         self._seen = seen  # what the world is like, where a phase ends
+        self.tree = tree  # what git calls dirty, where a step ends
         self.entries = Entries(state)
         self.works: dict[str, Work] = {}  # by token
         self.tries: dict[str, int] = {}  # failures of each unit in this life of the run

@@ -1,4 +1,4 @@
-"""The verdict on a run, whatever kind of run it is: the one operation that every face asks."""
+"""The verdict on a run, whether a runner drives it or somebody reports on it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from leftoff.errors import Corrupt, Unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
-    from leftoff.engine.verify.verify import Report
+    from leftoff.engine.verify.verify import Check, Report
     from leftoff.store.base import Store
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.definitions import Definitions
@@ -33,13 +33,17 @@ def verify_run(
     given: Mapping[str, Any] | None = None,
     session: str | None = None,
     workflow: Workflow | None = None,
+    more: Sequence[Check] = (),
+    known: Mapping[str, tuple[str, str]] | None = None,
 ) -> Report:
-    """Check the world against a run, with all that is known of it.
+    """Check the world against a run. ``given``: variables that are set again.
 
-    ``given``: variables that are set again. ``workflow``: its definition as it shall be from now on, where that is
-    not in the file that the run remembers.
+    ``workflow``: its definition as it shall be from now on, where that is not in the file that the run remembers.
+    ``more``: checks of whoever knows more of it; ``known``: what became of its steps, as far as they know.
     """
-    look = partial(verify, store, target, now, project, settings, deep=deep, session=session)
+    look = partial(
+        verify, store, target, now, project, settings, deep=deep, session=session, more=more, known=known
+    )
     try:
         found = loaded(store, target, project, given or {}, workflow)
     except (Corrupt, Unsupported):  # its integrity is checked, and nothing else can be

@@ -158,7 +158,7 @@ class RunnerChecks(Drive):
             told = f"{what} what it was is not known (a text with a secret in it is not stored)."
             yield Finding("definition.changed", told, _GO_ON, self._path)
             return
-        done = {path for path, record in seen.steps.items() if record.get("status") in DONE} - wish.repeat
+        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - wish.repeat
         done |= {path.rpartition("/")[0] for path in done if "item" in seen.steps[path]}
         done |= {orphan.step.path for orphan in self.look(seen, wish)[0] if orphan.action in TAKEN}
         differs = compare(self.old, new, done)
@@ -171,10 +171,11 @@ class RunnerChecks(Drive):
     def _redacted(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
         """Secret variables and results that steps which are left mention, and that nobody has given again."""
         missing = [name for name in seen.redacted if name not in self._given]
-        done = {p for p, record in seen.steps.items() if record.get("status") in DONE} - wish.repeat
-        lost = [path for path in done if has_secret(seen.steps[path])]
+        lost = [path for path, record in _open(seen.steps).items() if _is_done(record) and has_secret(record)]
+        lost = [path for path in lost if path not in wish.repeat]
         if not (missing or lost):
             return
+        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - wish.repeat
         templates, used, texts = Templates(), set[str](), list[str]()
         for step in new.leaves():
             if step.path not in done and not wish.leaves_out(step.path):
@@ -250,7 +251,7 @@ class RunnerChecks(Drive):
     def _cut_off(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[tuple[str, str, str]]:
         """Steps that failed so that nobody knows how far they came."""
         judged = {orphan.unit for orphan in self.look(seen, wish)[0]}
-        for path, record in seen.steps.items():
+        for path, record in _open(seen.steps).items():
             if was_cut_off(record) and path not in judged:
                 step = step_of(new, path, record)
                 if step is not None and not step.idempotent:
@@ -262,7 +263,7 @@ class RunnerChecks(Drive):
         """Steps that wait for a person: a question where nothing goes without the answer, else worth a word."""
         waiting = [
             path
-            for path, record in seen.steps.items()
+            for path, record in _open(seen.steps).items()
             if record.get("status") == "waiting"
             and new.find(path) is not None
             and not (path in wish.repeat or wish.leaves_out(path) or _is_over(record, seen.now))
@@ -293,7 +294,7 @@ class RunnerChecks(Drive):
             orphan.unit: (_WORDS.get(orphan.action, orphan.action), orphan.why)
             for orphan in self.look(seen, wish)[0]
         }
-        for path, record in seen.steps.items():
+        for path, record in _open(seen.steps).items():
             if is_rejected(record):
                 known[path] = "skip", "it was rejected"
             elif record.get("status") == "waiting" and _is_over(record, seen.now):
@@ -321,6 +322,22 @@ class _Lay:
         for items in below.values():
             items.sort(key=lambda path: order_of(self.steps[path]))
         return [p for step in self._workflow.leaves() for p in below.get(step.path, [step.path])]
+
+
+def _open(steps: Mapping[str, dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
+    """Those that are not settled, where they are known; a long run has few of them."""
+    return getattr(steps, "open", steps)
+
+
+def _status(steps: Mapping[str, dict[str, Any]], path: str) -> object:
+    known = _open(steps).get(path)
+    if known is not None:
+        return known.get("status")
+    return "completed" if path in steps else None
+
+
+def _is_done(record: Mapping[str, Any]) -> bool:
+    return record.get("status") in DONE
 
 
 def _is_over(record: Mapping[str, Any], now: int) -> bool:

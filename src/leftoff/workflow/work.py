@@ -12,6 +12,7 @@ from leftoff.model.changes import NOTHING, ChangeSet
 
 if TYPE_CHECKING:
     from leftoff.engine.artifacts import Captured
+    from leftoff.engine.workspace.tracking import Found
     from leftoff.errors import LeftoffError
     from leftoff.host import Process
     from leftoff.workflow.definition import Step
@@ -87,7 +88,7 @@ class Work:
 class Left:
     """What a step that ended well has left, to be taken in with its completion."""
 
-    __slots__ = ("captured", "criteria", "outputs", "result", "variables")
+    __slots__ = ("captured", "commit", "criteria", "outputs", "result", "tree", "variables")
 
     def __init__(
         self, outputs: list[str], captured: list[Captured], result: Any, variables: dict[str, Any]
@@ -97,6 +98,8 @@ class Left:
         self.result = result  # NOTHING where it returned nothing
         self.variables = variables
         self.criteria: dict[str, bool] = {}
+        self.commit: str | None = None  # that git has checked out by now
+        self.tree: Found | None = None  # what it calls dirty, where that is wanted
 
     def put(self, page: Page, path: str) -> None:
         """All but what goes into the step's own record."""
@@ -107,6 +110,12 @@ class Left:
             page.put("variable", key, value)
         for key, met in self.criteria.items():
             page.put("criterion", key, {"met": met, "step": path, "at": iso(page.at)})
+        row = page.row()
+        if self.commit is not None and self.commit != row.card.get("git_head"):
+            page.put("run", "git_head", self.commit)
+        if self.tree is not None:
+            self.tree.put(page.changes, row.seq + 1)
+            page.blobs += self.tree.blobs
 
     def check(self, path: str) -> None:
         """What cannot be kept is the step's failure, found before anything is written."""

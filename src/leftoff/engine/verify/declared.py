@@ -7,9 +7,8 @@ long ago it was.
 from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
-from leftoff.engine.verify.finding import ASK, REFUSE, check_codes, levelled, levels_of
+from leftoff.engine.verify.finding import check_codes, levelled, levels_of, stop_at
 from leftoff.engine.verify.world import World
-from leftoff.errors import CannotResume
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ CHECKS: tuple[Callable[[World], Iterable[Finding]], ...] = (
     own.integrity,
     own.incomplete_write,
     own.not_resumable,
+    tree.half_restored,
     tree.outputs,
     tree.files,
 )
-_SHOWN = 3
 
 
 def refuse_unless(
@@ -40,19 +39,9 @@ def refuse_unless(
     found: list[Finding] = []
     for check in CHECKS if not world.damage else CHECKS[:1]:
         found += [levelled(finding, levels) for finding in check(world)]
-    asked = [f for f in found if f.level == ASK and f.code not in accepted]
-    refused = [f for f in found if f.level == REFUSE]
     if world.damage:
         raise world.damage[0][1]
-    if refused or asked:
-        raise _error(world.run_id, refused or asked, refused=bool(refused))
-
-
-def _error(run_id: str, findings: list[Finding], *, refused: bool) -> CannotResume:
-    told = " ".join(finding.message for finding in findings[:_SHOWN])
-    more = f" And {len(findings) - _SHOWN} more." if len(findings) > _SHOWN else ""
-    codes = sorted({finding.code for finding in findings})
-    hint = (
-        findings[0].hint if refused else f"leftoff.resume({run_id!r}, accept={codes!r}) goes on all the same."
+    stop_at(
+        [f for f in found if f.code not in accepted],
+        f"leftoff.resume({world.run_id!r}, accept={{codes}}) goes on all the same.",
     )
-    return CannotResume(f"{told}{more}", findings=findings, hint=hint)

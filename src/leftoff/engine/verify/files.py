@@ -8,7 +8,7 @@ from leftoff.engine.workspace.stat import CHANGED, GONE, look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from leftoff.engine.verify.world import World
@@ -34,13 +34,9 @@ class Tracked:
 
 
 def look_at_outputs(world: World) -> Outputs:
-    """What finished steps wrote. Of one path, what was written last counts."""
-    wrote: dict[str, str] = {}  # path to the step that wrote it last
-    for step in world.leaves():
-        record = world.steps[step]
-        if record.get("status") == "completed":
-            wrote.update((path, step) for path in record.get("outputs") or () if isinstance(path, str))
-    out = Outputs()
+    """What finished steps wrote."""
+    wrote, out = _wrote(world), Outputs()
+    out.missing += _artifacts_gone(world, wrote)
     doubtful = wrote if world.deep else _not_as_recorded(world, wrote)
     if not doubtful:
         return out
@@ -58,6 +54,52 @@ def look_at_outputs(world: World) -> Outputs:
     return out
 
 
+def _wrote(world: World) -> dict[str, str]:
+    """The outputs of finished steps, by path: the step. Of several that wrote one, the last in order counts."""
+    steps, inner = world.steps, world.inner()
+    wrote = (
+        {path: step for path, step in steps.wrote.items() if step not in inner}
+        if inner
+        else dict(steps.wrote)
+    )
+    rivals = steps.rivals
+    for step, record in steps.open.items():
+        if step not in inner:
+            for path in _outputs(record):
+                rivals |= wrote.setdefault(path, step) != step
+    if rivals:
+        wrote = {path: step for step in world.leaves() for path in _outputs(steps[step])}
+    return wrote
+
+
+def _artifacts_gone(world: World, wrote: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What else finished steps recorded, and is gone. It may have been written on since then, so no more is asked."""
+    others = world.artifacts.keys() - wrote.keys()
+    for key in sorted(others):
+        about = world.artifact_records().get(key, {})
+        path, step = about.get("path"), about.get("step")
+        if isinstance(path, str) and isinstance(step, str) and path not in wrote:
+            finished = world.steps.status(step) == "completed" and step not in world.inner()
+            if finished and not any(
+                os.path.lexists(os.path.join(folder, path)) for folder in _folders(world)
+            ):
+                yield step, path
+
+
+def _folders(world: World) -> list[str]:
+    """What paths are relative to: the project; in a document that the run came from perhaps its own folder."""
+    origin = world.facts.get("imported")
+    path = origin.get("path") if isinstance(origin, dict) else None
+    beside = [os.path.join(world.project, os.path.dirname(path))] if isinstance(path, str) else []
+    return [world.project, *beside]
+
+
+def _outputs(record: Mapping[str, Any]) -> list[str]:
+    if record.get("status") != "completed":
+        return []
+    return [path for path in record.get("outputs") or () if isinstance(path, str)]
+
+
 def _not_as_recorded(world: World, paths: Iterable[str]) -> list[str]:
     """The files that must be looked at more closely: all but those whose stat is word for word in their record.
 
@@ -67,23 +109,25 @@ def _not_as_recorded(world: World, paths: Iterable[str]) -> list[str]:
     out, artifacts, stat, start = [], world.artifacts, os.stat, world.project.rstrip("/") + "/"
     for path in paths:
         try:
-            st = stat(path if path[:1] == "/" else start + path)
-            stored = artifacts[path].stored
-        except (OSError, ValueError, KeyError):
-            out.append(path)
-            continue
-        words = f'"path":"{path}","seen":[{st.st_mtime_ns},{st.st_ctime_ns},{st.st_ino}],"size":{st.st_size}'
-        if words.encode() not in stored:
-            out.append(path)
+            st = stat(start + path)
+            facts = st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_size
+            if b'"seen":[%d,%d,%d],"size":%d' % facts in artifacts[path]:
+                continue
+        except (OSError, ValueError, KeyError):  # whatever it is, it is not as recorded
+            pass
+        out.append(path)
     return out
 
 
 def look_at_tracked(world: World) -> Tracked:
     """Files that `track`, hooks or git brought in; those that are outputs are looked at as such."""
+    files = world.records.get("file", {})
+    if not files:
+        return Tracked([], "")
     outputs = {path for record in world.steps.values() for path in record.get("outputs") or ()}
     entries = {
         path: about
-        for path, about in world.records.get("file", {}).items()
+        for path, about in files.items()
         if isinstance(about, dict)
         and path not in outputs
         and ("hash" in about or "target" in about or about.get("status"))

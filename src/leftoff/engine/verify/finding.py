@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.errors import Invalid, Usage
+from leftoff.errors import CannotResume, Invalid, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ CODES: dict[str, str] = {
     "outputs.missing": ASK,
     "outputs.changed": ASK,
     "files.changed": ASK,
+    "files.half_restored": ASK,
     "git.branch_gone": REFUSE,
     "git.branch_other": ASK,
     "git.head_moved": WARN,
@@ -48,6 +49,7 @@ CODES: dict[str, str] = {
     "step.waiting": ASK,
     "blocked.errors": ASK,
 }
+_SHOWN = 3
 # `--yes` does not answer these
 NEVER_YES = ("step.not_idempotent", "step.elsewhere", "step.waiting", "variables.redacted")
 
@@ -76,9 +78,12 @@ def check_codes(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 class Finding:
-    """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps; ``paths``: files."""
+    """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps; ``paths``: files.
 
-    __slots__ = ("choices", "code", "diff", "hint", "level", "message", "paths", "subject")
+    ``clears``: collection and key of the record that is dropped once it was accepted.
+    """
+
+    __slots__ = ("choices", "clears", "code", "diff", "hint", "level", "message", "paths", "subject")
 
     def __init__(
         self,
@@ -91,6 +96,7 @@ class Finding:
         diff: str | None = None,
         choices: tuple[str, ...] = (),
         paths: tuple[str, ...] = (),
+        clears: tuple[str, ...] = (),
     ) -> None:
         self.code = code
         self.level = level or CODES[code]
@@ -100,6 +106,7 @@ class Finding:
         self.diff = diff
         self.choices = choices
         self.paths = paths
+        self.clears = clears
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -123,6 +130,20 @@ class Finding:
 
 def worst(findings: Iterable[Finding]) -> str:
     return max((finding.level for finding in findings), key=LEVELS.index, default=RESUME)
+
+
+def stop_at(findings: Iterable[Finding], hint: str) -> None:
+    """`CannotResume`, where something refuses or needs a person. ``hint``: how ``{codes}`` are accepted."""
+    found = list(findings)
+    refused = [finding for finding in found if finding.level == REFUSE]
+    stops = refused or [finding for finding in found if finding.level == ASK]
+    if not stops:
+        return
+    told = " ".join(finding.message for finding in stops[:_SHOWN])
+    more = f" And {len(stops) - _SHOWN} more." if len(stops) > _SHOWN else ""
+    codes = sorted({finding.code for finding in stops})
+    what = stops[0].hint if refused else hint.format(codes=codes)
+    raise CannotResume(f"{told}{more}", findings=stops, hint=what)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -45,10 +45,10 @@ def _compare(name: str, then: dict[str, Any], now: dict[str, Any]) -> Iterator[F
         yield Finding(
             "issue.closed", f"Issue {name} was closed.", "--accept issue.closed goes on all the same.", name
         )
-    if "body" in then and then["body"] != now["body"]:
+    if "body" in then and (then["body"] or "") != now["body"]:
         from leftoff.engine.workspace.differences import unified
 
-        diff = unified(str(then["body"]), now["body"], f"{name} (then)", f"{name} (now)")
+        diff = unified(str(then["body"] or ""), now["body"], f"{name} (then)", f"{name} (now)")
         hint = "Does it still ask for the same? --accept issue.body goes on."
         yield Finding("issue.body", f"The text of issue {name} was modified.", hint, name, diff=diff)
     if isinstance(then.get("labels"), list) and sorted(map(str, then["labels"])) != now["labels"]:

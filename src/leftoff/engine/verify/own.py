@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 STALE_MS = 7 * DAY_MS
 SLACK_MS = 120_000  # two clocks of one project may differ so much
-REQUIRED = ("workflow", "status", "created_at")
+REQUIRED = ("workflow", "status")
+OWN = ("created_at",)  # not every document that a run is imported from says it
 _SHOWN = 5
 _DONE = ("completed", "skipped")
 
@@ -29,7 +30,8 @@ def integrity(world: World) -> Iterator[Finding]:
         yield Finding(code, error.message, hint, getattr(error, "where", None) or None)
     if world.damage:
         return
-    missing = [name for name in REQUIRED if world.facts.get(name) is None]
+    required = REQUIRED if "imported" in world.facts else (*REQUIRED, *OWN)
+    missing = [name for name in required if world.facts.get(name) is None]
     if missing:
         names = ", ".join(missing)
         yield Finding("integrity.fields", f"The run's state lacks: {names}.", _hint_of_damage(world), names)
@@ -43,20 +45,30 @@ def _hint_of_damage(world: World) -> str:
 
 
 def incomplete_write(world: World) -> Iterator[Finding]:
-    if world.said("interruption_safe") is False:
+    safe, record = world.stated("interruption_safe")
+    if safe is False:
         yield Finding(
             "integrity.incomplete_write",
-            "The document that the run came from says that it was cut short while it was written.",
+            "The document that the run came from says that it was cut short while it was written "
+            "(interruption_safe is false).",
             "Look at its last step, then go on with --accept integrity.incomplete_write.",
+            clears=record,
         )
 
 
 def not_resumable(world: World) -> Iterator[Finding]:
-    if world.said("can_resume", "resumable") is False:
-        warnings = world.said("warnings", "recovery_warnings", "resume_warnings")
-        told = "; ".join(map(str, warnings)) if isinstance(warnings, list) else str(warnings or "")
-        message = "The run says of itself that it cannot be resumed" + (f": {told}." if told else ".")
-        yield Finding("recovery.not_resumable", message, "Resume an older checkpoint, or start a new run.")
+    if world.said("can_resume", "resumable") is not False:
+        return
+    warnings = world.said("warnings", "recovery_warnings", "resume_warnings") or _errors(world)
+    told = "; ".join(map(str, warnings)) if isinstance(warnings, list) else str(warnings)
+    message = "The run says of itself that it cannot be resumed" + (f": {told}." if told else ".")
+    yield Finding("recovery.not_resumable", message, "Resume an older checkpoint, or start a new run.")
+
+
+def _errors(world: World) -> list[str]:
+    """The messages of its open errors."""
+    found = world.records.get("error", {}).values()
+    return [str(error.get("message") if isinstance(error, dict) else error) for error in found]
 
 
 def times(world: World) -> Iterator[Finding]:
@@ -68,7 +80,7 @@ def times(world: World) -> Iterator[Finding]:
         if when is not None and when > latest:
             future.append(f"{name} ({iso(when)})")
     now = iso(world.now)
-    for path, step in world.steps.items():
+    for path, step in world.steps.open.items():
         started, completed = step.get("started_at"), step.get("completed_at")
         if _in_order(started, completed, now):
             continue
@@ -137,19 +149,21 @@ def _before_needs(world: World) -> Iterator[str]:
     graph = world.records.get("context", {}).get("graph")
     needs = graph.get("needs") if isinstance(graph, dict) else None
     for path, wanted in needs.items() if isinstance(needs, dict) else ():
-        if world.steps.get(path, {}).get("status") != "completed" or not isinstance(wanted, list):
+        if world.steps.status(path) != "completed" or not isinstance(wanted, list):
             continue
         for other in wanted:
-            needed = world.steps.get(other, {})
-            if ONCE_MORE in needed:
-                continue
-            if needed.get("status") in ("pending", "running", "waiting", "blocked"):
+            undone = world.steps.status(other) in ("pending", "running", "waiting", "blocked")
+            if undone and ONCE_MORE not in world.steps[other]:
                 yield f"{path} is completed before {other}, which it needs"
 
 
 def _phases_skipped(world: World) -> Iterator[str]:
     """Phases follow one another, unless a graph says otherwise: none is begun while one before it is untouched."""
     if isinstance(world.records.get("context", {}).get("graph"), dict):
+        return
+    if not any(
+        step.get("kind") == "phase" and step.get("status") == "pending" for step in world.steps.open.values()
+    ):
         return
     phases = [path for path, step in world.steps.items() if step.get("kind") == "phase" and "/" not in path]
     phases.sort(key=lambda path: world.steps[path].get("order", 0))
@@ -212,11 +226,13 @@ def blocked(world: World) -> Iterator[Finding]:
 
 
 def prerequisites(world: World) -> Iterator[Finding]:
-    if world.said("prerequisites_met") is False:
+    met, record = world.stated("prerequisites_met")
+    if met is False:
         yield Finding(
             "prerequisite.missing",
             "The document that the run came from says that its prerequisites are not met.",
             "Provide them, then go on with --accept prerequisite.missing.",
+            clears=record,
         )
 
 

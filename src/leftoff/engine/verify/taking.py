@@ -38,7 +38,8 @@ def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor
         seen = take(
             world.settings.section("issues"), world.project, str(world.facts.get("issue") or ""), branch, at
         )
-    if not (found.captured or outputs or seen):
+    cleared = [finding.clears for finding in findings if finding.clears]
+    if not (found.captured or outputs or seen or cleared):
         return
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
@@ -46,6 +47,9 @@ def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor
         for got in outputs:
             got.put(changes)
         put(changes, seen)
+        for collection, key in cleared:
+            if tx.row(row.run, collection, key) is not None:
+                changes.delete(collection, key)
 
     blobs = [*found.blobs, *(got.blob for got in outputs if got.blob is not None)]
     report_to(world.store, find, make, at, blobs=blobs, scrubber=redactor)

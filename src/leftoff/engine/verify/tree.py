@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from leftoff.engine.verify.finding import WARN, Finding
+from leftoff.engine.verify.finding import REFUSE, WARN, Finding
 from leftoff.engine.world import DIRTY, dirty_paths
 
 TYPE_CHECKING = False
@@ -69,6 +69,25 @@ def files(world: World) -> Iterator[Finding]:
         choices=("keep the current", "restore from the checkpoint", "stop"),
         paths=tuple(seen.paths),
     )
+
+
+def half_restored(world: World) -> Iterator[Finding]:
+    """A rollback with files that was killed before all of them were in their place."""
+    from leftoff.engine.workspace.journal import cut_short
+
+    found = cut_short(world.store, world.project, world.row.run, world.run_id)
+    if found is not None:
+        yield Finding(
+            "files.half_restored",
+            found.told(),
+            "Wait for it."
+            if found.busy
+            else f"`{found.command}` completes it; --accept files.half_restored (or --yes) goes on with the files as "
+            "they are. What was there before is in the checkpoint `before a rollback`.",
+            world.run_id,
+            level=REFUSE if found.busy else None,
+            choices=() if found.busy else ("keep the current", "stop"),
+        )
 
 
 # -- git

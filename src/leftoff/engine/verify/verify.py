@@ -13,6 +13,7 @@ from leftoff.engine.verify.finding import (
     exit_code,
     levelled,
     levels_of,
+    stop_at,
     worst,
 )
 from leftoff.engine.verify.issue import issue
@@ -43,6 +44,7 @@ QUICK: tuple[Check, ...] = (
     own.criteria,
     own.blocked,
     own.prerequisites,
+    tree.half_restored,
 )
 WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue)
 
@@ -53,9 +55,17 @@ OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # find
 class Report:
     """What was found, what it allows, and what resuming would do."""
 
-    def __init__(self, world: World, found: list[Finding], drive: Drive, levels: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        world: World,
+        found: list[Finding],
+        drive: Drive,
+        levels: Mapping[str, str],
+        known: Mapping[str, tuple[str, str]],
+    ) -> None:
         self.world = world
         self.drive = drive
+        self._known = known
         self.findings: list[Finding] = []
         self._found = found
         self._levels = levels
@@ -83,7 +93,7 @@ class Report:
         """What would be done with each step, and why, as things are found and accepted by now."""
         if self.world.damage:
             return []
-        known = self.drive.known(self.world, self._wish)
+        known = {**self._known, **self.drive.known(self.world, self._wish)}
         return make_plan(self.drive.lay(self.world), self.findings, known, self._wish)
 
     def accept(self, codes: Collection[str]) -> None:
@@ -97,6 +107,12 @@ class Report:
         for finding in self.findings:
             if finding.level in (ASK, REFUSE) and not finding.code.startswith("integrity."):
                 finding.level = WARN
+
+    def insist(self, hint: str) -> None:
+        """For whoever cannot ask: `CannotResume`, unless nothing refuses or needs a person."""
+        if self.world.damage:
+            raise self.world.damage[0][1]
+        stop_at(self.findings, hint)
 
     @property
     def verdict(self) -> str:
@@ -127,20 +143,40 @@ def verify(
     deep: bool = False,
     session: str | None = None,
     drive: Drive | None = None,
+    more: Sequence[Check] = (),
+    known: Mapping[str, tuple[str, str]] | None = None,
 ) -> Report:
-    """Check the world against a run. ``drive``: what whoever executes it knows of it."""
+    """Check the world against a run. ``drive``: what whoever executes it knows of it.
+
+    ``more``: checks of whoever else knows something; ``known``: what became of steps, as far as they know.
+    """
     levels, drive = levels_of(settings.section("verify")), drive or Drive()
     world = World(store, target, now, project, settings, deep=deep, session=session)
     found = [finding for check in QUICK for finding in check(world)]
     if not world.damage:
-        found += _at_once([*WAITING, *drive.checks], world)
-    return Report(world, found, drive, levels)
+        found += _at_once([*WAITING, *drive.checks, *more], world)
+    return Report(world, found, drive, levels, known or {})
 
 
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:
-    """Checks that wait for processes and disks do so beside each other."""
-    from concurrent.futures import ThreadPoolExecutor
+    """Checks that wait for processes and disks do so beside each other; the first is done by whoever asks."""
+    from threading import Thread
 
-    with ThreadPoolExecutor(len(checks), thread_name_prefix="verify") as pool:
-        results = list(pool.map(lambda check: list(check(world)), checks))
-    return [finding for found in results for finding in found]
+    found: list[list[Finding]] = [[] for _ in checks]
+    wrong: list[Exception] = []
+
+    def look(number: int) -> None:
+        try:
+            found[number] = list(checks[number](world))
+        except Exception as error:
+            wrong.append(error)
+
+    others = [Thread(target=look, args=(n,), name="verify", daemon=True) for n in range(1, len(checks))]
+    for other in others:
+        other.start()
+    found[0] = list(checks[0](world))
+    for other in others:
+        other.join()
+    if wrong:
+        raise wrong[0]
+    return [finding for some in found for finding in some]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from leftoff.clock import iso
 from leftoff.engine.project import home_of
 from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.state import Reader, need_version
+from leftoff.engine.verify.steps import Steps
 from leftoff.errors import Corrupt, NotFound, Unsupported
-from leftoff.model.digest import MASK, sum_of
+from leftoff.model.codec import JSON
+from leftoff.model.digest import MASK
+from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,11 +20,12 @@ if TYPE_CHECKING:
 
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
+    from leftoff.model.digest import Row
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
-    from leftoff.store.rows import Attempt, Lease, Record, RunRow
+    from leftoff.store.rows import Attempt, Lease, RunRow
 
-_READ = ("run", "step", "file", "context", "criterion", "error", "extra")
+_READ = ("run", "file", "context", "criterion", "error", "extra")
 _DECLARED = ("run", "step", "artifact", "file", "context", "extra")
 
 
@@ -49,8 +56,11 @@ class World:
         self.lease: Lease | None = None
         self.attempts: list[Attempt] = []
         self.records: dict[str, dict[str, Any]] = {}
-        self.artifacts: dict[str, Record] = {}  # as they are stored: most need not be decoded
+        self.steps = Steps((), lambda rows: {}, "", glance=True)
+        self.artifacts: dict[str, bytes] = {}  # as they are stored: most need not be decoded
+        self._artifact_rows: list[Row] = []
         self._artifacts: dict[str, Any] | None = None
+        self._inner: set[str] | None = None
         self._leaves: list[str] | None = None
         self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
         self.redacted: list[str] = []
@@ -78,38 +88,32 @@ class World:
 
     def _take_all(self, reader: Reader) -> None:
         """Each collection once: its bytes against their hashes, all against the digest; what is needed is decoded."""
-        total = 0
+        self._reader, total = reader, 0
         for collection in reader.collections() if self._whole else _DECLARED:
             try:
-                found = reader.raw(collection)
+                rows, part = reader.bulk(collection)
             except Corrupt as error:
                 self.damage.append(("integrity.record", error))
                 continue
-            if self._whole:
-                total += sum_of(collection, found.values())
-            if collection == "artifact":
-                self.artifacts = found
-            elif collection in _READ:
-                self._take(reader, collection, found)
-            elif collection == "variable":
-                self._take_redacted(reader)
+            total += part
+            self._take(reader, collection, rows)
         if self._whole and not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
             where = f"run {self.row.run_id}@{self.version.seq}"
             self.damage.append(("integrity.digest", Corrupt(f"The digest of {where} is off.", where=where)))
-        self._reader = reader
 
-    def _take(self, reader: Reader, collection: str, found: dict[str, Record]) -> None:
-        out = self.records[collection] = {}
+    def _take(self, reader: Reader, collection: str, rows: list[Row]) -> None:
+        """As much of a collection as the checks need."""
         try:
-            out.update(reader.plain_of(found))
-        except Corrupt as error:
-            self._damaged(error)
-
-    def _take_redacted(self, reader: Reader) -> None:
-        try:
-            for key, value in reader.values("variable").items():
-                if value.holes:
-                    self.redacted.append(key)
+            if collection == "step":
+                self.steps = Steps(
+                    rows, partial(reader.plain_of, "step"), iso(self.now), glance=reader.is_current
+                )
+            elif collection == "artifact":
+                self._artifact_rows, self.artifacts = rows, {key: stored for key, _, stored in rows}
+            elif collection in _READ:
+                self.records[collection] = reader.plain_of(collection, rows)
+            elif collection == "variable" and any(stored[:1] != JSON for _, _, stored in rows):
+                self.redacted += [key for key, value in reader.values("variable").items() if value.holes]
         except Corrupt as error:
             self._damaged(error)
 
@@ -134,38 +138,51 @@ class World:
         """The run's own records."""
         return self.records.get("run", {})
 
-    @property
-    def steps(self) -> dict[str, dict[str, Any]]:
-        return self.records.get("step", {})
+    def inner(self) -> set[str]:
+        """The steps that have others below them."""
+        if self._inner is None:
+            self._inner = inner_steps(self.steps) if "/" in "\0".join(self.steps) else set()
+        return self._inner
 
     def leaves(self) -> list[str]:
         """Leaf steps in declared order."""
         if self._leaves is None:
-            inner = inner_steps(self.steps)
+            inner = self.inner()
             self._leaves = [path for path in in_order(self.steps) if path not in inner]
         return self._leaves
 
     def artifact_records(self) -> dict[str, dict[str, Any]]:
         """What is known of artifacts, by name."""
         if self._artifacts is None:
-            found = self._reader.plain_of(self.artifacts)
+            found = self._reader.plain_of("artifact", self._artifact_rows)
             self._artifacts = {key: about for key, about in found.items() if isinstance(about, dict)}
         return self._artifacts
 
     def said(self, *names: str) -> Any:
         """What the run, or the document it came from, says under one of these names; ``None`` where it says nothing."""
+        return self.stated(*names)[0]
+
+    def stated(self, *names: str) -> tuple[Any, tuple[str, ...]]:
+        """The same, and the record that says no more than that: collection and key, where there is such a one."""
         for collection in ("run", "context", "extra"):
             for name in names:
                 if name in self.records.get(collection, {}):
-                    return self.records[collection][name]
+                    return self.records[collection][name], (collection, name)
+        for key, about in self.records.get("extra", {}).items():
+            if key.startswith(AS_WRITTEN) and isinstance(about, dict) and "as" in about:
+                path = about.get("path")
+                if (
+                    isinstance(path, list) and path and path[-1] in names
+                ):  # where a document differs from ours
+                    return about["as"], ("extra", key)
         for nested in ("recovery", "metadata", "context"):
             inner = self.records.get("extra", {}).get(nested, self.records.get("context", {}).get(nested))
             if isinstance(inner, dict):
                 for name in names:
                     if name in inner:
-                        return inner[name]
-        return None
+                        return inner[name], ()
+        return None, ()
 
     def in_flight(self) -> bool:
         """Whether a step was running when the run stopped being driven."""
-        return any(step.get("status") == "running" for step in self.steps.values())
+        return any(step.get("status") == "running" for step in self.steps.open.values())

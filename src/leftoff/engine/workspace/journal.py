@@ -175,7 +175,60 @@ class Journals:
         sync_folder(self._folder)
 
 
-def pending(store: Store, project: str, run_id: str) -> bool:
-    """Whether a rollback of a run was cut short before all files were in their place; for whoever wants to go on."""
-    folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
-    return os.path.exists(os.path.join(folder, FOLDER, f"{run_id}.json"))
+class CutShort:
+    """A rollback, or a restoring of single files, whose journal is there: it was cut short, or goes on just now."""
+
+    __slots__ = ("busy", "command", "what")
+
+    def __init__(self, what: str, command: str, *, busy: bool) -> None:
+        self.what = what
+        self.command = command  # that completes it
+        self.busy = busy
+
+    def told(self) -> str:
+        """In a sentence."""
+        if self.busy:
+            return f"{self.what} goes on just now: not all files are in their place."
+        return f"{self.what} was cut short: some files are in their place by now, others may not be."
+
+
+def cut_short(store: Store, project: str, run: int, run_id: str) -> CutShort | None:
+    """What was begun with the files of a run and is not complete; for whoever wants to go on."""
+    folder = os.path.join(getattr(store, "folder", None) or os.path.join(project, ".leftoff"), FOLDER)
+    try:
+        with open(os.path.join(folder, f"{run_id}.json"), "rb") as file:
+            found = decode(file.read())
+        if found["run"] != run:
+            return None  # of one that was removed
+        ref = f"{run_id}@{found['seq']}"
+        there = "" if found["project"] == os.path.realpath(project) else f"--project {found['project']} "
+        if found["kind"] == ROLLBACK:
+            what, command = f"A rollback to {ref} with its files", f"leftoff {there}rollback {ref} --files"
+        else:
+            paths = " ".join(one["path"] for one in found["todo"] or ()) or "PATH…"
+            what, command = f"Restoring files as {ref} has them", f"leftoff {there}restore {ref} {paths}"
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        what, command = "A rollback with files", f"leftoff rollback {run_id}@SEQ --files"
+    return CutShort(what, command, busy=_is_locked(folder))
+
+
+def _is_locked(folder: str) -> bool:
+    try:
+        fd = os.open(os.path.join(folder, "lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def forget(store: Store, project: str, run_id: str) -> None:
+    """Somebody goes on with the files as they are: what was begun is not completed any more."""
+    with Journals(store, project) as journals:
+        journals.remove(run_id)

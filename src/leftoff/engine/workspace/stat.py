@@ -78,6 +78,8 @@ def _compared(full: str, about: Mapping[str, Any], st: os.stat_result) -> str:
     """A file that may have changed: its kind, its size, then its content."""
     if about.get("status") == "deleted":
         return CHANGED
+    if "hash" not in about and "target" not in about:
+        return SAME  # nothing but its name is known, and it is there
     if "target" in about:
         there = bits.S_ISLNK(st.st_mode) and os.readlink(full) == about["target"]
         return SAME if there else CHANGED

@@ -64,6 +64,11 @@ WHERE run = ? AND collection = ? AND key = ?
 SELECT collection, key, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = record.hash)) FROM record
 WHERE run = ? AND collection = ? ORDER BY key
 
+-- name: bulk
+-- The live records of one collection, in key order, and no more of each than is hashed.
+SELECT key, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = record.hash)) FROM record
+WHERE run = ? AND collection = ? ORDER BY key
+
 -- name: live_range
 -- The live records of one collection between two keys, in key order.
 SELECT collection, key, seq, hash, coalesce(data, (SELECT v.data FROM value v WHERE v.hash = record.hash)) FROM record

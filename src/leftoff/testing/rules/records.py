@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from leftoff.model.codec import sha256
+from leftoff.model.digest import term
 from leftoff.store.base import INLINE, VALUE_MAX, Store
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import Scribe, stored
@@ -95,6 +96,17 @@ class RecordRules(Rules):
         assert expected == store.read(lambda v: v.hashes(scribe.run, "extra"))
         inner = {k: h for k, h in expected.items() if "a/" <= k < "a0"}
         assert inner == store.read(lambda v: v.hashes(scribe.run, "extra", "a/", "a0"))
+
+    def test_bulk(self, store: Store) -> None:
+        """All live records of a collection at once are what they are one by one, and their part of the digest."""
+        scribe = Scribe(store)
+        scribe.commit({("extra", key): key for key in KEYS})
+        scribe.commit({("extra", "a"): "x" * 100_000, ("extra", "z"): None, ("file", "a"): 1})
+        expected = store.read(lambda v: [(r.key, r.hash, r.stored) for r in v.records(scribe.run, "extra")])
+        rows, part = store.read(lambda v: v.bulk(scribe.run, "extra"))
+        assert expected == rows
+        assert sum(term("extra", key, hash) for key, hash, _ in expected) == part
+        assert ([], 0) == store.read(lambda v: v.bulk(scribe.run, "score"))
 
     def test_last_key(self, store: Store) -> None:
         """The last live key before the high one, if it is not below the low one."""

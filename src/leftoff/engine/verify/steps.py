@@ -1,0 +1,86 @@
+"""A run's steps, read so that a long run costs little: those that are settled are not decoded.
+
+Most steps of a long run ended well, in time, and left at most one file. That is seen from their bytes, as the codec
+writes what leftoff itself records of such a step: keys in order, nothing between them, every quote inside a text
+escaped. Whatever looks different in any way is decoded and looked at more closely.
+"""
+
+from __future__ import annotations
+
+import re
+from _collections_abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from leftoff.model.digest import Row
+
+# What comes behind the status says nothing about whether the step is settled.
+_SETTLED = re.compile(
+    rb'J\{(?:"attempt":\d+,)?(?:"batch":\d+,)?"completed_at":"([^"]{24})",(?:"kind":"\w+",)?(?:"order":\d+,)?'
+    rb'(?:"outputs":\["([^"\\]*)"\],)?(?:"result":(?:"[^"\\]*"|[\w.+-]+),)?'
+    rb'"started_at":"([^"]{24})","status":"completed"'
+).match
+
+
+class Steps(Mapping):  # type: ignore[type-arg]
+    """A run's steps by path, in the order of their keys.
+
+    ``open``: those that are not settled. ``wrote``: what the settled ones left, by its path; where two of them left
+    the same, there are ``rivals``.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        decode: Callable[[Sequence[Row]], dict[str, Any]],
+        now: str,
+        *,
+        glance: bool,
+    ) -> None:
+        """``now``: as times are written; ``glance``: whether the records are of the current schema."""
+        self._rows = {row[0]: row for row in rows}
+        self._decode = decode
+        self._decoded: dict[str, Any] = {}
+        self.wrote: dict[str, str] = {}
+        self.rivals = False
+        self.open: dict[str, dict[str, Any]] = decode(self._glance(rows, now.encode()) if glance else rows)
+
+    def _glance(self, rows: Sequence[Row], now: bytes) -> list[Row]:
+        """Those that are not seen to be settled. One loop with everything at hand: it is done for every step."""
+        left, wrote, paths = [], self.wrote, 0
+        for row in rows:
+            found = _SETTLED(row[2])
+            if found is None:
+                left.append(row)
+                continue
+            ended, path, began = found.groups()
+            if not began <= ended <= now:
+                left.append(row)
+            elif path is not None:
+                wrote[path.decode()] = row[0]
+                paths += 1
+        self.rivals = paths != len(wrote)
+        return left
+
+    def status(self, path: str) -> str | None:
+        """Of a step; ``None`` where there is no such step."""
+        known = self.open.get(path)
+        if known is not None:
+            found: str | None = known.get("status")
+            return found
+        return "completed" if path in self._rows else None
+
+    def __getitem__(self, path: str) -> dict[str, Any]:
+        known = self.open.get(path) or self._decoded.get(path)
+        if known is None:
+            known = self._decoded[path] = self._decode([self._rows[path]])[path]
+        return known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
