@@ -251,7 +251,9 @@ class Work:
 
     def finish(self, run_id: str | None, status: str, summary: str | None) -> dict[str, Any]:
         if status not in ("completed", "failed", "abandoned"):
-            raise Usage(f"A run cannot be finished as {status!r}.", hint="completed, failed or abandoned.")
+            raise Usage(
+                f"A run cannot be finished as {status!r}.", hint="status: completed, failed or abandoned."
+            )
         done = settle(
             self.store,
             self.current(run_id),
