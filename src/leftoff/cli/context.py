@@ -55,6 +55,7 @@ class Context:
         self._settings: Settings | None = None
         self._store: Store | None = None
         self._aside: Any = None  # where an archived run is looked at
+        self.looks = True  # whether what others did to the files of a protocol is taken in first
 
     # -- where
 
@@ -88,7 +89,7 @@ class Context:
         if self._store is None:
             location = project.store_location(self.project, self.args.store, self.settings.store)
             self._store = project.open_followed(self.project, location, self.settings, self.clock, self.say)
-            if self._store.follower is not None:
+            if self._store.follower is not None and self.looks:
                 self._store.follower.look()
         return self._store
 

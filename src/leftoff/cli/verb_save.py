@@ -45,7 +45,7 @@ def run(args: Args, ctx: Context) -> int:
         remember_git(ctx.project, row, changes, dirty)
         for key, value in seen.items():
             changes.put("context", key, value)
-        return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)
+        return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note, asked=True)
 
     version = ctx.report(make, blobs=found.blobs if found is not None else None).version
     assert version is not None

@@ -80,6 +80,7 @@ class Bmad(BmadFiles):
     name = "bmad"
     about = "BMAD: _bmad-output/.runs/<branch>/<run>/state.json"
     keys = KEYS
+    derived = {"current_step": ("steps_completed",), "resume_from_step": ("steps_completed",)}
     files = r"/\.runs/(.+/)?state\.json$"
 
     def is_own_id(self, name: str) -> bool:

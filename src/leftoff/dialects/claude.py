@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from leftoff.clock import compact
+from leftoff.clock import compact, iso
 from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.base import write
 from leftoff.dialects.claude_files import ClaudeFiles
@@ -90,6 +90,8 @@ class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
+    marks = ("id", "timestamp", "checkpoint_at", "saved_at", *parallel.KEYS)
+    derived = {"current_phase": ("completed_phases",)}
     fixed_ids = False
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
@@ -195,7 +197,9 @@ class Claude(ClaudeFiles):
                 project, where = (match[2] if match else snake(given)), "the id"
             draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
         draft.run("project", project)
-        if match and draft.records.get(("run", "created_at")) is None and read_stamp(match[3]) is not None:
+        stamp = read_stamp(match[3]) if match else None
+        if stamp is not None and ("run", "created_at") not in draft.records:
+            draft.run("created_at", iso(stamp))
             draft.repairs.add("created_at is missing; the time is in the id.")
 
     @staticmethod

@@ -15,6 +15,7 @@ from leftoff.dialects.swap import write_new
 from leftoff.dialects.take import own_alias, state_at
 from leftoff.engine.commit import Seal
 from leftoff.model.hashing import sha256
+from leftoff.model.ids import slug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ INDEX, LATEST = "index.yaml", "latest"
 
 class CrunchFiles(Dialect):
     def _folder(self, config: Config, row: RunRow) -> str:
-        return config.location.replace("{issue}", str(row.issue or row.run_id).replace("/", "-"))
+        return config.location.replace("{issue}", slug(str(row.issue or row.run_id)))
 
     def _file(self, config: Config, alias: str) -> str:
         return f"{alias}.yaml.gz" if config.compress else f"{alias}.yaml"
@@ -112,6 +113,16 @@ class CrunchFiles(Dialect):
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """Older checkpoints stay where they are."""
         mirror.desk.forget(path)
+
+    def reclaim(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """An older checkpoint that somebody edited: what is new is in the newest one, itself it is what it was."""
+        alias = os.path.basename(path).partition(".yaml")[0]
+        found = mirror.store.read(lambda view: view.aliased(alias))
+        row = mirror.store.read(lambda view: view.find_run(run_id))
+        if found is not None and row is not None and found[0] == row.run:
+            mirror.put(path, write(self, mirror.state(row, found[1].seq)), row)
+            mirror.desk.forget(path)
+            mirror.desk.seen[path] = mirror.desk.stat(mirror.desk.full(path))
 
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
         config = load(mirror.project)

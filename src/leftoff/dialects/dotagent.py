@@ -6,7 +6,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.dialects import dotagent_resume as resuming
-from leftoff.dialects.base import respelt
+from leftoff.dialects.base import filled, respelt
 from leftoff.dialects.dotagent_files import DotagentFiles
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.report import Rejected, shown
@@ -111,6 +111,16 @@ class Dotagent(DotagentFiles):
             for line in part.repairs.lines:
                 whole.repairs.add(f"{name}.json: {line}")
         return [whole]
+
+    def filled(self, document: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+        """Each of the two files may be a part."""
+        keys = {PHASE: KEYS, EXECUTION: ("workflow_id", "tasks")}
+        parts = {
+            name: filled(part, present[name], keys[name])
+            for name, part in document.items()
+            if name in keys and isinstance(part, dict) and isinstance(present.get(name), dict)
+        }
+        return {**present, **document, **parts}
 
     def retention(self, project: str) -> Policy:
         return RETENTION

@@ -246,6 +246,9 @@ class Draft:
 
     def done(self) -> Decoded:
         at = self.at if self.at is not None else self.source.modified
+        began = self.known.run("created_at") if self.known is not None else None
+        if ("run", "created_at") not in self.records and (began or at):
+            self.run("created_at", began or iso(at))
         return Decoded(self.run_id, self.records, at, self.aliases, self.trigger)
 
 

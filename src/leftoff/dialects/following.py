@@ -32,8 +32,8 @@ class Protocol(Follower):
     def look(self) -> None:
         self.mirror.look()
 
-    def sync(self) -> None:
-        self.mirror.sync()
+    def sync(self, *, look: bool = True) -> None:
+        self.mirror.sync(look=look)
 
     def run_id(self, opening: Opening, at: int, *, again: bool = False) -> str | None:
         return None if again and not self.dialect.fixed_ids else self._opening(opening, at)[0]

@@ -68,11 +68,11 @@ class Mirror:
         """Take in what others changed."""
         self._locked(write=False)
 
-    def sync(self) -> None:
+    def sync(self, *, look: bool = True) -> None:
         """Take in what others changed, and bring the files up to date."""
-        self._locked(write=True)
+        self._locked(write=True, look=look)
 
-    def _locked(self, *, write: bool) -> None:
+    def _locked(self, *, write: bool, look: bool = True) -> None:
         """One thread at a time; what another wants meanwhile is done by the one that is at it."""
         if not self.store.exists():
             return
@@ -84,19 +84,19 @@ class Mirror:
                 return
             self._busy = True
         try:
-            self._while_wanted()
+            self._while_wanted(look)
         except (LeftoffError, OSError) as error:
             why = getattr(error, "message", error)
             self.say(f"leftoff: the files of {self.dialect.name} are not up to date: {why}")
         finally:
             self._busy = False
 
-    def _while_wanted(self) -> None:
+    def _while_wanted(self, look: bool) -> None:
         with self.desk.open():
             while True:
                 with self._mutex:
                     write, self._wanted = self._wanted, False
-                if self._look() or write or self._is_behind():
+                if (look and self._look()) or write or self._is_behind():
                     self._write()
                 with self._mutex:
                     if not self._wanted:
@@ -168,7 +168,10 @@ class Mirror:
         source = Source(path, self.clock(), **self.dialect.hints(self.desk.full(path)))
         before = self._base_document(path, base, about["part"])
         make = Taking(self.store, self.dialect, document, source, repairs, base=before, run_id=about["run"])
-        return self._report(make, path, about["run"])
+        took = self._report(make, path, about["run"])
+        for line in repairs.lines if took else ():
+            self.say(f"leftoff: {path}: {line}")
+        return took
 
     def _report(self, make: Taking, path: str, run_id: str) -> bool | None:
         try:
@@ -218,6 +221,7 @@ class Mirror:
         return took
 
     def _import(self, path: str) -> bool:
+        """A file that is none of ours becomes a run, or a checkpoint of one; where it is a copy, it is left alone."""
         told: list[str] = []
         data = self.desk.read(self.desk.full(path))
         importer = Importer(
@@ -227,12 +231,50 @@ class Mirror:
             self.clock(),
             lambda at, error: told.append(error.message),
         )
-        found = importer.take(importer.read([self.desk.full(path)], self.dialect))
-        for line in told:
+        found = importer.read([self.desk.full(path)], self.dialect)
+        moved = self._moved(path, found[0].run_id) if found else None
+        if moved is None:
+            found = importer.take([each for each in found if not self._is_copy(path, each.run_id)])
+        for line in [*told, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
             self.say(f"leftoff: {line}")
-        if found and data is not None:
+        if moved is not None:
+            return moved
+        if found and data is not None and self._belongs(path, found[0].run_id):
             self.desk.know(path, data, found[0].run_id, self.dialect.part_of(path))
+        elif found:
+            self.dialect.reclaim(self, path, found[0].run_id)
         return any(each.new or each.changed for each in found)
+
+    def _others(self, path: str, run_id: str) -> list[str]:
+        """Further files of a run, that hold the same part of it."""
+        part = self.dialect.part_of(path)
+        files = self.desk.files.items()
+        return [other for other, about in files if about["run"] == run_id and about["part"] == part]
+
+    def _moved(self, path: str, run_id: str) -> bool | None:
+        """Somebody moved the file of a run: it is the same file. Whether it was changed; ``None``: it is not so."""
+        others = self._others(path, run_id)
+        if len(others) != 1 or os.path.exists(self.desk.full(others[0])):
+            return None
+        about, base = self.desk.files[others[0]], self.desk.base(others[0])
+        self.desk.forget(others[0])
+        self.desk.know(path, base or b"", about["run"], about["part"])
+        self.desk.files[path]["hash"] = ""  # looked at whatever it holds
+        return self._look_at(path)
+
+    def _is_copy(self, path: str, run_id: str) -> bool:
+        """Whether a run has its file elsewhere; that is told, once."""
+        others = self._others(path, run_id)
+        if not others or self.dialect.id_names_version:
+            return False
+        self.say(f"leftoff: {path} is a second file of {run_id}, which has {others[0]}; it is left alone.")
+        return True
+
+    def _belongs(self, path: str, run_id: str) -> bool:
+        """Whether a file is where the run's own is."""
+        row = self.store.read(lambda view: view.find_run(run_id))
+        state = self.dialect.shown(self, row) if row is not None else None
+        return row is not None and state is not None and path in self.dialect.places(self, row, state)
 
     @staticmethod
     def _finding(run_id: str) -> Callable[[View], RunRow]:

@@ -80,6 +80,7 @@ class Sitebuilder(SitebuilderFiles):
     name = "sitebuilder"
     about = "Site builders: progress/checkpoints/{agent}-{task}.json"
     keys = KEYS
+    derived = {"progress_percent": ("subtasks",), "resume_instructions": ("subtasks", "status")}
     files = r"/progress/checkpoints/[^/]+\.json$"
 
     def recognise(self, document: dict[str, Any], path: str) -> int:

@@ -189,7 +189,7 @@ class Work:
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             remember_git(self.desk.project, row, changes)
-            return Seal(trigger, tx.leaf(row.run, "running"), kept)
+            return Seal(trigger, tx.leaf(row.run, "running"), kept, asked=True)
 
         version = self.report(run_id, make).version
         assert version is not None
