@@ -6,14 +6,28 @@ import os
 
 from leftoff.cli.given import json_or_file, read_text
 from leftoff.cli.text import clean, columns
-from leftoff.dialects.base import write
-from leftoff.dialects.claude import DIALECT, make_id, plan_changed, plan_path, snake, why_ask
-from leftoff.dialects.claude_files import ROOTS
+from leftoff.dialects.base import read, write
+from leftoff.dialects.claude import (
+    DIALECT,
+    is_key,
+    make_id,
+    phases,
+    plan_changed,
+    plan_path,
+    project_in,
+    project_of,
+    snake,
+    status_word,
+    why_ask,
+)
+from leftoff.dialects.draft import Source, fit_id
 from leftoff.dialects.importing import Importer
 from leftoff.dialects.json_text import dump
+from leftoff.dialects.report import Repairs
 from leftoff.dialects.take import state_at
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.errors import LeftoffError, NotFound, Usage
+from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, ago
 from leftoff.model.typed import json_value
 from leftoff.model.words import UNFINISHED
@@ -23,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.context import Context
+    from leftoff.dialects.draft import State
     from leftoff.store.rows import RunRow
 
 MAX_AGE_DAYS = 7
@@ -37,18 +52,15 @@ def save(ctx: Context, rest: list[str]) -> int:
             "The state must be an object.", hint='For example: \'{"project_name": "x", "current_phase": 2}\''
         )
     document = completed(kind, state, ctx)
-    path = f"{ROOTS[0]}/{document['checkpoint_id']}.json"
-    full = os.path.join(ctx.project, path)
-    _put(full, document)
-    rejected: list[LeftoffError] = []
-    importer = Importer(
-        ctx.store, ctx.project, ctx.redactor, ctx.now, lambda at, error: rejected.append(error)
-    )
-    importer.take(importer.read([full], DIALECT))
-    if rejected:
-        os.unlink(full)
-        raise rejected[0]
-    ctx.out(path)
+    run_id = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).run_id
+    path = _place(ctx, run_id) or f"{DIALECT.root(ctx.project)}/{run_id}.json"
+    _take_in(ctx, os.path.join(ctx.project, path), document)
+    wanted = _place(ctx, run_id)
+    _move(ctx, path, wanted)
+    if wanted is None:
+        ctx.say(f"leftoff: {run_id} is completed: its checkpoint is deleted, the run stays in the store.")
+    else:
+        ctx.out(wanted)
     return 0
 
 
@@ -56,30 +68,89 @@ def completed(kind: str, state: dict[str, Any], ctx: Context) -> dict[str, Any]:
     """The document of a checkpoint: what was given, and whatever the protocol wants besides."""
     from leftoff.clock import iso
 
-    project = str(state.get("project_name") or "project")
-    there = newest(ctx, kind, project)
+    state = {key: value for key, value in state.items() if key != "checkpoint_id" or value is not None}
+    project = project_in(state, str(state.get("checkpoint_id", "")))[0] or "project"
+    known = _known(ctx, kind, project, state.get("checkpoint_id"))
     now = iso(ctx.now)
-    known = document_of(ctx, there) if there is not None and "checkpoint_id" not in state else {}
-    base = known or {
-        "checkpoint_id": make_id(kind, project, ctx.now),
-        "workflow_type": kind,
-        "created_at": now,
-    }
-    document = {**base, "status": "in_progress", **state, "workflow_type": kind, "updated_at": now}
-    if "workflow_state" not in document:
-        own = (*DIALECT.keys, "schema_version")
-        document["workflow_state"] = {key: value for key, value in state.items() if key not in own}
-    document.setdefault("project_name", snake(project))
+    if not known:
+        known = {
+            "checkpoint_id": make_id(slug(kind), project, ctx.now),
+            "workflow_type": kind,
+            "project_name": project,
+            "created_at": now,
+        }
+    if "workflow_state" not in state:  # what the protocol has no key for is the workflow's own
+        there, own = known.get("workflow_state"), {key: value for key, value in state.items() if is_key(key)}
+        inside = {key: value for key, value in state.items() if key not in own}
+        state = {**own, "workflow_state": {**(there if isinstance(there, dict) else {}), **inside}}
+    document = {**known, "status": "in_progress", **state, "workflow_type": kind, "updated_at": now}
     document.setdefault("last_error", None)
     return document
 
 
-def _put(full: str, document: dict[str, Any]) -> None:
+def _known(ctx: Context, kind: str, project: str, given: Any) -> dict[str, Any]:
+    """The checkpoint that is saved again: the one of that id, else the newest of the project."""
+    if not ctx.store.exists():
+        return {}
+    if given is None:
+        row = newest(ctx, kind, project)
+    else:
+        row = ctx.store.read(lambda view: view.find_run(fit_id(str(given))))
+    return document_of(ctx, row) if row is not None else {}
+
+
+def _place(ctx: Context, run_id: str) -> str | None:
+    """Where the protocol keeps the checkpoint of a run that is here; ``None``: nowhere."""
+    if not ctx.store.exists():
+        return None
+    row = ctx.store.read(lambda view: view.find_run(run_id))
+    return DIALECT.place(ctx.project, _state(ctx, row)) if row is not None else None
+
+
+def _take_in(ctx: Context, full: str, document: dict[str, Any]) -> None:
+    """Write a checkpoint, and import it; where that is refused, what was there before is there again."""
+    before = _bytes(full)
+    _put(full, dump(document).encode())
+    rejected: list[LeftoffError] = []
+    importer = Importer(
+        ctx.store, ctx.project, ctx.redactor, ctx.now, lambda at, error: rejected.append(error)
+    )
+    importer.take(importer.read([full], DIALECT))
+    if rejected:
+        if before is not None:
+            _put(full, before)
+        else:
+            os.unlink(full)
+        raise rejected[0]
+
+
+def _bytes(full: str) -> bytes | None:
+    try:
+        with open(full, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _move(ctx: Context, path: str, wanted: str | None) -> None:
+    """In a project without a mirror, a checkpoint that is over goes where the protocol wants it, too."""
+    full = os.path.join(ctx.project, path)
+    if wanted == path or not os.path.exists(full):
+        return
+    if wanted is None:
+        os.unlink(full)
+    else:
+        target = os.path.join(ctx.project, wanted)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.replace(full, target)
+
+
+def _put(full: str, data: bytes) -> None:
     from leftoff.dialects.swap import write_new
 
     os.makedirs(os.path.dirname(full), exist_ok=True)
     temp = f"{full}.{os.urandom(4).hex()}.leftoff"
-    write_new(temp, dump(document).encode())
+    write_new(temp, data)
     os.replace(temp, full)
 
 
@@ -102,7 +173,11 @@ def newest(ctx: Context, kind: str, project: str | None) -> RunRow | None:
 
 
 def document_of(ctx: Context, row: RunRow) -> dict[str, Any]:
-    return write(DIALECT, ctx.store.read(lambda view: state_at(ctx.store, view, row, DIALECT)))
+    return write(DIALECT, _state(ctx, row))
+
+
+def _state(ctx: Context, row: RunRow) -> State:
+    return ctx.store.read(lambda view: state_at(ctx.store, view, row, DIALECT))
 
 
 def load(ctx: Context, rest: list[str]) -> int:
@@ -130,10 +205,10 @@ def show(ctx: Context, rest: list[str]) -> int:
         return 0
     rows = []
     for row in found:
-        document = document_of(ctx, row)
-        done = f"{len(document['completed_phases'])}/{document['total_phases']}"
-        rows.append((row.run_id, clean(row.workflow), clean(document["project_name"]), clean(row.status), done,
-                     ago(row.updated_at, ctx.now)))  # fmt: skip
+        state = _state(ctx, row)
+        words = (row.run_id, row.workflow, project_of(state), status_word(state))
+        done, total = phases(state)
+        rows.append((*map(clean, words), f"{len(done)}/{total}", ago(row.updated_at, ctx.now)))
     if rows:
         ctx.out("\n".join(columns(rows)))
     return 0

@@ -53,6 +53,8 @@ class Dialect:
     marks: tuple[str, ...] = ()
     #: what is worked out from other entries: by its key, the keys of those
     derived: dict[str, tuple[str, ...]] = {}
+    #: what it calls a step where it counts them
+    counted: str | None = None
     #: whether its documents are YAML
     yaml = False
     #: whether the id in a document names one version of the run, rather than the run

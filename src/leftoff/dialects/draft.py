@@ -130,8 +130,7 @@ class Draft:
 
     def name(self, given: str) -> str:
         """The run's id, made fit to be one; as it was written, it is an alias."""
-        fit = given.translate(_NOT_AN_ID).encode("ascii", "replace").decode().replace("?", "-")
-        fit = fit.lstrip(".-")[:MAX_RUN_ID]
+        fit = fit_id(given)
         try:
             self.run_id = check_run_id(fit)
         except LeftoffError:
@@ -250,6 +249,12 @@ class Draft:
         if ("run", "created_at") not in self.records and (began or at):
             self.run("created_at", began or iso(at))
         return Decoded(self.run_id, self.records, at, self.aliases, self.trigger)
+
+
+def fit_id(given: str) -> str:
+    """An id with whatever no run id can have replaced; it may be empty then."""
+    fit = given.translate(_NOT_AN_ID).encode("ascii", "replace").decode().replace("?", "-")
+    return fit.lstrip(".-")[:MAX_RUN_ID]
 
 
 def _is_path(key: str) -> bool:

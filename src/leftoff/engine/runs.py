@@ -143,8 +143,8 @@ def start_in(
 
 def free_id(tx: Tx, opening: Opening, at: int) -> str:
     """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
-    asked = asked_id(tx, opening, at)
-    wanted = asked or f"{slug(opening.workflow)}-{compact(at)}"
+    asked = asked_id(tx, opening, at, again=True)
+    wanted = asked or asked_id(tx, opening, at) or f"{slug(opening.workflow)}-{compact(at)}"
     there = newest_of(tx, wanted) if asked else tx.find_run(wanted, hidden=True)
     if there is None and tx.find_run(wanted, hidden=True) is None:
         return wanted
