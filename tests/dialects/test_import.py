@@ -258,6 +258,18 @@ def test_latest_as_a_text_file(project: Path) -> None:
     assert 4 == call("import", str(latest), cwd=project).code
 
 
+@pytest.mark.parametrize("held", ["{name}", "{name}\n", '"{name}"', "{stem}", '"{stem}"\n'])
+def test_latest_in_a_folder(project: Path, held: str) -> None:
+    """It is the file that it names, with its suffix or without, as text or as JSON: that one is read once."""
+    put(project / CLAUDE_FILE, CLAUDE["format"])
+    name, latest = Path(CLAUDE_FILE), project / ".claude/checkpoints/latest.json"
+    latest.write_text(held.format(name=name.name, stem=name.stem))
+    for where in (".", str(latest)):
+        found = succeed("import", where, "--json", cwd=project).json
+        assert (1, []) == (len(found["imported"]), found["rejected"])
+        assert found["imported"][0]["path"].endswith(name.name)
+
+
 def test_what_is_broken_does_not_take_the_rest_with_it(project: Path) -> None:
     """Each rejected file is named with its reason; pipes and folders without documents too."""
     everything(project)
