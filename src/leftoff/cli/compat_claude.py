@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from leftoff.cli.given import json_or_file, read_text
 from leftoff.cli.text import clean, columns
@@ -52,15 +53,21 @@ def save(ctx: Context, rest: list[str]) -> int:
             "The state must be an object.", hint='For example: \'{"project_name": "x", "current_phase": 2}\''
         )
     document = completed(kind, state, ctx)
-    run_id = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).run_id
-    path = _place(ctx, run_id) or f"{DIALECT.root(ctx.project)}/{run_id}.json"
-    _take_in(ctx, os.path.join(ctx.project, path), document)
-    wanted = _place(ctx, run_id)
-    _move(ctx, path, wanted)
-    if wanted is None:
-        ctx.say(f"leftoff: {run_id} is completed: its checkpoint is deleted, the run stays in the store.")
+    said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).state()
+    there = _row(ctx, said.run_id)
+    known = _state(ctx, there) if there is not None else said
+    before = DIALECT.place(ctx.project, known) if there is not None else None
+    path = DIALECT.place(ctx.project, known, said.status) or DIALECT.place(ctx.project, known, "running")
+    assert path is not None
+    _take_in(ctx, path, before or path, document)
+    if said.status == "completed":
+        with suppress(FileNotFoundError):  # the mirror, where there is one, was first
+            os.unlink(os.path.join(ctx.project, path))
+        ctx.say(
+            f"leftoff: {said.run_id} is completed: its checkpoint is deleted, the run stays in the store."
+        )
     else:
-        ctx.out(wanted)
+        ctx.out(path)
     return 0
 
 
@@ -90,37 +97,30 @@ def completed(kind: str, state: dict[str, Any], ctx: Context) -> dict[str, Any]:
 
 def _known(ctx: Context, kind: str, project: str, given: Any) -> dict[str, Any]:
     """The checkpoint that is saved again: the one of that id, else the newest of the project."""
-    if not ctx.store.exists():
-        return {}
-    if given is None:
-        row = newest(ctx, kind, project)
-    else:
-        row = ctx.store.read(lambda view: view.find_run(fit_id(str(given))))
+    row = newest(ctx, kind, project) if given is None else _row(ctx, fit_id(str(given)))
     return document_of(ctx, row) if row is not None else {}
 
 
-def _place(ctx: Context, run_id: str) -> str | None:
-    """Where the protocol keeps the checkpoint of a run that is here; ``None``: nowhere."""
-    if not ctx.store.exists():
-        return None
-    row = ctx.store.read(lambda view: view.find_run(run_id))
-    return DIALECT.place(ctx.project, _state(ctx, row)) if row is not None else None
+def _row(ctx: Context, run_id: str) -> RunRow | None:
+    return ctx.store.read(lambda view: view.find_run(run_id)) if ctx.store.exists() else None
 
 
-def _take_in(ctx: Context, full: str, document: dict[str, Any]) -> None:
-    """Write a checkpoint, and import it; where that is refused, what was there before is there again."""
-    before = _bytes(full)
+def _take_in(ctx: Context, path: str, before: str, document: dict[str, Any]) -> None:
+    """Write a checkpoint in the place of the one before, and import it; where that is refused, that one is back."""
+    full, old = os.path.join(ctx.project, path), os.path.join(ctx.project, before)
+    kept = _bytes(old)
     _put(full, dump(document).encode())
+    if old != full and kept is not None:
+        os.unlink(old)
     rejected: list[LeftoffError] = []
     importer = Importer(
         ctx.store, ctx.project, ctx.redactor, ctx.now, lambda at, error: rejected.append(error)
     )
     importer.take(importer.read([full], DIALECT))
     if rejected:
-        if before is not None:
-            _put(full, before)
-        else:
-            os.unlink(full)
+        os.unlink(full)
+        if kept is not None:
+            _put(old, kept)
         raise rejected[0]
 
 
@@ -130,19 +130,6 @@ def _bytes(full: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
-
-
-def _move(ctx: Context, path: str, wanted: str | None) -> None:
-    """In a project without a mirror, a checkpoint that is over goes where the protocol wants it, too."""
-    full = os.path.join(ctx.project, path)
-    if wanted == path or not os.path.exists(full):
-        return
-    if wanted is None:
-        os.unlink(full)
-    else:
-        target = os.path.join(ctx.project, wanted)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.replace(full, target)
 
 
 def _put(full: str, data: bytes) -> None:

@@ -8,7 +8,7 @@ import re
 from leftoff.clock import compact, iso
 from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.base import write
-from leftoff.dialects.claude_files import ClaudeFiles
+from leftoff.dialects.claude_files import FAILED, ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
@@ -17,6 +17,7 @@ from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.engine.verify.finding import Finding
 from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, millis
+from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,7 +185,13 @@ class Claude(ClaudeFiles):
             return parallel.decode(draft, document, given)
         self._names(draft, said, given)
         draft.run("title", draft.text(said, "workflow_description"))
-        draft.run("status", self._status(draft, said))
+        status = self._status(draft, said)
+        if draft.source.hints.get("given_up") and status in UNFINISHED and status != "failed":
+            draft.repairs.add(
+                f"it lies in {FAILED}/; the status {shown(said.get('status'))} is read as abandoned."
+            )
+            status = "abandoned"
+        draft.run("status", status)
         draft.at = draft.time(document, "updated_at")
         if draft.at is None:
             draft.at = millis(draft.records.get(("run", "created_at")))

@@ -24,21 +24,28 @@ class ClaudeFiles(Dialect):
         return ROOTS[1] if os.path.isdir(later) else ROOTS[0]
 
     def present(self, project: str) -> list[str]:
-        found = [f"{root}{below}/*.json" for root in ROOTS for below in ("", f"/{FOLDER}")]
+        found = [f"{root}{below}/*.json" for root in ROOTS for below in ("", f"/{FOLDER}", f"/{FAILED}")]
         return sorted(path for pattern in found for path in glob(pattern, root_dir=project))
+
+    def given_up(self, path: str) -> bool:
+        return os.path.basename(os.path.dirname(path)) == FAILED
+
+    def hints(self, path: str) -> dict[str, str]:
+        return {"given_up": "yes"} if self.given_up(path) else {}
 
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
         path = self.place(mirror.project, state)
         return {path: None} if path is not None else {}
 
-    def place(self, project: str, state: State) -> str | None:
-        """Where a run's checkpoint is; ``None``: nowhere, it succeeded."""
-        if state.status == "completed":
+    def place(self, project: str, state: State, status: str | None = None) -> str | None:
+        """Where a run's checkpoint is, or would be with that status; ``None``: nowhere, it succeeded."""
+        status = status or state.status
+        if status == "completed":
             return None
         path = self.home(state, f"{self.root(project)}/{state.run_id}.json")
         folder, name = os.path.dirname(path), os.path.basename(path)
         folder = folder.removesuffix(f"/{FAILED}")
-        return f"{folder}/{FAILED}/{name}" if state.status in ("failed", "abandoned") else f"{folder}/{name}"
+        return f"{folder}/{FAILED}/{name}" if status in ("failed", "abandoned") else f"{folder}/{name}"
 
     def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
         """After their time, the files of workflows that failed go."""

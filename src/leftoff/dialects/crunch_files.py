@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.mirror import Mirror
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
 
 INDEX, LATEST = "index.yaml", "latest"
@@ -51,20 +51,18 @@ class CrunchFiles(Dialect):
         known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("written", {})
         versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))
         folder = self._folder(config, row)
+        there = set()
         for version in reversed(versions):
             alias = own_alias(self, version) or self._named(mirror, row, version)
             path = f"{folder}/{self._file(config, alias)}"
-            if (
-                alias not in known
-                and version is not versions[0]
-                and not os.path.exists(mirror.desk.full(path))
-            ):
+            if version is not versions[0] and not os.path.exists(mirror.desk.full(known.get(alias, path))):
                 state = mirror.store.read(
                     lambda view, seq=version.seq: state_at(mirror.store, view, row, self, seq)  # type: ignore[misc]
                 )
                 mirror.put_text(path, yaml_text.dump(write(self, state)))
             known.setdefault(alias, path)
-        self._let_go(mirror, known, {own_alias(self, version) for version in versions})
+            there.add(alias)
+        self._let_go(mirror, known, there)
         return False
 
     def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
@@ -90,7 +88,7 @@ class CrunchFiles(Dialect):
         return mirror.store.write(work)
 
     @staticmethod
-    def _let_go(mirror: Mirror, known: dict[str, str], there: set[str | None]) -> None:
+    def _let_go(mirror: Mirror, known: dict[str, str], there: set[str]) -> None:
         """Files of checkpoints that were pruned go too."""
         for alias in [alias for alias in known if alias not in there]:
             path = known.pop(alias)
@@ -107,7 +105,8 @@ class CrunchFiles(Dialect):
 
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
         config = load(mirror.project)
-        assert state.alias is not None
+        if state.alias is None:  # it has no name yet
+            return {}
         return {f"{self._folder(config, row)}/{self._file(config, state.alias)}": None}
 
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
@@ -127,8 +126,7 @@ class CrunchFiles(Dialect):
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
         config = load(mirror.project)
         folder = self._folder(config, row)
-        versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))[::-1]
-        entries = [self._entry(version) for version in versions]
+        entries = self._entries(mirror, row, state)
         index = {
             "issue_number": int(row.issue) if str(row.issue).isdigit() else row.issue,
             "checkpoints": entries,
@@ -138,15 +136,30 @@ class CrunchFiles(Dialect):
         mirror.put_text(f"{folder}/{INDEX}", yaml_text.dump(index))
         self._link(mirror.desk.full(folder), self._file(config, str(state.alias)))
 
-    def _entry(self, version: Version) -> dict[str, object]:
-        alias = own_alias(self, version)
-        return {
-            "checkpoint_id": alias,
-            "created_at": iso(version.at),
-            "trigger": version.trigger,
-            "phase": self.phase_of(version),
-            "can_resume": True,
-        }
+    def _entries(self, mirror: Mirror, row: RunRow, state: State) -> list[dict[str, object]]:
+        """Every checkpoint of the issue once, as it was made: an edit of its file makes no other one of it."""
+        known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("stopped", [])
+        if state.run("can_resume") is False and state.alias not in known:
+            known.append(state.alias)
+
+        def look(view: View) -> list[tuple[str, Version]]:
+            rows = view.list_runs({"workflow": row.workflow, "issue": row.issue}) if row.issue else [row]
+            rows = sorted(rows, key=lambda each: each.run)
+            return [(each.run_id, v) for each in rows for v in view.versions(each.run, sealed=True)[::-1]]
+
+        out: dict[object, dict[str, object]] = {}
+        for run_id, version in mirror.store.read(look):
+            alias = own_alias(self, version)
+            stopped = mirror.desk.runs.get(run_id, {}).get("stopped", [])
+            if alias is not None and alias not in out:
+                out[alias] = {
+                    "checkpoint_id": alias,
+                    "created_at": iso(version.at),
+                    "trigger": version.trigger,
+                    "phase": self.phase_of(version),
+                    "can_resume": alias not in stopped,
+                }
+        return list(out.values())
 
     @staticmethod
     def _link(folder: str, name: str) -> None:
