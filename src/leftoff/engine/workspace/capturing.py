@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 DELETED = "deleted"
 WAS = "was"  # what a deleted file's status was before
 _STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured", "seen")
-_OWN = frozenset(("path", "captured_at", "folders", WAS, WITHHELD, *_STEADY))  # fields that say what was found
+_OWN = frozenset(
+    ("path", "captured_at", "folders", WAS, WITHHELD, *_STEADY)
+)  # fields that say what was found
 
 
 class Limits:
