@@ -11,6 +11,7 @@ import os
 import sys
 
 ALIVE, GONE, UNKNOWN = "alive", "gone", "unknown"
+SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env timeout nice sudo".split())
 
 _scope: str | None = None
 

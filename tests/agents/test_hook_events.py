@@ -107,14 +107,16 @@ def test_tasks_one_by_one(project: Path) -> None:
 
 
 def test_secrets_in_a_list_are_masked(project: Path) -> None:
-    """What an agent writes down may hold what must not be kept."""
-    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    Session(project).fire(
-        "PostToolUse",
-        tool_name="TodoWrite",
-        tool_input={"todos": [{"content": f"use {key}", "status": "pending"}]},
-    )
-    assert key not in str(shown(project))
+    """What an agent writes down may hold what must not be kept: neither in a title, nor a name, nor a note."""
+    key = "ghp_" + "a1b2c3d4e5f6g7h8i9j0k1l2m3n4o5p6q7r8"
+    session = Session(project)
+    todos = [{"content": f"use {key}", "status": "pending"}]
+    session.fire("PostToolUse", tool_name="TodoWrite", tool_input={"todos": todos})
+    session.fire("TaskCompleted", task_id="7", task_subject=f"used {key}")
+    made = {"subject": f"once more {key}"}
+    session.fire("PostToolUse", tool_name="TaskCreate", tool_input=made, tool_response={"id": 8})
+    assert key not in str(shown(project)) and key not in str(sealed(project))
+    assert 3 == len(steps(project))
 
 
 # -- files

@@ -263,3 +263,69 @@ def test_a_record_cannot_lead_elsewhere(folder: Path) -> None:
     succeed("put", "context", "before ../../evil", '{"path": "x", "target": "y"}', cwd=folder)
     done = call("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
     assert 4 == done.code and "not inside the project" in done.err
+
+
+# -- what git does not look at, and what is another's
+
+
+def test_an_ignored_file_that_was_there_comes_back(repository: Path) -> None:
+    """git names neither: one that was there is restored, one that the agent made is deleted."""
+    (repository / ".gitignore").write_text("*.ign\n")
+    git(repository, "add", ".gitignore")
+    git(repository, "commit", "-qm", "ignore")
+    (repository / "local.ign").write_text("the user's own\n")
+    before = tree(repository)
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    session.writes("local.ign", "changed\n", "Edit")
+    session.writes("made.ign", "made\n")
+    session.writes('od"d\n.ign', "made\n")
+    session.fire("Stop")
+    succeed("rollback", first_checkpoint(repository), "--files", "--yes", cwd=repository)
+    assert before == tree(repository)
+
+
+def test_what_another_session_did_is_not_undone(repository: Path) -> None:
+    """Two sessions in one folder: rolling back one leaves the files that the other one says it changed."""
+    one, two = Session(repository, "one"), Session(repository, "two")
+    for session in (one, two):
+        session.fire("UserPromptSubmit", prompt="x")
+    one.writes("told.txt", "of one\n")
+    two.writes("untold.txt", "of two\n")
+    for session in (one, two):
+        session.fire("Stop")
+    runs = {run["session_id"]: run["run_id"] for run in succeed("ls", "--json", cwd=repository).json["runs"]}
+    done = succeed("rollback", f"{runs['one']}@2", "--files", "--yes", cwd=repository)
+    assert "told.txt\n" == (repository / "told.txt").read_text()
+    assert "of two\n" == (repository / "untold.txt").read_text()
+    assert f"run {runs['two']} changed it" in done.err
+
+
+def test_the_word_resume_keeps_what_is_there(repository: Path) -> None:
+    """The prompt that takes a run up is a prompt like any other: what the user did before it is captured."""
+    first = Session(repository, "first")
+    first.todos(work="in_progress")
+    first.fire("SessionEnd", reason="exit")
+    (repository / "untold.txt").write_text("the user's work\n")
+    second = Session(repository, "second")
+    assert second.context("UserPromptSubmit", prompt="resume") is not None
+    (repository / "untold.txt").write_text("clobbered\n")
+    second.fire("Stop")
+    (run,) = succeed("ls", "--all", "--json", cwd=repository).json["runs"]
+    kept = [
+        call("cat", f"{run['run_id']}@{seq}:untold.txt", cwd=repository).out
+        for seq in range(1, run["head"]["seq"] + 1)
+    ]
+    assert "the user's work\n" in kept
+
+
+def test_a_project_that_is_known_by_another_name(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A path that leads to the project through a link is the project's."""
+    link = tmp_path_factory.mktemp("elsewhere") / "project"
+    link.symlink_to(folder)
+    given = {"file_path": str(link / "told.txt")}
+    Session(folder).fire("PreToolUse", tool_name="Write", tool_input=given)
+    shown = succeed("show", "latest", "--json", cwd=folder).json
+    assert ["told.txt"] == [about["path"] for about in shown["files"]]

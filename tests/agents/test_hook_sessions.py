@@ -179,3 +179,95 @@ def test_json_survives_any_text(project: Path) -> None:
     session.fire("PostToolUse", tool_name="TodoWrite", tool_input=data)
     assert 1 == len(runs(project))
     assert json.dumps(session.context("SessionStart", source="resume"))
+
+
+# -- runs that the agent starts by itself
+
+
+def shell(session: Session, *words: str, run: str = "") -> str:
+    """A command in the agent's own shell, which has what SessionStart exports."""
+    env = {"LEFTOFF_SESSION": session.name, **({"LEFTOFF_RUN": run} if run else {})}
+    return succeed(*words, cwd=session.cwd, **env).out.strip()
+
+
+def test_a_run_of_a_live_session_is_not_offered(project: Path) -> None:
+    """The agent started it by a command, and no hook has seen it yet."""
+    one, two = Session(project, "one"), Session(project, "two")
+    one.fire("SessionStart", source="startup")
+    shell(one, "start", "convert", "--steps", "a,b")
+    assert None is two.context("SessionStart", source="startup")
+    assert None is two.context("UserPromptSubmit", prompt="resume")
+    assert ["one"] == [run["session_id"] for run in runs(project)]
+
+
+def test_the_agents_own_run_goes_before_the_automatic_one(project: Path) -> None:
+    """After a todo list the agent starts a run: its commands mean that one; list and files stay where they began."""
+    session = Session(project, "s")
+    session.todos(plan="in_progress", do="pending")
+    own = shell(session, "start", "convert", "--steps", "a,b,c")
+    automatic = next(str(run["run_id"]) for run in runs(project) if run["workflow"] == "session")
+    shell(session, "step", "done", "a")
+    shell(session, "step", "done", "b", run=automatic)  # as it was exported before it was started
+    assert "c" == shell(session, "next", run=automatic).partition("\n")[0].split()[0]
+    session.todos(plan="completed", do="completed")
+    told = session.context("SessionStart", source="compact")
+    assert told is not None and own in told
+    session.fire("SessionEnd", reason="exit")
+    assert {"session": "completed", "convert": "paused"} == {
+        str(run["workflow"]): run["status"] for run in runs(project)
+    }
+
+
+def test_a_session_without_a_run_does_not_use_anothers(project: Path) -> None:
+    """Its own commands neither read nor change what a live session works on."""
+    Session(project, "one").todos(secret_plan="in_progress")
+    for words in (("step", "done", "x"), ("note", "hi"), ("brief",), ("next",)):
+        done = call(*words, cwd=project, LEFTOFF_SESSION="two")
+        assert 3 == done.code and "secret" not in done.out and "another session" in done.err, str(done)
+    assert 1 == len(runs(project))
+
+
+def test_the_word_does_not_turn_a_refusal_around(project: Path) -> None:
+    """A run that `leftoff resume` refuses is told of, with the reason, and stays as it is."""
+    from tests.workspace.trees import git
+
+    git(project, "init", "-q", "-b", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    git(project, "checkout", "-q", "-b", "feature")
+    first = Session(project, "first")
+    first.todos(work="in_progress")
+    first.fire("SessionEnd", reason="exit")
+    git(project, "checkout", "-q", "main")
+    git(project, "branch", "-q", "-D", "feature")
+    told = Session(project, "second").context("UserPromptSubmit", prompt="resume")
+    assert told is not None and "cannot be gone on with" in told and "feature" in told
+    assert ["first"] == [run["session_id"] for run in runs(project)]
+
+
+def test_the_brief_does_not_depend_on_the_env_file(project: Path) -> None:
+    """One that cannot be written to is noted, and the session is told all the same."""
+    session = Session(project)
+    session.todos(one="in_progress")
+    session.env = {"CLAUDE_ENV_FILE": "/nowhere/at/all"}
+    assert session.context("SessionStart", source="resume") is not None
+    assert "CLAUDE_ENV_FILE" in (project / ".leftoff" / "hook.log").read_text()
+
+
+def test_a_folder_that_is_gone(project: Path) -> None:
+    """An agent removed the folder that it works in: the nearest one above is the project's."""
+    gone = project / "worktree"
+    session = Session(project)
+    session.todos(one="in_progress")
+    gone.mkdir()
+    import subprocess
+
+    from tests.agents.hooking import event_of
+    from tests.cli.command import LEFTOFF, environment
+
+    data = json.dumps(event_of("s1", gone, "SessionEnd", reason="exit"))
+    words = f"cd {gone} && rmdir {gone} && exec {LEFTOFF} hook claude"
+    done = subprocess.run(
+        ["sh", "-c", words], input=data, capture_output=True, text=True, env=environment(), cwd=project
+    )
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    assert ["paused"] == [run["status"] for run in runs(project)]

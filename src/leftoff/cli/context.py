@@ -163,12 +163,12 @@ class Context:
 
     def current_in(self, view: View, *, latest: bool = False) -> RunRow:
         """The run that a verb means when none is named: --run, LEFTOFF_RUN, the session's, the branch's only one."""
-        from leftoff.engine.find import current_run
+        from leftoff.engine.find import Asking, current_run
 
-        named = self.named
-        return current_run(
-            view, branch=self.branch, run=named, session=from_env("LEFTOFF_SESSION"), latest=latest
-        )
+        session, exported = from_env("LEFTOFF_SESSION"), from_env("LEFTOFF_RUN")
+        asking = Asking(self.now, session=session, exported=exported) if session or exported else None
+        named = getattr(self.args, "run", None)
+        return current_run(view, branch=self.branch, run=named, asking=asking, latest=latest)
 
     def current(self, *, latest: bool = False) -> RunRow:
         from leftoff.engine.report import need_store

@@ -10,6 +10,7 @@ from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.base import write
 from leftoff.dialects.claude_files import FAILED, ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
+from leftoff.dialects.ordinals import by_number, numbers, total_of
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
@@ -244,10 +245,16 @@ class Claude(ClaudeFiles):
         done = draft.ordinals(document, "completed_phases")
         total, current = draft.number(document, "total_phases"), draft.number(document, "current_phase")
         draft.run("total", total)
+        if len(set(done)) != len(done):
+            draft.repairs.add(f"completed_phases: {shown(done)} has a phase twice.")
+        if total is not None and max([*done, current or 0]) > total:
+            draft.repairs.add(
+                f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
+            )
         count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
-        names = [path for path, _ in draft.known.leaves()] if draft.known is not None else []
+        names = by_number(draft.known.leaves() if draft.known is not None else [])
         for number in range(1, count + 1):
-            path = names[number - 1] if number <= len(names) else str(number)
+            path = names.get(number, str(number))
             status = "completed" if number in done else "pending"
             draft.put("step", path, {"status": status, "order": number - 1})
 
@@ -256,9 +263,9 @@ class Claude(ClaudeFiles):
     def encode(self, state: State) -> dict[str, Any]:
         if state.run(parallel.KIND) is not None:
             return parallel.encode(state)
-        done, total = phases(state)
-        steps = enumerate(state.leaves(), 1)
-        current = next((number for number, (_, step) in steps if step.get("status") not in DONE), None)
+        leaves = state.leaves()
+        place, (done, total) = numbers(leaves), phases(state)
+        left = sorted(place[path] for path, step in leaves if step.get("status") not in DONE)
         return {
             "checkpoint_id": state.run_id,
             "workflow_type": str(state.run("workflow", "implement")),
@@ -267,7 +274,7 @@ class Claude(ClaudeFiles):
             "created_at": state.run("created_at"),
             "updated_at": state.updated_at,
             "status": status_word(state),
-            "current_phase": current or min(len(state.leaves()) + 1, total),
+            "current_phase": left[0] if left else min(max(place.values(), default=0) + 1, total),
             "total_phases": total,
             "completed_phases": done,
             "workflow_state": dict(state.of("variable")),
@@ -277,10 +284,12 @@ class Claude(ClaudeFiles):
 
 def phases(state: State) -> tuple[list[int], int]:
     """The numbers of the phases that are done, and how many there are."""
-    done = [number for number, (_, step) in enumerate(state.leaves(), 1) if step.get("status") in DONE]
-    total = state.run("total")
-    known = total if isinstance(total, int) and not isinstance(total, bool) else 0
-    return done, max(known, len(state.leaves()))
+    leaves = state.leaves()
+    if state.run(parallel.KIND) is not None:  # its operations have names
+        leaves = [(str(number), step) for number, (_, step) in enumerate(leaves, 1)]
+    place = numbers(leaves)
+    done = sorted(place[path] for path, step in leaves if step.get("status") in DONE)
+    return done, total_of(leaves, state.run("total"))
 
 
 def project_of(state: State) -> str:

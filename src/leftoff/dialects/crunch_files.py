@@ -14,6 +14,9 @@ from leftoff.dialects.draft import DONE
 from leftoff.dialects.swap import write_new
 from leftoff.dialects.take import own_alias, state_at
 from leftoff.engine.commit import Seal
+from leftoff.engine.issues import STATE_LABEL
+from leftoff.model.changes import PUT
+from leftoff.model.codec import payload
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import slug
 
@@ -173,6 +176,7 @@ class CrunchFiles(Dialect):
 
     def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, project: str) -> Seal | None:
         """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
+        _follow_label(tx, run, changes)
         trigger = trigger_of(tx, run, changes, seal)
         if trigger is None or not load(project).seals(trigger):
             return None
@@ -190,10 +194,25 @@ class CrunchFiles(Dialect):
         return [".claude/crunch/*/checkpoints/"]
 
 
+def _follow_label(tx: Tx, run: int, changes: ChangeSet) -> None:
+    """The issue's label says in which phase the work is: what lies before is not to be done, what comes is."""
+    change = changes.changes.get(("context", STATE_LABEL))
+    label = payload(change.stored, STATE_LABEL) if change is not None and change.kind == PUT else None
+    phase = label.partition(":")[2] if isinstance(label, str) else ""
+    for order, name in enumerate(PHASES if phase in PHASES else ()):
+        known = changes.changes.get(("step", name))
+        record = tx.record(run, "step", name) if known is None else None
+        stored = known.stored if known is not None else record.stored if record is not None else None
+        value = payload(stored, name) if stored is not None else {"status": "pending", "order": order}
+        done, before = value["status"] in DONE, order < PHASES.index(phase)
+        if done != before:
+            changes.put("step", name, {**value, "status": "skipped" if before else "pending"})
+
+
 def trigger_of(tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> str | None:
     """Why the protocol would make a checkpoint here; ``None``: it would not."""
     if seal is None:
-        return _conflict(changes)
+        return _conflict(changes) or _batch_start(tx, run, changes)
     if seal.trigger != "step_complete" or seal.step is None:
         return seal.trigger
     parts = seal.step.split("/")
@@ -213,6 +232,23 @@ def _last_of(tx: Tx, run: int, batch: str, step: str) -> bool:
     others = (record.key for record in tx.records(run, "step", f"{batch}/", f"{batch}0"))
     found = (tx.row(run, "step", key) for key in others if key != step)
     return all(about is None or about[1] in DONE for about in found)
+
+
+def _batch_start(tx: Tx, run: int, changes: ChangeSet) -> str | None:
+    """Before each batch: its first step begins."""
+    for (collection, key), change in changes.changes.items():
+        parts = key.split("/")
+        if collection == "step" and parts[0] in PHASES and len(parts) > 2 and parts[1].startswith("batch-"):
+            begins = change.step is not None and change.step[0] == "running"
+            if begins and _untouched(tx, run, f"{parts[0]}/{parts[1]}"):
+                return "batch_start"
+    return None
+
+
+def _untouched(tx: Tx, run: int, batch: str) -> bool:
+    there = (record.key for record in tx.records(run, "step", f"{batch}/", f"{batch}0"))
+    found = (tx.row(run, "step", key) for key in there)
+    return all(about is None or about[1] == "pending" for about in found)
 
 
 def _conflict(changes: ChangeSet) -> str | None:

@@ -43,8 +43,8 @@ def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int |
     ):  # what is only committed goes by the checkpoint before it
         sealed = view.versions(row.run, sealed=True, before=version.seq, limit=1)
         alias = own_alias(dialect, sealed[0]) if sealed else None
-    trigger = version.trigger if version is not None else None
-    return State(row.run_id, records, at, alias=alias, trigger=trigger, beat=beat)
+    trigger, step = (version.trigger, version.step) if version is not None else (None, None)
+    return State(row.run_id, records, at, alias=alias, trigger=trigger, step=step, beat=beat)
 
 
 def own_alias(dialect: Dialect, version: Version | None) -> str | None:

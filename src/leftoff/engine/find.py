@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from leftoff.engine.lease import state as lease_state
 from leftoff.engine.state import need_version
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
+from leftoff.host import ALIVE
 from leftoff.model.ids import is_id_prefix, parse_ref
 from leftoff.model.versions import counts_of
 from leftoff.model.words import STEP_ENDED, UNFINISHED
@@ -12,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from leftoff.host import Process
     from leftoff.model.ids import Ref
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
@@ -189,26 +192,78 @@ def is_spent(row: RunRow) -> bool:
     return bool(row.workflow == SESSION) and not has_open_step(row)
 
 
+class Asking:
+    """Who asks for the run that is meant: a session of an agent, and what it was told; its process, where known.
+
+    ``exported``: the run that the session was told when it started. It may have taken up another one since.
+    """
+
+    __slots__ = ("agent", "exported", "now", "session")
+
+    def __init__(
+        self,
+        now: int,
+        *,
+        session: str | None = None,
+        exported: str | None = None,
+        agent: Process | None = None,
+    ) -> None:
+        self.now = now
+        self.session = session
+        self.exported = exported
+        self.agent = agent
+
+    def may_use(self, view: View, row: RunRow) -> bool:
+        """Whether a run is not that of another session, which works on it."""
+        if self.session is None and self.agent is None:
+            return True
+        lease = view.lease(row.run)
+        if lease is None or lease.kind != "session" or (lease.session and lease.session == self.session):
+            return True
+        same = self.agent is not None and lease.process == self.agent
+        return same or lease_state(lease, self.now) not in (ALIVE, "unknown")
+
+
 def current_run(
-    view: View, *, branch: str, run: str | None = None, session: str | None = None, latest: bool = False
+    view: View, *, branch: str, run: str | None = None, asking: Asking | None = None, latest: bool = False
 ) -> RunRow:
     """The run that a verb means: the one named, that of the session, else the only unfinished one of the branch."""
     if run:
-        row = view.find_run(run)
-        return row if row is not None else resolve_in(view, parse_ref(run), None).row
+        return _named(view, run)
     most = 1 if latest else None
-    if session:
-        bound = view.list_runs({"session": session, "status": UNFINISHED}, most)
-        bound = bound or view.list_runs({"session": session}, 1)
-        if bound:
-            return _only(bound, f"Session {session}")
+    bound = _bound(view, asking.session, most) if asking is not None and asking.session else []
+    if asking is not None and asking.exported:
+        row = _named(view, asking.exported)
+        over = is_own(row, asking.session) or row.status not in UNFINISHED
+        if not (over and any(one.status in UNFINISHED for one in bound)):
+            return row
+    if bound and asking is not None:
+        return _only(bound, f"Session {asking.session}")
     rows = view.list_runs({"branch": branch, "status": UNFINISHED}, most)
-    if any(map(is_spent, rows)):
+    if any(is_spent(row) or not (asking is None or asking.may_use(view, row)) for row in rows):
         found = view.list_runs({"branch": branch, "status": UNFINISHED})
-        rows = [row for row in found if not is_spent(row)][:most]
+        rows = [row for row in found if not is_spent(row) and (asking is None or asking.may_use(view, row))]
+        rows = rows[:most]
     if rows:
         return _only(rows, f"Branch {branch}")
-    raise _none_here(view, branch)
+    raise _none_here(view, branch, asking)
+
+
+def _named(view: View, run: str) -> RunRow:
+    row = view.find_run(run)
+    return row if row is not None else resolve_in(view, parse_ref(run), None).row
+
+
+def _bound(view: View, session: str, most: int | None) -> list[RunRow]:
+    """The unfinished runs of a session, else its latest. One that it started itself goes before the automatic one."""
+    rows = view.list_runs({"session": session, "status": UNFINISHED})
+    own = [row for row in rows if row.workflow != SESSION]
+    return (own or rows)[:most] or view.list_runs({"session": session}, 1)
+
+
+def is_own(row: RunRow, session: str | None) -> bool:
+    """Whether a run is the one that a session got by itself."""
+    return bool(row.workflow == SESSION and row.session == session)
 
 
 def _only(rows: list[RunRow], whose: str) -> RunRow:
@@ -224,14 +279,16 @@ def _only(rows: list[RunRow], whose: str) -> RunRow:
     )
 
 
-def _none_here(view: View, branch: str) -> NotFound:
-    others = view.list_runs({"status": UNFINISHED}, 5)
-    if not others:
-        return NotFound(
-            f"There is no unfinished run on branch {branch}.", hint="`leftoff start WORKFLOW` starts one."
-        )
-    names = ", ".join(f"{row.run_id} (branch {row.branch})" for row in others)
+def _none_here(view: View, branch: str, asking: Asking | None) -> NotFound:
+    start = "`leftoff start WORKFLOW` starts one."
+    others = [row for row in view.list_runs({"status": UNFINISHED}, 50) if not is_spent(row)]
+    free = [row for row in others if asking is None or asking.may_use(view, row)][:5]
+    if others and not free:
+        return NotFound("Every unfinished run is that of another session, which works on it.", hint=start)
+    if not free:
+        return NotFound(f"There is no unfinished run on branch {branch}.", hint=start)
+    names = ", ".join(f"{row.run_id} (branch {row.branch})" for row in free)
     return NotFound(
         f"There is no unfinished run on branch {branch}; there is {names}.",
-        hint=f"Use --branch {others[0].branch}, or --run {others[0].run_id}.",
+        hint=f"Use --branch {free[0].branch}, or --run {free[0].run_id}.",
     )

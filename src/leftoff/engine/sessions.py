@@ -10,8 +10,8 @@ Everything here is one transaction, so that of ten hooks that come at once only 
 from __future__ import annotations
 
 from leftoff.engine.commit import NO_GUARD, Seal
-from leftoff.engine.find import SESSION, has_open_step, is_spent
-from leftoff.engine.lease import NOBODY, refuse_driven
+from leftoff.engine.find import SESSION, has_open_step, is_own, is_spent
+from leftoff.engine.lease import LIMIT_MS, NOBODY, refuse_driven
 from leftoff.engine.lease import state as lease_state
 from leftoff.engine.report import report_in
 from leftoff.engine.runs import Opening, opening_changes, start_in, status_changes
@@ -52,21 +52,57 @@ class Who:
 
 
 def bound_run(view: View, who: Who) -> RunRow | None:
-    """The unfinished run of a session: the one it was started for, else the latest that is bound to it."""
-    if who.run:
-        row = view.find_run(who.run)
-        if row is not None and row.status in UNFINISHED:
-            return row
-    rows = view.list_runs({"session": who.session, "status": UNFINISHED}, 1)
-    return rows[0] if rows else None
+    """The unfinished run that a session's files and lists are kept in: the one it was started for, else its own.
+
+    One that the agent started by a command is the session's, too; but what began in the automatic one goes on there.
+    """
+    rows = bound_runs(view, who)
+    return next((row for row in rows if row.run_id == who.run or is_own(row, who.session)), None) or (
+        rows[0] if rows else None
+    )
+
+
+def bound_runs(view: View, who: Who) -> list[RunRow]:
+    """All unfinished runs of a session: first the one it was started for, then the latest."""
+    rows = view.list_runs({"session": who.session, "status": UNFINISHED})
+    given = view.find_run(who.run) if who.run else None
+    if given is not None and given.status in UNFINISHED:
+        rows = [given, *(row for row in rows if row.run != given.run)]
+    return rows
+
+
+def told_run(view: View, who: Who) -> RunRow | None:
+    """The run that a session must know of: one that the agent started goes before the automatic one."""
+    rows = bound_runs(view, who)
+    planned = [row for row in rows if row.run_id == who.run or row.workflow != SESSION]
+    return next(iter(planned or rows), None)
 
 
 def offered_run(view: View, branch: str, now: int) -> RunRow | None:
     """The latest unfinished run of a branch that nobody works on, if there is something left to do."""
     for row in view.list_runs({"branch": branch, "status": UNFINISHED}, _LOOKED_AT):
-        if not is_spent(row) and lease_state(view.lease(row.run), now) not in (ALIVE, "unknown"):
+        if not is_spent(row) and not _at_work(view, row, now):
             return row
     return None
+
+
+def _at_work(view: View, row: RunRow, now: int) -> bool:
+    """Whether somebody works on a run: its driver; or its session, which may be known only by another run it has."""
+    lease = view.lease(row.run)
+    if lease_state(lease, now) in (ALIVE, "unknown"):
+        return True
+    if not row.session or row.status == "paused":
+        return False
+    others = view.list_runs({"session": row.session, "status": UNFINISHED}, _LOOKED_AT)
+    if any(lease_state(view.lease(one.run), now) == ALIVE for one in others):
+        return True
+    return (lease is None or not lease.held) and now - row.updated_at < LIMIT_MS
+
+
+def session_of(view: View, process: Process | None) -> str | None:
+    """The session of an agent that is known by its process; ``None`` where it drives nothing yet."""
+    found = [lease for _, lease in view.leases() if lease.kind == "session" and lease.process == process]
+    return found[-1].session if found and process is not None else None
 
 
 # -- taking, working on, leaving
@@ -92,7 +128,7 @@ def take_run(
     """The run of a session, running and driven by it; with ``offered``, the one that nobody works on becomes it."""
 
     def work(tx: Tx) -> RunRow | None:
-        row = bound_run(tx, who)
+        row = told_run(tx, who)
         if row is None and offered:
             row = offered_run(tx, branch, at)
         if row is None or not hold(tx, row, who, at):
@@ -172,7 +208,7 @@ def _awake(make: Make, at: int) -> Make:
 
 
 def end_session(store: Store, who: Who, at: int, *, scrubber: Scrubber | None, why: str) -> Reported | None:
-    """The session ends: its run is completed where nothing is open, else paused; nobody drives it."""
+    """The session ends: its runs are completed where nothing is open, else paused; nobody drives them."""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION and not has_open_step(row):
@@ -182,15 +218,15 @@ def end_session(store: Store, who: Who, at: int, *, scrubber: Scrubber | None, w
         return Seal("session_end", note=why)
 
     def work(tx: Tx) -> Reported | None:
-        row = bound_run(tx, who)
-        if row is None:
-            return None
-        lease = tx.lease(row.run)
-        if lease is not None and lease.held and lease.kind != "session":
-            return None  # a runner drives it: what ended is one of its steps
-        if lease is not None and lease.held:
-            tx.put_lease(row.run, lease.epoch + 1, None, None, None, None, None)
-        return report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
+        done = None
+        for row in bound_runs(tx, who):
+            lease = tx.lease(row.run)
+            if lease is not None and lease.held and lease.kind != "session":
+                continue  # a runner drives it: what ended is one of its steps
+            if lease is not None and lease.held:
+                tx.put_lease(row.run, lease.epoch + 1, None, None, None, None, None)
+            done = report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
+        return done
 
     if not (store.exists() and store.read(lambda view: bound_run(view, who))):
         return None

@@ -17,7 +17,7 @@ from leftoff.engine.artifacts import capture, relative
 from leftoff.engine.commit import Seal
 from leftoff.engine.notes import put_note
 from leftoff.engine.state import Reader
-from leftoff.errors import NotFound
+from leftoff.errors import NeedsPerson, NotFound
 from leftoff.model.changes import LAST, NOTHING
 from leftoff.model.ids import parent_of
 from leftoff.model.versions import counts_of
@@ -111,6 +111,21 @@ def capture_outputs(
 def _is_completed(view: View, row: RunRow, path: str) -> bool:
     found = view.row(row.run, "step", path)
     return found is not None and found[1] == "completed"
+
+
+def refuse_undecided(tx: Tx, row: RunRow, path: str, action: str = "done") -> None:
+    """A step that waits for a person's decision is not reported as done: nobody else decides it."""
+    if action in ("fail", "block"):
+        return
+    found = tx.row(row.run, "step", path)
+    if found is None or found[1] != "waiting" or tx.row(row.run, "approval", path) is None:
+        return
+    from leftoff.engine.approvals import how
+
+    raise NeedsPerson(
+        f"Step {path} of run {row.run_id} waits for a person to decide.",
+        hint=f"Nothing was changed. They decide with: {how(row.run_id, path)}",
+    )
 
 
 def step_changes(

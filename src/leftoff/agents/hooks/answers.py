@@ -21,12 +21,37 @@ def context(event: str, told: str) -> bytes:
     return text({"hookSpecificOutput": about}).encode("utf-8", "replace") + b"\n"
 
 
-def whole_brief(desk: Desk, row: RunRow, agent: str) -> str:
-    """Everything that a session must know of its run."""
+class Findings:
+    """What was found before a run is gone on with, as facts; whether it cannot be."""
+
+    __slots__ = ("refused", "text")
+
+    def __init__(self, text: str, *, refused: bool) -> None:
+        self.text = text
+        self.refused = refused
+
+
+def findings(desk: Desk, row: RunRow, session: str) -> Findings:
+    """The world, checked against a run as `leftoff resume` does it."""
+    from leftoff.engine.find import Target
+    from leftoff.engine.verify.finding import REFUSE, RESUME
+    from leftoff.workflow.verdict import verify_run
+
+    report = verify_run(desk.store, Target(row, None), desk.at, desk.project, desk.settings, session=session)
+    lines = [f"- {one.message} {one.hint}".rstrip() for one in report.findings if one.level != RESUME]
+    if report.verdict == REFUSE:
+        head = f"The unfinished run {row.run_id} cannot be gone on with as things are:"
+        return Findings("\n".join([head, *lines[:20]]), refused=True)
+    said = "\n".join(["Found before it went on:", *lines[:20], "", ""]) if lines else ""
+    return Findings(said, refused=False)
+
+
+def whole_brief(desk: Desk, row: RunRow, agent: str, said: str = "") -> str:
+    """Everything that a session must know of its run. ``said``: what was found when it was taken."""
     from leftoff.engine.find import Target
 
     found = document(desk.store, Target(row, None), desk.at, desk.limits)
-    head = f"leftoff keeps the progress of this session as run {row.run_id}.\n\n"
+    head = f"leftoff keeps the progress of this session as run {row.run_id}.\n\n{said[:2000]}"
     return head + fit(parts(found, desk.at, desk.project), LIMITS[agent] - len(head))
 
 

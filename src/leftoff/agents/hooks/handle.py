@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.agents.hooks import files, lists
+from leftoff.agents.hooks import files, lists, log
 from leftoff.clock import iso
 from leftoff.engine import sessions
 from leftoff.engine.commit import Seal
@@ -169,28 +169,46 @@ def _export(hook: Hook, row: RunRow | None) -> None:
     path = os.environ.get("CLAUDE_ENV_FILE")
     if not path or hook.driven:
         return
-    given = {"LEFTOFF_SESSION": hook.who.session, "LEFTOFF_RUN": row.run_id if row is not None else None}
-    quoted = {key: value.replace("'", "'\\''") for key, value in given.items() if value}
-    lines = "".join(f"export {key}='{value}'\n" for key, value in quoted.items() if "\n" not in value)
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(lines)
+    given = {"LEFTOFF_SESSION": hook.who.session, "LEFTOFF_RUN": row.run_id if row is not None else ""}
+    quoted = {key: value.replace("'", "'\\''") for key, value in given.items() if "\n" not in value}
+    lines = "".join(
+        f"export {key}='{value}'\n" if value else f"unset {key}\n" for key, value in quoted.items()
+    )
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(lines)
+    except OSError as error:  # what the agent is told does not depend on it
+        log.note(os.path.dirname(files.Pending(hook.desk, "").folder), "CLAUDE_ENV_FILE", str(error))
 
 
 def prompted(hook: Hook) -> bytes:
     """Whoever says only "resume" gets the brief, and the run that nobody works on if the session has none."""
-    desk, who = hook.desk, hook.who
     word = hook.event.text("prompt").strip().rstrip(".!").lower()
-    if word in _WORDS and not hook.driven:
-        row = sessions.take_run(
-            desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=True
-        )
-        if row is not None:
-            from leftoff.agents.hooks import answers
-
-            return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent))
-        return NOTHING
+    told = _taken(hook) if word in _WORDS and not hook.driven else NOTHING
     _turn(hook, lambda make, blobs: hook.report(make, blobs=blobs))
-    return NOTHING
+    return told
+
+
+def _taken(hook: Hook) -> bytes:
+    """The session's own run; or the one that nobody works on, unless the world does not allow to go on with it."""
+    desk, who = hook.desk, hook.who
+    if not desk.store.exists():
+        return NOTHING
+    from leftoff.agents.hooks import answers
+
+    own, free = desk.store.read(
+        lambda view: (sessions.told_run(view, who), sessions.offered_run(view, desk.branch, desk.at))
+    )
+    found = answers.findings(desk, free, who.session) if own is None and free is not None else None
+    if found is not None and found.refused:
+        return answers.context(hook.event.raw, found.text)
+    row = sessions.take_run(
+        desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=True
+    )
+    if row is None:
+        return NOTHING
+    said = found.text if found is not None and free is not None and row.run == free.run else ""
+    return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent, said))
 
 
 def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
@@ -258,7 +276,7 @@ def before_tool(hook: Hook) -> bytes:
 def after_tool(hook: Hook) -> bytes:
     """A file that was written is tracked; a todo list or a plan becomes the run's steps."""
     event, desk = hook.event, hook.desk
-    items = lists.listed(event.tool, event.given)
+    items = lists.listed(event.tool, event.given, desk.redactor)
     if items is not None:
         _keep_list(hook, items)
     elif event.tool in ("TaskCreate", "TaskUpdate"):
@@ -285,7 +303,7 @@ def _edits(paths: list[str]) -> str:
 def _keep_list(hook: Hook, items: list[lists.Item]) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION:
-            lists.put_list(hook.desk.store, tx, row, changes, items, hook.desk.redactor, hook.desk.at)
+            lists.put_list(hook.desk.store, tx, row, changes, items, hook.desk.at)
         else:  # a run with steps of its own: the list is only the agent's
             told = [{"text": item.text, "status": item.status} for item in items]
             changes.put("context", f"todos of {hook.who.session}", {"todos": told, "at": iso(hook.desk.at)})
@@ -303,13 +321,14 @@ def _task_tool(hook: Hook) -> None:
     status = lists.status_of(given)
     if hook.event.tool == "TaskUpdate" and "status" not in given:
         return
-    _keep_task(hook, lists.Item(str(given.get("subject") or ""), status, str(task) if task else None))
+    subject = hook.desk.redactor.mask(str(given.get("subject") or ""))
+    _keep_task(hook, lists.Item(subject, status, str(task) if task else None))
 
 
 def _keep_task(hook: Hook, item: lists.Item, seal: Seal | None = None) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION:
-            lists.put_task(hook.desk.store, tx, row, changes, item, hook.desk.redactor, hook.desk.at)
+            lists.put_task(hook.desk.store, tx, row, changes, item, hook.desk.at)
             return seal
         return None
 
@@ -317,14 +336,14 @@ def _keep_task(hook: Hook, item: lists.Item, seal: Seal | None = None) -> None:
 
 
 def task_created(hook: Hook) -> bytes:
-    subject, task = hook.event.text("task_subject"), hook.event.text("task_id")
+    subject, task = hook.message("task_subject"), hook.event.text("task_id")
     if subject:
         _keep_task(hook, lists.Item(subject, "pending", task or None))
     return NOTHING
 
 
 def task_completed(hook: Hook) -> bytes:
-    subject, task = hook.event.text("task_subject"), hook.event.text("task_id")
+    subject, task = hook.message("task_subject"), hook.event.text("task_id")
     if subject or task:
         _keep_task(hook, lists.Item(subject, "completed", task or None), Seal("step_complete", note=subject))
     return NOTHING
@@ -416,11 +435,18 @@ def where(event: Event) -> str:
     given = os.environ.get("CLAUDE_PROJECT_DIR") or ""
     here = event.cwd or given or os.getcwd()
     if not given or not os.path.isdir(given):
-        return here
+        return _there(here)
     real, top = os.path.realpath(here), os.path.realpath(given)
     if real == top or real.startswith(top.rstrip(os.sep) + os.sep):
-        return here
+        return _there(here)
     folder = real
     while not os.path.exists(os.path.join(folder, ".git")) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
-    return here if main_worktree(folder) == top else given
+    return here if os.path.isdir(here) and main_worktree(folder) == top else given
+
+
+def _there(folder: str) -> str:
+    """The folder, or the nearest one above it that is still there."""
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder

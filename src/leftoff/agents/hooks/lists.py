@@ -34,7 +34,7 @@ _STATUS = {
     "deleted": "skipped",
 }
 _LONGEST = 60  # characters of a step's name
-_MOST = 500  # entries of a list
+_MOST = 2000  # entries of a list
 _BULLETS = ("- ", "* ", "+ ")
 _ENDED = ("completed", "skipped")
 
@@ -50,8 +50,15 @@ class Item:
         self.task = task
 
 
-def listed(tool: str, given: dict[str, Any]) -> list[Item] | None:
-    """The list in a tool call; ``None`` where there is none."""
+def listed(tool: str, given: dict[str, Any], redactor: Redactor) -> list[Item] | None:
+    """The list in a tool call, without its secrets; ``None`` where there is none."""
+    found = _listed(tool, given)
+    for item in found or ():
+        item.text = redactor.mask(item.text)
+    return found
+
+
+def _listed(tool: str, given: dict[str, Any]) -> list[Item] | None:
     if tool == "ExitPlanMode":
         plan = given.get("plan")
         return _planned(plan) if isinstance(plan, str) else None
@@ -104,9 +111,7 @@ def _names(items: Iterable[Item]) -> list[tuple[str, Item]]:
     return list(out.items())
 
 
-def put_list(
-    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, items: list[Item], redactor: Redactor, at: int
-) -> None:
+def put_list(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, items: list[Item], at: int) -> None:
     """Make a list the steps of a run."""
     there = Reader(store, tx, row.run, row.run_id).plain("step")
     wanted = _names(items)
@@ -122,14 +127,14 @@ def put_list(
     first = 1 + max((record.get("order", 0) for record in kept), default=-1)
     for place, (name, item) in enumerate(wanted):
         old = there.get(name)
-        record = moved(old, item, redactor, at)
+        record = moved(old, item, at)
         if old is None or old.get("by") == "list":
             record["order"] = first + place
         if record != old:
             changes.put("step", name, record)
 
 
-def moved(old: dict[str, Any] | None, item: Item, redactor: Redactor, at: int) -> dict[str, Any]:
+def moved(old: dict[str, Any] | None, item: Item, at: int) -> dict[str, Any]:
     """A step's record after its entry said so."""
     record: dict[str, Any] = dict(old) if old is not None else {"by": "list"}
     before = record.get("status")
@@ -142,7 +147,7 @@ def moved(old: dict[str, Any] | None, item: Item, redactor: Redactor, at: int) -
     elif item.status not in _ENDED:
         record.pop("completed_at", None)
     record["status"] = item.status
-    record["title"] = redactor.mask(item.text)
+    record["title"] = item.text
     if item.task is not None:
         record["task"] = item.task
     return record
@@ -151,9 +156,7 @@ def moved(old: dict[str, Any] | None, item: Item, redactor: Redactor, at: int) -
 # -- tasks that are told of one by one
 
 
-def put_task(
-    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, item: Item, redactor: Redactor, at: int
-) -> bool:
+def put_task(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, item: Item, at: int) -> bool:
     """Add a task, or change the one with that id or that text; whether there is one."""
     there = Reader(store, tx, row.run, row.run_id).plain("step")
     path = next((p for p, r in there.items() if item.task is not None and r.get("task") == item.task), None)
@@ -166,7 +169,7 @@ def put_task(
     old = there.get(path)
     if not item.text:
         item.text = str((old or {}).get("title") or path)
-    record = moved(old, item, redactor, at)
+    record = moved(old, item, at)
     if "order" not in record:
         record["order"] = 1 + max((entry.get("order", 0) for entry in there.values()), default=-1)
     changes.put("step", path, record)

@@ -9,14 +9,12 @@ from leftoff.agents.hooks.bounded import bounded
 from leftoff.agents.hooks.events import read_event
 from leftoff.engine.project import find_project, store_location
 from leftoff.errors import LeftoffError
-from leftoff.host import ancestor
+from leftoff.host import SHELLS, ancestor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.agents.hooks.events import Event
     from leftoff.host import Process
-
-SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env timeout nice sudo".split())
 
 
 class Call:
@@ -43,7 +41,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
             log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
         return answer or b""
     except Exception as error:
-        log.note(folder or os.path.join(os.getcwd(), ".leftoff"), call.agent, _told(error))
+        log.note(folder or ".leftoff", call.agent, _told(error))
         return b""
 
 

@@ -6,10 +6,15 @@ Their arguments are named as the command's options and its JSON keys are. Every 
 
 from __future__ import annotations
 
+import inspect
+from difflib import get_close_matches
 from typing import Any
 
+from mcp import MCPError
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.types import INVALID_PARAMS
+from pydantic import ValidationError
 
 from leftoff._version import __version__
 from leftoff.agents.server.work import NO_RESULT, Work
@@ -52,7 +57,7 @@ class Tools:
         branch: str | None = None,
         variables: dict[str, Any] | None = None,
         run_id: str | None = None,
-        issue: str | None = None,
+        issue: str | int | None = None,
         task: str | None = None,
         agent: str | None = None,
         resume: bool = False,
@@ -64,7 +69,8 @@ class Tools:
         "title" and "instructions". total: how many steps there will be, if their names are not known yet.
         resume: go on with the unfinished run of that workflow if there is one, instead of a second one.
         """
-        facts = {"issue": issue.lstrip("#") if issue else None, "task": task, "agent": agent, "total": total}
+        number = str(issue).lstrip("#") if issue not in (None, "") else None
+        facts = {"issue": number, "task": task, "agent": agent, "total": _counted(total)}
         known = {key: value for key, value in facts.items() if value is not None}
         named: dict[str, Any] = {"workflow": workflow, "title": title, "branch": branch, "run_id": run_id}
         opening = {**named, "facts": known, "steps": steps or [], "variables": variables}
@@ -95,7 +101,7 @@ class Tools:
         facts = {"title": title, "error": error, "kind": type, "resume_with": resume_with, "note": note}
         given = NO_RESULT if result is None else result
         found: Answer = self._call(
-            "step", run_id, step, status, outputs=outputs, result=given, total=total, **facts
+            "step", run_id, step, status, outputs=outputs, result=given, total=_counted(total), **facts
         )
         return found
 
@@ -137,14 +143,15 @@ class Tools:
 
     def list_runs(
         self,
-        status: list[str] | None = None,
+        status: str | list[str] | None = None,
         workflow: str | None = None,
         branch: str | None = None,
         limit: int = 50,
     ) -> Answer:
         """The runs of this project, latest first. status: only those that are running, paused, blocked, failed
-        (these four are unfinished), completed or abandoned."""
-        found: Answer = self._call("runs", status, workflow, branch, limit)
+        (these four are unfinished), completed or abandoned; one of these words or a list of them."""
+        words = [status] if isinstance(status, str) else status
+        found: Answer = self._call("runs", words, workflow, branch, limit)
         return found
 
     def show_run(self, run_id: str | None = None) -> Answer:
@@ -218,18 +225,43 @@ class Tools:
         found: Answer = self._read("checkpoint", checkpoint_id)
         return found
 
+    def _briefed(self, run_id: str) -> str:
+        try:
+            told: str = self._call("brief", run_id or None)
+        except ToolError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        return told
+
     def resume_prompt(self, run_id: str = "") -> str:
         """Go on with unfinished work."""
-        told: str = self._call("brief", run_id or None)
+        told = self._briefed(run_id)
         return f"Go on with this work. What is done need not be done again; report each step.\n\n{told}"
 
     def handover_prompt(self, run_id: str = "") -> str:
         """Hand the work over to another agent."""
-        told: str = self._call("brief", run_id or None)
+        told = self._briefed(run_id)
         return (
             "Another agent worked on this and hands it over to you. Check that what it says is so before you build on "
             f"it; what is done need not be done again.\n\n{told}"
         )
+
+
+def _counted(total: int | None) -> int | None:
+    if total is not None and total < 0:
+        raise ToolError(f"total cannot be {total}. It is how many steps there will be, or left out.")
+    return total
+
+
+# What the hints of commands say, in the words of one that has tools.
+_TOOL_WORDS = {
+    "`leftoff start WORKFLOW` starts one": "start_run starts one",
+    "`leftoff start` makes one": "start_run makes one",
+    "`leftoff ls --all` lists every run": "list_runs lists them",
+    "(`start --resume`, leftoff.resume)": "(start_run with resume: true)",
+    "Use `leftoff start`, `pause` and `finish`": "Use start_run and finish_run",
+    "`leftoff set K:=JSON`": "set_variables",
+    "--run RUN, or set LEFTOFF_RUN": "pass its run_id",
+}
 
 
 def _told(error: LeftoffError) -> str:
@@ -237,7 +269,46 @@ def _told(error: LeftoffError) -> str:
     if isinstance(error, Ambiguous):
         return f"{error.message} Say which one is meant: pass its run_id."
     hint = error.hint if error.hint != Usage.default_hint else "Nothing was changed."
+    for words, instead in _TOOL_WORDS.items():
+        hint = hint.replace(words, instead)
     return f"{error.message} {hint}".strip()
+
+
+class Server(MCPServer[Any]):
+    """The SDK's server, which says of a wrong argument what is wrong with it, and takes none that it does not know."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        if name not in TOOLS:
+            raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(TOOLS)}.")
+        known = [one for one in inspect.signature(getattr(Tools, name)).parameters if one != "self"]
+        unknown = [one for one in arguments if one not in known]
+        if unknown:
+            near = get_close_matches(unknown[0], known, 1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            raise ToolError(
+                f"{name} has no argument {unknown[0]!r}.{meant} Arguments: {', '.join(known)}. Nothing was changed."
+            )
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_mistaken(name, error.__cause__)) from None
+            raise
+
+
+def _mistaken(name: str, error: ValidationError) -> str:
+    """What is wrong with the arguments of a call, one sentence each."""
+    said: dict[str, str] = {}
+    for one in error.errors(include_url=False):
+        argument = str(one["loc"][0]) if one["loc"] else "it"
+        if one["type"] == "missing":
+            said[argument] = f"{name} needs the argument {argument}."
+        else:
+            given = repr(one.get("input"))
+            shown = given if len(given) <= 80 else f"{given[:80]}…"
+            want = one["msg"].removeprefix("Input should be ")
+            said.setdefault(argument, f"{argument} should be {want}, and is {shown}.")
+    return f"{' '.join(said.values())} Nothing was changed."
 
 
 TOOLS = (
@@ -248,9 +319,7 @@ TOOLS = (
 
 def make_server(project: str, store: str | None) -> MCPServer[Any]:
     """The server of one project."""
-    server: MCPServer[Any] = MCPServer(
-        "leftoff", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL"
-    )
+    server = Server("leftoff", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
     tools = Tools(project, store)
     for name in TOOLS:
         server.tool(name=name)(getattr(tools, name))

@@ -16,21 +16,30 @@ from leftoff.engine.brief import brief
 from leftoff.engine.commit import NO_GUARD, Guard, Seal
 from leftoff.engine.definition import definition_of
 from leftoff.engine.diff import diff
-from leftoff.engine.find import Target, current_run, resolve
+from leftoff.engine.find import Asking, Target, current_run, resolve
 from leftoff.engine.info import list_info, run_info
 from leftoff.engine.notes import put_note
 from leftoff.engine.pickup import Way, pick_up
 from leftoff.engine.records import check_collection, put_record, put_step
 from leftoff.engine.report import need_store, report
 from leftoff.engine.runs import Opening
+from leftoff.engine.sessions import session_of
 from leftoff.engine.settle import settle
 from leftoff.engine.show import document
 from leftoff.engine.start import start_run
-from leftoff.engine.steps import STATUS, StepReport, capture_outputs, next_order, step_changes
+from leftoff.engine.steps import (
+    STATUS,
+    StepReport,
+    capture_outputs,
+    next_order,
+    refuse_undecided,
+    step_changes,
+)
 from leftoff.engine.upnext import up_next
 from leftoff.engine.verify.finding import check_codes
 from leftoff.engine.world import remember_git
-from leftoff.errors import CannotResume, Conflict, Invalid, Usage
+from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, Usage
+from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
@@ -50,6 +59,7 @@ class Work:
     def __init__(self, project: str, store: str | None) -> None:
         self.desk = Desk(project, store)
         self.at = self.desk.at
+        self.agent = ancestor(SHELLS)  # whose hooks know it by the same process
 
     @property
     def store(self) -> Store:
@@ -59,13 +69,24 @@ class Work:
 
     def current(self, run_id: str | None) -> Any:
         """How to find the run that is meant: the one named, that of this session, the only unfinished one."""
-        named = run_id or os.environ.get("LEFTOFF_RUN") or None
-        session = os.environ.get("LEFTOFF_SESSION") or None
+        exported = os.environ.get("LEFTOFF_RUN") or None
 
         def find(view: View) -> RunRow:
-            return current_run(view, branch=self.desk.branch, run=named, session=session)
+            session = self.session_in(view)
+            asking = Asking(self.at, session=session, exported=exported, agent=self.agent)
+            return current_run(view, branch=self.desk.branch, run=run_id or None, asking=asking)
 
         return find
+
+    def session_in(self, view: View) -> str | None:
+        """The session that this server serves: as it was told, or that of the agent which started it."""
+        return os.environ.get("LEFTOFF_SESSION") or session_of(view, self.agent)
+
+    @property
+    def session(self) -> str | None:
+        if os.environ.get("LEFTOFF_SESSION") or not self.store.exists():
+            return os.environ.get("LEFTOFF_SESSION") or None
+        return self.store.read(self.session_in)
 
     def target(self, ref: str | None) -> Target:
         need_store(self.store)
@@ -97,7 +118,7 @@ class Work:
     # -- reporting
 
     def start(self, opening: dict[str, Any], resume: bool) -> dict[str, Any]:
-        facts = {**self.desk.git_facts(), "session_id": os.environ.get("LEFTOFF_SESSION") or None}
+        facts = {**self.desk.git_facts(), "session_id": self.session}
         facts.update(opening.pop("facts"))
         branch = opening.pop("branch") or self.desk.branch
         made = Opening(opening.pop("workflow"), branch=branch, facts=facts, **opening)
@@ -120,6 +141,7 @@ class Work:
         about.masked(self.desk.redactor)
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+            refuse_undecided(tx, row, about.path, about.action)
             seal = step_changes(self.store, tx, row, changes, about, self.at)
             if seal is not None:
                 remember_git(self.desk.project, row, changes)
@@ -161,9 +183,12 @@ class Work:
 
     def put(self, run_id: str | None, collection: str, key: str, value: Any, new: bool) -> dict[str, Any]:
         check_collection(collection)
+        if collection == "approval":
+            raise NeedsPerson("An approval is a person's to decide.", hint="request_approval asks for one.")
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             if collection == "step":
+                refuse_undecided(tx, row, key)
                 put_step(self.store, tx, row, changes, check_step(key), value, new=new)
             else:
                 put_record(changes, collection, key, value, new=new)
@@ -178,6 +203,9 @@ class Work:
         return _told(self.report(run_id, _nothing, changes=changes))
 
     def note(self, run_id: str | None, text: str, step: str | None, resume: bool) -> dict[str, Any]:
+        if not text.strip():
+            raise Usage("The note is empty.", hint="text says what whoever goes on must know.")
+
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             put_note(tx, row, changes, self.desk.redactor.mask(text), self.at, step=step, resume=resume)
             return None
@@ -197,6 +225,9 @@ class Work:
 
     def ask(self, run_id: str | None, step: str, ask: str, options: list[str] | None) -> dict[str, Any]:
         path = check_step(step)
+        if not ask.strip() or options == []:
+            what = "The question is empty." if not ask.strip() else "There is nothing to choose from."
+            raise Usage(what, hint="ask says what is to be decided, options (if given) what can be chosen.")
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             there = tx.row(row.run, "step", path)
@@ -223,7 +254,7 @@ class Work:
             self.at,
             project=self.desk.project,
             scrubber=self.desk.redactor,
-            session=os.environ.get("LEFTOFF_SESSION") or None,
+            session=self.session,
             guard=self.guard(),
             summary=self.desk.redactor.mask(summary) if summary else None,
         )
@@ -235,7 +266,9 @@ class Work:
         wrong = [word for word in status or () if word not in RUN_STATUS]
         if wrong:
             raise Usage(f"No run is {wrong[0]!r}.", hint=f"status: {', '.join(RUN_STATUS)}.")
-        where = {"status": status, "workflow": workflow, "branch": branch, "limit": max(1, min(limit, 500))}
+        if not 1 <= limit <= 500:
+            raise Usage(f"limit cannot be {limit}.", hint="A number from 1 to 500.")
+        where = {"status": status, "workflow": workflow, "branch": branch, "limit": limit}
         found = list_info(self.store, self.at, self.desk.limits, **where)
         return {"runs": [run.to_json() for run in found]}
 
@@ -262,9 +295,8 @@ class Work:
         return self._verdict(self.target(run_id)).to_json()
 
     def _verdict(self, target: Target) -> Report:
-        session = os.environ.get("LEFTOFF_SESSION") or None
         desk = self.desk
-        return verify_run(self.store, target, self.at, desk.project, desk.settings, session=session)
+        return verify_run(self.store, target, self.at, desk.project, desk.settings, session=self.session)
 
     def resume(self, run_id: str | None, accept: list[str] | None = None) -> dict[str, Any]:
         target = self.target(run_id)
@@ -282,8 +314,7 @@ class Work:
         found.insist(
             f"resume_run(run_id={target.row.run_id!r}, accept={{codes}}) goes on, once your user agrees."
         )
-        session = os.environ.get("LEFTOFF_SESSION") or None
-        pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=session)
+        pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=self.session)
         told = [finding.to_json() for finding in found.findings]
         return {**self.run_json(target.row.run), "brief": self.brief(target.row.run_id), "findings": told}
 

@@ -129,6 +129,18 @@ class Repo:
                     out[path] = Base(path, mode, oid)
         return out
 
+    def ignored(self, paths: Iterable[str]) -> set[str]:
+        """Those of the paths that git does not look at."""
+        out: set[str] = set()
+        plain = [path for path in sorted(paths) if path.isprintable() and not set(path) & set('"\\')]
+        odd = [[path] for path in paths if path not in plain]  # which git would quote
+        for some in (*_some(plain), *odd):
+            named = [f"./{path}" for path in some]  # no path begins with a colon, which means something here
+            found = _git(self.project, "check-ignore", "--no-index", "--", *named, fine=(0, 1), literal=False)
+            told = [line[2:] for line in found.decode("utf-8", "surrogateescape").splitlines()]
+            out.update(told if some[0] in plain else some if told else ())
+        return out
+
     def has(self, commit: str) -> bool:
         """Whether git still knows a commit."""
         try:
@@ -181,12 +193,12 @@ def _is_plain(top: str) -> bool:
     return usual and any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in os.get_exec_path())
 
 
-def _git(project: str, *words: str) -> bytes:
+def _git(project: str, *words: str, fine: tuple[int, ...] = (0,), literal: bool = True) -> bytes:
     env = {name: value for name, value in os.environ.items() if name not in _PLACES}
-    env.update(GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_LITERAL_PATHSPECS="1")
+    env.update(GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_LITERAL_PATHSPECS="1" if literal else "0")
     fixed = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
     code, out, err = _call(["git", *fixed, "-C", project, *words], env)
-    if code != 0:
+    if code not in fine:
         why = err.decode("utf-8", "replace").strip().partition("\n")[0]
         raise StoreUnavailable(f"`git {words[0]}` failed: {why}", hint="Nothing was changed. Try it by hand.")
     return out

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
+_BY_GIT = {"by": "git"}
+_OTHERS = 200  # runs that are looked at for who changed a file
 _SLACK_MS = 20  # the clock that stamps files is late by up to a tick
 
 
@@ -119,7 +121,7 @@ class Sides:
         old, new = Reader(store, view, run, run_id, target.seq), Reader(store, view, run, run_id)
         version = view.version(run, target.seq)
         assert version is not None
-        self.run_id, self.seq, self.at = run_id, target.seq, version.at
+        self.run, self.run_id, self.seq, self.at = run, run_id, target.seq, version.at
         self.then, self.outside = records(old)
         self.newest, outside = records(new)
         self.outside = sorted({*self.outside, *outside})
@@ -148,6 +150,20 @@ class Sides:
     def was_dirty(self, path: str) -> bool:
         """Whether git named a file, or a folder above it, when the run last looked at what is not committed."""
         return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.dirty)
+
+    def changed_by(self, view: View, paths: list[str]) -> dict[str, str]:
+        """Other runs that were told of a change of these files since the version, by path."""
+        out: dict[str, str] = {}
+        rows = view.list_runs({}, _OTHERS) if paths else []
+        for row in rows:
+            if row.run == self.run or row.updated_at < self.at:
+                continue
+            for path in paths:
+                found = view.record(row.run, "context", BEFORE + path)
+                version = view.version(row.run, found.seq) if found is not None else None
+                if version is not None and version.at >= self.at:
+                    out[path] = row.run_id
+        return out
 
 
 def complete_at(view: View, reader: Reader, run: int, seq: int) -> str | None:
@@ -260,9 +276,19 @@ class Planner:
                     self.making_way.add(path)
         if only is None:
             entries += [_outside(path) for path in sides.outside]
+            self._leave_others(entries)
         _settle_folders(self.project, entries)
         self._mark_changed(entries)
         return Plan(entries, sides, head=self.head if self.repo is not None else None, whole=only is None)
+
+    def _leave_others(self, entries: list[Entry]) -> None:
+        """What another run says it changed since, and this one knows only from git, is not this one's to undo."""
+        newest = self.sides.newest
+        doubtful = [e for e in entries if e.action != KEEP and newest.get(e.path, _BY_GIT).get("by") == "git"]
+        others = self.store.read(lambda view: self.sides.changed_by(view, [entry.path for entry in doubtful]))
+        for entry in doubtful:
+            if entry.path in others:
+                entry.kept(f"run {others[entry.path]} changed it")
 
     # -- what shall be there
 
@@ -272,11 +298,12 @@ class Planner:
         out: dict[str, Entry | None] = {}
         unsaid = {path for path in paths if path not in sides.then}
         bases = self._based(sides.commit, unsaid) if sides.commit is not None else None
+        blind = self._ignored(unsaid - bases.keys()) if bases is not None else set()
         for path in paths:
             if path in sides.then:
                 want = recorded(sides.then[path])
                 out[path] = Entry(path, RESTORE, "it was so then", NOTHING_THERE, want)
-            elif bases is not None:
+            elif bases is not None and path not in blind:
                 found = bases.get(path) or self._not_in_git(path)
                 out[path] = self._exactly(path, found) if found is not None else None
             elif path in sides.first:
@@ -306,6 +333,10 @@ class Planner:
             why = f"it was as in commit {commit[:12]}"
             out[path] = Entry(path, RESTORE, why, NOTHING_THERE, want, commit=commit)
         return out
+
+    def _ignored(self, paths: set[str]) -> set[str]:
+        """Files that git leaves alone: that it did not name one means nothing."""
+        return self.repo.ignored(paths) if self.repo is not None and paths else set()
 
     def _exactly(self, path: str, entry: Entry) -> Entry:
         """What git knows of a file; a record that has the same content also has the permissions."""
