@@ -88,6 +88,9 @@ class Dialect:
     #: what is asked first where something needs a person; who says yes starts fresh
     corrupted: str | None = None
 
+    #: whether a run that is blocked goes on once somebody has cleared its errors from the file
+    errors_block = False
+
     def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
         """What it checks before a run goes on, beyond what is checked of every run: with the codes of the table."""
         return ()

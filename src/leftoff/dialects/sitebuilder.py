@@ -86,6 +86,7 @@ class Sitebuilder(SitebuilderFiles):
         "context/next_to_process": ("subtasks",),
         "resume_instructions": ("subtasks", "status"),
     }
+    errors_block = True
     files = r"/progress/checkpoints/[^/]+\.json$"
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
