@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.dialects.sitebuilder_status import updated
 from tests.cli.command import succeed
 from tests.dialects.examples import SITEBUILDER
 from tests.dialects.files import SITEBUILDER_FILE, put
@@ -84,3 +85,57 @@ def test_what_was_created_stays_created(project: Path) -> None:
     document = read(path)
     for key in ("files_created", "files_modified"):
         assert SITEBUILDER["schema"][key] == document[key]
+
+
+ROW = {
+    "agent": "migration",
+    "task": "T060",
+    "percent": 65,
+    "at": "1970-01-01T00:00:00Z",
+    "status": "in_progress",
+}
+TABLE = """## Active Checkpoints
+
+| Agent | Task | Progress | Last Update | Status |
+|-------|------|----------|-------------|--------|
+| migration | T060 | 65% | 2 min ago | in_progress |
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", TABLE),
+        ("# Status\n\nText.\n", f"# Status\n\nText.\n\n{TABLE}"),
+        (
+            "# Status\n\n## Active Checkpoints\n\n## Notes\n\nMine.\n",
+            f"# Status\n\n{TABLE}\n## Notes\n\nMine.\n",
+        ),
+        ("## Active Checkpoints\nText.", TABLE.replace("\n\n", "\nText.\n\n", 1)),
+        (
+            TABLE.replace("65%", "10%") + "\nMine.\n\n| a | b |\n|---|---|\n",
+            TABLE + "\nMine.\n\n| a | b |\n|---|---|\n",
+        ),
+        (
+            "## Active Checkpoints\n\n| Task | Owner | Agent | Status |\n|---|---|---|---|\n"
+            "| T001 | Eve | content | not started |\n| T060 | Ada | migration | blocked |\n\n\u2028\udcff\n",
+            "## Active Checkpoints\n\n| Task | Owner | Agent | Status |\n|---|---|---|---|\n"
+            "| T060 | Ada | migration | in_progress |\n| T001 | Eve | content | not started |\n\n\u2028\udcff\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_our_rows_of_the_page_change(before: str, after: str, end: str) -> None:
+    """Columns and rows that people added stay, as do other tables, texts and the way lines end; twice is the same."""
+    if not before.count("\n"):
+        end = "\n"
+    once = updated(before.replace("\n", end), [ROW], 120_000)
+    assert after.replace("\n", end) == once
+    assert once == updated(once, [ROW], 120_000)
+
+
+def test_a_row_is_one_line_of_cells() -> None:
+    """Whatever an agent is called."""
+    page = updated("", [{**ROW, "agent": "a|b\nc"}], 120_000)
+    assert page.splitlines()[-1].startswith("| a\\|b c | T060 |")
+    assert page == updated(page, [{**ROW, "agent": "a|b\nc"}], 120_000)
