@@ -238,6 +238,17 @@ def test_strict_refuses_repairs(project: Path) -> None:
     assert "project_name is missing" in result.json["rejected"][0]["message"]
 
 
+def test_the_brief_says_only_what_is_known(project: Path) -> None:
+    """Documents leave out when a step began, how often it was tried, when something was noted; and a branch is not
+    checked out where there is no repository."""
+    everything(project)
+    succeed("import", ".", cwd=project)
+    for run in ("migration-T060", "crunch-42", "dev-story-20260227-143022"):
+        said = succeed("brief", run, cwd=project).out
+        assert "None" not in said and "detached" not in said
+    assert "- post-20 (running)\n" in succeed("brief", "migration-T060", cwd=project).out
+
+
 def test_the_same_id_in_two_files(project: Path) -> None:
     """They are one run; the second is a later version of it."""
     put(project / CLAUDE_FILE, CLAUDE["format"])

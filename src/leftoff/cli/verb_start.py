@@ -49,14 +49,13 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.start import start_run
 
+    store = ctx.store  # what is wrong with the settings is no wrong usage
     opening = asked(lambda: _opening(args, ctx))
     session = _session(args)
     if args.resume:
         _protocol_agrees(opening, ctx)
     started = asked(
-        lambda: start_run(
-            ctx.store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session
-        )
+        lambda: start_run(store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session)
     )
     _tell(started, ctx)
     ctx.upkeep()
