@@ -162,6 +162,11 @@ class World:
         return str(self.row.run_id)
 
     @property
+    def seq(self) -> int | None:
+        """The version, where it is not the newest."""
+        return None if self.is_head else self.version.seq
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The run's own records."""
         return self.records.get("run", {})
