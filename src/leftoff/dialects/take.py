@@ -8,7 +8,7 @@ from leftoff.dialects.draft import Source, State
 from leftoff.dialects.merge import GONE, merge
 from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Repairs
-from leftoff.dialects.residue import is_residue, same
+from leftoff.dialects.residue import is_residue, renewed
 from leftoff.engine.commit import Seal
 from leftoff.engine.takein import records_at
 from leftoff.errors import LeftoffError, NoCheckpoint, NotFound
@@ -135,10 +135,8 @@ class Taking:
         need_known(self.dialect, document, self.source)
         document = self.dialect.filled(document, present)
         theirs = read(self.dialect, document, self.source, self.repairs, head)
-        worked_out = self.dialect.encode(theirs.state()) if self.dialect.derived else {}
-        for key in self.dialect.derived:
-            if self.base is not None and key in document and same(document[key], self.base.get(key)):
-                document = {**document, key: worked_out.get(key)}
+        if self.dialect.derived and self.base is not None:
+            document = renewed(document, self.base, self.dialect.encode(theirs.state()), self.dialect.derived)
         return read(self.dialect, document, self.source, Repairs(), head)
 
     def _said_id(self, present: dict[str, Any], head: State) -> str:
