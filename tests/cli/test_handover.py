@@ -37,12 +37,38 @@ def test_a_command_line_that_can_be_pasted(agent: str, head: list[str], run: str
     assert [] == succeed("log", run, "--json", cwd=project).json["checkpoints"][1:]
 
 
-def test_back_to_its_own_session(project: Path) -> None:
-    """An agent that worked on it before goes on in the same conversation."""
-    words = ("start", "flow", "--session", "s-1", "--agent", "claude")
-    run = succeed(*words, cwd=project).out.strip()
-    document = succeed("handover", run, "--to", "claude", "--json", cwd=project, LEFTOFF_SESSION="s-1").json
-    assert ["claude", "--resume", "s-1"] == document["command"]
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("claude", ["claude", "--resume", "s-1"]),
+        ("codex", ["codex", "resume", "s-1"]),
+        ("gemini", ["gemini", "--resume", "s-1"]),
+    ],
+)
+def test_back_to_its_own_session(agent: str, words: list[str], project: Path) -> None:
+    """An agent that worked on it before goes on in the same conversation; another one does not get that."""
+    given = ("start", "flow", "--session", "s-1", "--agent", agent)
+    run = succeed(*given, cwd=project).out.strip()
+    document = succeed("handover", run, "--to", agent, "--json", cwd=project, LEFTOFF_SESSION="s-1").json
+    assert words == document["command"]
+    other = "codex" if agent == "claude" else "claude"
+    told = succeed("handover", run, "--to", other, "--json", cwd=project, LEFTOFF_SESSION="s-1").json
+    assert "s-1" not in told["command"] and f"begun by {agent}" in told["command"][-1]
+
+
+def test_a_session_of_one_agent_is_not_resumed_in_another(project: Path) -> None:
+    """Handed over and never taken up: the session that the run had is not that of the agent it went to."""
+    run = succeed(
+        "start", "flow", "--agent", "codex", "--steps", "a", cwd=project, LEFTOFF_SESSION="cx-1"
+    ).out.strip()
+    fake = project / "bin" / "claude"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nexit 0\n")
+    fake.chmod(0o755)
+    path = f"{fake.parent}{os.pathsep}{os.environ['PATH']}"
+    succeed("handover", run, "--to", "claude", "--go", cwd=project, PATH=path, LEFTOFF_SESSION="cx-1")
+    document = succeed("handover", run, "--to", "claude", "--json", cwd=project).json
+    assert "cx-1" not in document["command"]
 
 
 def test_go(run: str, project: Path) -> None:
@@ -60,7 +86,7 @@ def test_go(run: str, project: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("latest", "--to", "clod"), 4, "no agent 'clod'"),
+        (("latest", "--to", "clod"), 2, "no agent 'clod'"),
         (("nobody", "--to", "codex"), 3, "nobody"),
         (("latest",), 2, "--to"),
         (("latest", "--to", "gemini", "--go"), 3, "not installed"),

@@ -19,6 +19,7 @@ TOLD = (
     "`leftoff next` says which one comes next. What is known:\n\n{brief}"
 )
 _TALK = {"claude": ["claude"], "codex": ["codex"], "gemini": ["gemini", "-i"]}
+_RESUME = {"claude": ["claude", "--resume"], "codex": ["codex", "resume"], "gemini": ["gemini", "--resume"]}
 
 
 class Handover:
@@ -44,8 +45,8 @@ def hand_over(desk: Desk, target: Target, agent: str) -> Handover:
     if row.status not in UNFINISHED:
         raise CannotResume(f"Run {row.run_id} is {row.status}.", hint="There is nothing to hand over.")
     before = row.card.get("agent")
-    if agent == "claude" == before and row.session:
-        return Handover(row.run_id, agent, ["claude", "--resume", row.session], True)
+    if agent == before and agent in _RESUME and agent not in custom and row.session:
+        return Handover(row.run_id, agent, [*_RESUME[agent], row.session], True)
     known = brief(desk.store, target, desk.at, desk.project)
     told = TOLD.format(before=before or "somebody", run_id=row.run_id, brief=known)
     if agent in custom or agent not in _TALK:

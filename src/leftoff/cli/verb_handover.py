@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
+from leftoff.cli.given import asked
 from leftoff.cli.options import Opt, Spec
 from leftoff.errors import NotFound
 
@@ -47,7 +48,7 @@ def run(args: Args, ctx: Context) -> int:
 
     target = ctx.target(args.rest[0])
     driver_of(ctx.store, target, ctx.now, os.environ.get("LEFTOFF_SESSION") or None)
-    found = hand_over(Desk(ctx.project, args.store), target, args.to)
+    found = asked(lambda: hand_over(Desk(ctx.project, args.store), target, args.to))
     if args.go:
         return _go(found, target, ctx)
     if args.json:
@@ -69,6 +70,8 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
+        if not found.resumes:  # the session that it had is another agent's
+            changes.put("run", "session_id", None)
         changes.put("run", "agent", found.agent)
         return Seal("manual", note=f"handed over to {found.agent}")
 

@@ -119,7 +119,8 @@ class Plan:
 
     def _own(self, path: str, text: str) -> None:
         there = _read(path)
-        if there is not None and there != text:
+        known = self._memory.of(path)
+        if there is not None and there != text and (known is None or there != known[1]):
             self._texts[path] = there
             self._notes[path] = "it is not as leftoff wrote it, and stays as it is"
         elif self.uninstall:
@@ -127,6 +128,7 @@ class Plan:
                 self._texts[path] = None
         else:
             self._texts[path] = text
+            self._memory.keep(path, None, text)  # another version of leftoff may have other words
 
     def apply(self) -> None:
         for change in self.changes:
