@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tomllib
@@ -349,17 +350,19 @@ def test_what_is_remembered_is_private(project: Path) -> None:
     put(project / SETTINGS["claude"], '{"env": {"TOKEN": "x"}}')
     (project / SETTINGS["claude"]).chmod(0o600)
     succeed("install", "claude", cwd=project)
-    assert 0o600 == os.stat(project / ".claude" / ".leftoff-install.json").st_mode & 0o777
+    assert 0o600 == os.stat(project / ".leftoff" / "install-claude.json").st_mode & 0o777
+    assert "*\n" == (project / ".leftoff" / ".gitignore").read_text()
 
 
 def test_words_of_an_older_leftoff_are_brought_up_to_date(project: Path) -> None:
     """What it wrote is its own, in whatever version: replaced when installing, gone after uninstalling."""
     succeed("install", "claude", cwd=project)
-    skill, memory = project / ".claude/skills/leftoff/SKILL.md", project / ".claude/.leftoff-install.json"
+    skill, memory = project / ".claude/skills/leftoff/SKILL.md", project / ".leftoff/install-claude.json"
     current = skill.read_text()
     skill.write_text("as it was in another version")
     known = json.loads(memory.read_text())
-    known[".claude/skills/leftoff/SKILL.md"]["installed"] = skill.read_text()
+    wrote = hashlib.sha256(skill.read_bytes()).hexdigest()
+    known[".claude/skills/leftoff/SKILL.md"]["wrote"] = f"sha256:{wrote}"
     memory.write_text(json.dumps(known))
     succeed("install", "claude", cwd=project)
     assert current == skill.read_text()

@@ -50,7 +50,8 @@ def run(args: Args, ctx: Context) -> int:
     if not args.dry_run:
         plan.apply()  # before it is shown: whoever reads only the first lines has it installed, too
     if args.json:
-        shown = [{"path": c.path, "action": c.action, "diff": c.diff(), "note": c.note} for c in changes]
+        told = [change for change in changes if not change.private]
+        shown = [{"path": c.path, "action": c.action, "diff": c.diff(), "note": c.note} for c in told]
         ctx.emit({"agent": agent, "user": args.user, "dry_run": args.dry_run, "files": shown})
     else:
         _show(changes, ctx)
@@ -72,14 +73,14 @@ def _command() -> str:
 
 def _show(changes: list[Change], ctx: Context) -> None:
     for change in changes:
-        if change.action != "keep":
+        if change.action != "keep" and not change.private:
             ctx.out(clean_lines(change.diff().rstrip("\n")))
         if change.note:
             ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
 
 
 def _tell(agent: str, changes: list[Change], args: Args, ctx: Context) -> None:
-    number = sum(change.action != "keep" for change in changes)
+    number = sum(change.action != "keep" and not change.private for change in changes)
     if not number:
         ctx.say("leftoff: nothing to change.")
     elif args.dry_run:

@@ -10,22 +10,28 @@ from typing import Any
 from leftoff.agents.install.recipes import Recipe
 from leftoff.agents.install.settings import JsonSettings, Settings, TomlSettings
 from leftoff.agents.install.undo import undo
+from leftoff.engine.project import FOLDER
 from leftoff.errors import Invalid, StoreUnavailable
+from leftoff.model.hashing import sha256
+from leftoff.store.location import forget_folder, make_folder
 
-MEMORY = ".leftoff-install.json"  # beside the settings
+MEMORY = ".leftoff-install.json"  # beside a user's settings; that of a project is in the store's folder
 LARGEST = 1 << 18  # characters of a file that is remembered whole
 
 
 class Change:
     """One file: what is in it, and what shall be. ``None``: there is no such file."""
 
-    __slots__ = ("after", "before", "note", "path")
+    __slots__ = ("after", "before", "note", "path", "private")
 
-    def __init__(self, path: str, before: str | None, after: str | None, note: str = "") -> None:
+    def __init__(
+        self, path: str, before: str | None, after: str | None, note: str = "", *, private: bool = False
+    ) -> None:
         self.path = path
         self.before = before
         self.after = after
         self.note = note
+        self.private = private  # what we remember: nobody needs to see it
 
     @property
     def action(self) -> str:
@@ -34,6 +40,8 @@ class Change:
         return "create" if self.before is None else "remove" if self.after is None else "change"
 
     def diff(self) -> str:
+        if self.private:
+            return ""
         from difflib import unified_diff
 
         old, new = (text.splitlines(keepends=True) if text else [] for text in (self.before, self.after))
@@ -42,11 +50,14 @@ class Change:
         lines = [line if line.endswith("\n") else f"{line}\n" for line in found]
         return "".join(lines).replace("\r\n", "\n")
 
-    def write(self, *, private: bool = False) -> None:
+    def write(self) -> None:
         if self.before == self.after:
             return
         try:
-            os.unlink(self.path) if self.after is None else _write(self.path, self.after, private)
+            if self.after is None:
+                os.unlink(self.path)
+            else:
+                _write(self.path, self.after, self.private)
         except OSError as error:
             raise StoreUnavailable(
                 f"{self.path} cannot be written: {error.strerror}.", hint="Check its permissions."
@@ -71,7 +82,8 @@ class Plan:
     @property
     def changes(self) -> list[Change]:
         return [
-            Change(path, _read(path), text, self._notes.get(path, "")) for path, text in self._texts.items()
+            Change(path, _read(path), text, self._notes.get(path, ""), private=path == self._memory.path)
+            for path, text in self._texts.items()
         ]
 
     def _edited(self) -> dict[str, Settings]:
@@ -119,8 +131,7 @@ class Plan:
 
     def _own(self, path: str, text: str) -> None:
         there = _read(path)
-        known = self._memory.of(path)
-        if there is not None and there != text and (known is None or there != known[1]):
+        if there is not None and there != text and not self._memory.is_own(path, there):
             self._texts[path] = there
             self._notes[path] = "it is not as leftoff wrote it, and stays as it is"
         elif self.uninstall:
@@ -128,21 +139,23 @@ class Plan:
                 self._texts[path] = None
         else:
             self._texts[path] = text
-            self._memory.keep(path, None, text)  # another version of leftoff may have other words
+            self._memory.keep_own(path, text)  # another version of leftoff may have other words
 
     def apply(self) -> None:
         for change in self.changes:
-            change.write(private=change.path == self._memory.path)
+            change.write()
             if change.action == "remove":
                 _tidy(change.path, self.recipe.base)
 
 
 class Memory:
-    """What each settings file was without us, and what it became: a file beside the settings, for its owner alone."""
+    """What each settings file was without us, and what it became: a file of ours, for its owner alone."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.base = recipe.base
         self.path = os.path.join(recipe.folder, MEMORY)
+        if not recipe.user:  # where git does not look
+            self.path = os.path.join(recipe.base, FOLDER, f"install-{recipe.agent}.json")
         self._known: dict[str, Any] = self._read()
 
     def _read(self) -> dict[str, Any]:
@@ -160,6 +173,14 @@ class Memory:
         before = known.get("before")
         return (before if isinstance(before, str) else None), known["installed"]
 
+    def is_own(self, path: str, text: str) -> bool:
+        """Whether a file of our own is as we wrote it, in whatever version."""
+        known = self._known.get(os.path.relpath(path, self.base))
+        return isinstance(known, dict) and known.get("wrote") == _digest(text)
+
+    def keep_own(self, path: str, text: str) -> None:
+        self._known[os.path.relpath(path, self.base)] = {"wrote": _digest(text)}
+
     def keep(self, path: str, before: str | None, installed: str) -> None:
         name = os.path.relpath(path, self.base)
         self._known.pop(name, None)
@@ -170,7 +191,11 @@ class Memory:
         there = _read(self.path)
         if forget or not self._known:
             return {} if there is None else {self.path: None}
-        return {self.path: json.dumps(self._known, indent=2) + "\n"}
+        return {self.path: json.dumps(self._known, indent=2, sort_keys=True) + "\n"}
+
+
+def _digest(text: str) -> str:
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 # -- files
@@ -193,7 +218,10 @@ def _read(path: str) -> str | None:
 def _write(path: str, text: str, private: bool) -> None:
     """All of it or nothing; through a link, and with the permissions that were there."""
     real = os.path.realpath(path)
-    os.makedirs(os.path.dirname(real), exist_ok=True)
+    folder = os.path.dirname(real)
+    if os.path.basename(folder) == FOLDER:
+        make_folder(folder)
+    os.makedirs(folder, exist_ok=True)
     fd, part = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".leftoff-")
     try:
         with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
@@ -213,6 +241,9 @@ def _tidy(path: str, base: str) -> None:
     folder = os.path.dirname(path)
     while folder.startswith(base + os.sep):
         try:
+            if os.path.basename(folder) == FOLDER:
+                forget_folder(folder)
+                return
             os.rmdir(folder)
         except OSError:
             return
