@@ -81,6 +81,7 @@ class Tracked:
         self.kept = kept or {}  # blobs of what is known that have no row yet, by their tagged hash
         self.limits = limits
         self.withheld = withheld  # paths that are known to hold a secret, whose value may not be known here
+        self.until: int | None = None  # nanoseconds: what was changed later is not what was to be captured
 
     def named(self, given: str) -> str:
         """The record's key of a file that somebody named."""
@@ -139,6 +140,8 @@ class Tracked:
             row, digest, size = saved, saved.hash, saved.size
         else:
             (digest, size), st, seen = take(at.path, hashed, fd=fd)
+        if self.until is not None and st.st_ctime_ns > self.until:
+            return self.unread(at.path, **facts)
         about = {
             "hash": f"sha256:{digest.hex()}",
             "size": size,
