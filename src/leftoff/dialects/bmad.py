@@ -11,15 +11,17 @@ from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.files import about_file
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
-from leftoff.dialects.ordinals import by_number, numbers, step_of, total_of
+from leftoff.dialects.ordinals import by_number, gaps, numbers, step_of, total_of
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.words import run_words
 from leftoff.engine.definition import KEY as DEFINITION
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.engine.verify.finding import Finding
 from leftoff.model.times import DAY_MS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from leftoff.dialects.draft import Draft, State
@@ -61,7 +63,9 @@ STATUS = run_words(
     }
 )
 _ID = re.compile(r"[0-9a-f]{6}([0-9a-f]{6})?\Z")
+SHORT = 6  # characters of an id that the protocol's commands go by
 RESUMED = "▶️ Reprise du run {run_id} au step {resume_step}/{total_steps}"
+_SHOWN = 5
 _STAMPED = re.compile(r"(.+?)-\d{8}-\d{6}\Z")
 
 
@@ -112,6 +116,19 @@ class Bmad(BmadFiles):
         number = min(document["resume_from_step"], total) if total else document["resume_from_step"]
         return [RESUMED.format(run_id=state.run_id, resume_step=number, total_steps=total)]
 
+    def findings(self, state: State, project: str, now: int) -> Iterator[Finding]:
+        """Steps that were passed over: the protocol goes on behind the last one that is done."""
+        done = self.encode(state)["steps_completed"]
+        passed = [step_of(state.leaves(), number) for number in gaps(done)]
+        if passed:
+            more = f" and {len(passed) - _SHOWN} more" if len(passed) > _SHOWN else ""
+            yield Finding(
+                "progress.illegal",
+                f"Step {max(done)} is completed, but not {', '.join(passed[:_SHOWN])}{more}.",
+                "They are still to be done. --accept progress.illegal goes on.",
+                passed[0],
+            )
+
     # -- reading
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
@@ -130,7 +147,10 @@ class Bmad(BmadFiles):
         for key, value in draft.mapping(document, "session_variables").items():
             draft.put("variable", key, value)
         self._artefacts(draft, document)
-        draft.alias(draft.text(document, "checkpoint_id") or "")
+        given = draft.text(document, "checkpoint_id") or ""
+        draft.alias(given)
+        if _ID.match(given) and len(given) > SHORT:
+            draft.alias(given[:SHORT])
         decode_issues(draft, draft.entries(document, "issues"), "issue")
         decode_notes(draft, draft.text(document, "agent_notes"))
 
@@ -147,9 +167,9 @@ class Bmad(BmadFiles):
         done = draft.ordinals(document, "steps_completed")
         total = draft.number(document, "total_steps")
         current = draft.number(document, "current_step")
-        gaps = sorted(set(range(1, max(done, default=0) + 1)) - set(done))
-        if gaps:
-            draft.repairs.add(f"steps_completed has gaps: {shown(gaps)}; resume goes on behind the last one.")
+        missing = gaps(done)
+        if missing:
+            draft.repairs.add(f"steps_completed has gaps: {shown(missing)} are still to be done.")
         draft.run("total", total)
         count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
         names = by_number(draft.known.leaves() if draft.known is not None else [])

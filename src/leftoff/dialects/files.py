@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
+from leftoff.clock import iso
 from leftoff.dialects.report import shown
+from leftoff.engine.artifacts import hash_file
+from leftoff.errors import StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.draft import Draft, State
+    from leftoff.dialects.draft import Draft, Records, Source, State
 
+HASHED = 64 << 20  # bytes of files that are looked at for one document
 # What leftoff adds when it looks at a file.
 _OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at")
 
@@ -53,3 +59,31 @@ def _status(about: Any) -> Any:
 def _artifact_paths(state: State) -> set[str]:
     found = (about.get("path") for about in state.of("artifact").values() if isinstance(about, dict))
     return {path for path in found if isinstance(path, str)}
+
+
+def looked_at(records: Records, project: str, source: Source, now: int, most: int = HASHED) -> Records:
+    """Artifacts with their hashes, where the files exist inside the project, and are not too large together."""
+    left, out = most, dict(records)
+    for (collection, key), about in records.items():
+        named = about.get("path") if collection == "artifact" and isinstance(about, dict) else None
+        full = _inside(named, project, os.path.dirname(source.path)) if isinstance(named, str) else None
+        if full is None or os.path.getsize(full) > left:
+            continue
+        left -= os.path.getsize(full)
+        try:
+            digest, size = hash_file(full)
+        except StoreUnavailable:
+            continue
+        found = {"hash": f"sha256:{digest.hex()}", "size": size, "captured": False}
+        out[collection, key] = {**about, **found, "captured_at": iso(now)}
+    return out
+
+
+def _inside(path: str, project: str, folder: str) -> str | None:
+    """A file of the project: named from its top, or from where the document lies."""
+    top = os.path.realpath(project)
+    for start in (project, os.path.join(project, folder)):
+        full = os.path.realpath(os.path.join(start, path)) if "\0" not in path else ""
+        if full.startswith(top + os.sep) and os.path.isfile(full):
+            return full
+    return None

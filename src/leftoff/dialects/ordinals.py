@@ -17,10 +17,27 @@ def _is_number(path: str) -> bool:
 
 
 def numbers(leaves: Leaves) -> dict[str, int]:
-    """The number of each step: its own where all of them are numbers, else its place."""
-    if all(_is_number(path) for path, _ in leaves):
-        return {path: int(path) for path, _ in leaves}
-    return {path: place for place, (path, _) in enumerate(leaves, 1)}
+    """The number of each step: its own where it is called by one, else its place, or the next that is free."""
+    own = {path: int(path) for path, _ in leaves if _is_number(path) and path[0] != "0"}
+    taken, out = set(own.values()), dict(own)
+    for place, (path, _) in enumerate(leaves, 1):
+        if path not in own:
+            while place in taken:
+                place += 1
+            taken.add(place)
+            out[path] = place
+    return out
+
+
+def last_of(leaves: Leaves) -> int | None:
+    """The number of the last step, where somebody gave steps names; where they are only counted, nobody knows yet."""
+    found = numbers(leaves)
+    return None if all(map(_is_number, found)) else max(found.values())
+
+
+def gaps(done: list[int]) -> list[int]:
+    """Steps that are not done, before one that is."""
+    return sorted(set(range(1, max(done, default=0))) - set(done))
 
 
 def by_number(leaves: Leaves) -> dict[int, str]:
