@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.dialects.ordinals import numbers
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD
 from tests.dialects.files import put
@@ -50,6 +51,17 @@ CLOSE = "<checkpoint-close><status>completed</status></checkpoint-close>"
 
 
 # -- numbers
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [("a b", [1, 2]), ("3 1", [3, 1]), ("a 2 b", [1, 2, 3]), ("a b 7", [1, 2, 7]), ("01 1", [2, 1])],
+)
+def test_numbers_of_steps(paths: str, expected: list[int]) -> None:
+    """Its own, where a step is called by one; else its place, or the next that is free."""
+    leaves: list[tuple[str, dict[str, Any]]] = [(path, {}) for path in paths.split()]
+    found = numbers(leaves)
+    assert expected == [found[path] for path, _ in leaves]
 
 
 def test_a_step_that_is_called_by_a_number_has_that_number(bmad: Path) -> None:

@@ -18,14 +18,14 @@ def _is_number(path: str) -> bool:
 
 def numbers(leaves: Leaves) -> dict[str, int]:
     """The number of each step: its own where it is called by one, else its place, or the next that is free."""
-    own = {path: int(path) for path, _ in leaves if _is_number(path) and path[0] != "0"}
-    taken, out = set(own.values()), dict(own)
+    out = {path: int(path) for path, _ in leaves if _is_number(path) and path[0] != "0"}
+    taken, last = set(out.values()), 0
     for place, (path, _) in enumerate(leaves, 1):
-        if path not in own:
-            while place in taken:
-                place += 1
-            taken.add(place)
-            out[path] = place
+        if path not in out:
+            last = max(place, last + 1)
+            while last in taken:
+                last += 1
+            out[path] = last
     return out
 
 
