@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -127,9 +128,9 @@ def test_its_own_failure_fails_the_step(stage: Stage) -> None:
     assert (1, 0.01, 1, stage.of("start")[0]["session"]) == facts
 
 
-def test_stopping_is_clean(stage: Stage) -> None:
-    """The agent is told to end, once, takes its time, ends with 143; the next life of the run resumes its session."""
-    stage.write("agent: claude\nprompt: x")
+def hanging(stage: Stage, step: str) -> subprocess.Popen[bytes]:
+    """A run whose agent does nothing until it is told to end."""
+    stage.write(step)
     stage.does("hang")
     process = subprocess.Popen(
         [str(LEFTOFF), "run", "flow.yaml", "--yes"],
@@ -141,12 +142,27 @@ def test_stopping_is_clean(stage: Stage) -> None:
     while not stage.of("hangs"):
         assert process.poll() is None
         time.sleep(0.05)
+    return process
+
+
+def test_stopping_is_clean(stage: Stage) -> None:
+    """The agent is told to end, once, takes its time, ends with 143; the next life of the run resumes its session."""
+    process = hanging(stage, "agent: claude\nprompt: x")
     process.send_signal(signal.SIGTERM)
     assert 130 == process.wait(60)
     assert 1 == len(stage.of("told"))
     assert 0 == stage.run("resume", "--yes").code
     first, second = stage.of("start")
     assert first["session"] == second["resumed"]
+
+
+def test_what_only_we_are_told_is_passed_on(stage: Stage) -> None:
+    """Whoever ends the agent's keeper alone ends the agent as well, and as cleanly."""
+    process = hanging(stage, "agent: claude\nprompt: x")
+    os.kill(stage.of("hangs")[0]["parent"], signal.SIGTERM)
+    assert 1 == process.wait(60)
+    assert 1 == len(stage.of("told"))
+    assert 143 == stage.record["error"]["exit_code"]
 
 
 def test_done_once_more_is_a_new_conversation(stage: Stage) -> None:

@@ -204,10 +204,10 @@ def hang() -> None:
         note("told", session=SESSION)
 
     signal.signal(signal.SIGTERM, end)
-    note("hangs", session=SESSION)
+    note("hangs", session=SESSION, parent=os.getppid())
     while not told:
         time.sleep(0.02)
-    time.sleep(1.2)
+    time.sleep(0.8)
     sys.exit(143)
 
 

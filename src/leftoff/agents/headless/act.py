@@ -124,7 +124,8 @@ class Act:
         then = self._first(known, why)
         while True:
             code, out = self._once(then)
-            if out.done(code) or (templated(then.agent, self.custom) and code == 0):
+            own = templated(then.agent, self.custom) and code == 0 and not out.ended
+            if own or out.done(code):
                 return self._done(then.agent, out)
             then = self._after(then, code, out)
 
@@ -154,12 +155,12 @@ class Act:
             if then.session is None or then.session in self.begun or out.out_of_reach:
                 raise Failed(_why(agent, code, out), code)
             return self._refused(then)  # it never came as far as to say why
-        ended = f"{agent} ended with exit code {code} in mid-stream"
+        ended, kept = f"{agent} ended with exit code {code} in mid-stream", None if out.begun else then.kept
         if session is None:
             complain(f"{ended}; a new session begins")
-            return Next(agent, None, self._again(""), then.kept)
+            return Next(agent, None, self._again(""), kept)
         complain(f"{ended}; its session is resumed")
-        return Next(agent, session, GO_ON, then.kept)
+        return Next(agent, session, GO_ON, kept)
 
     def _refused(self, then: Next) -> Next:
         """The session is gone: the one before it, where that is not known to be; else a new one with the brief."""
