@@ -11,7 +11,7 @@ from leftoff.dialects.crunch_config import load as load_config
 from leftoff.dialects.crunch_files import CrunchFiles
 from leftoff.dialects.crunch_parts import PHASES
 from leftoff.dialects.draft import DONE
-from leftoff.dialects.files import about_file, decode_files
+from leftoff.dialects.files import decode_files, entry_of
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.report import Rejected, Repairs, TooNew, shown
 from leftoff.dialects.times import read_time
@@ -237,9 +237,7 @@ class Crunch(CrunchFiles):
             "acp_state": parts.encode_flags(state, parts.ACP),
             "knowledge_context": parts.encode_flags(state, parts.KNOWLEDGE),
             "files_modified": [
-                _file(key, about_file(about))
-                for key, about in state.of("file").items()
-                if isinstance(about, dict)
+                entry_of(key, about) for key, about in state.of("file").items() if isinstance(about, dict)
             ],
             "recovery_info": {
                 "can_resume": parts.can_resume(state),
@@ -270,13 +268,6 @@ def _at_work(state: State) -> str:
 def _of(steps: dict[str, Any], name: str) -> dict[str, Any]:
     record = steps.get(name)
     return record if isinstance(record, dict) else {}
-
-
-def _file(path: str, about: dict[str, Any]) -> dict[str, Any]:
-    """As the protocol writes it: path, status, staged."""
-    first: dict[str, Any] = {"path": path}
-    first.update((key, about[key]) for key in ("status", "staged") if key in about)
-    return {**first, **{key: value for key, value in about.items() if key not in first}}
 
 
 def _check_version(document: dict[str, Any], draft: Draft) -> None:

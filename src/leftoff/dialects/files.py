@@ -42,6 +42,12 @@ def decode_files(draft: Draft, entries: list[Any], status: str | None, where: st
                 draft.repairs.add(f"{where}: {shown(path)} is there twice, or cannot be a name.")
 
 
+def entry_of(path: str, about: dict[str, Any]) -> dict[str, Any]:
+    """A file as the protocols list it: its path, its status, then the rest."""
+    rest = {key: value for key, value in about_file(about).items() if key not in ("path", "status")}
+    return {"path": path, **({"status": about["status"]} if "status" in about else {}), **rest}
+
+
 def created(state: State) -> list[str]:
     """Files that came about: those that say so, and every artifact."""
     own = [key for key, about in state.of("file").items() if _status(about) == "created"]
