@@ -11,20 +11,20 @@ from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.files import about_file
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
-from leftoff.dialects.ordinals import by_number, gaps, numbers, step_of, total_of
+from leftoff.dialects.ordinals import by_number, gaps, numbers, passed_over, step_of, total_of
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.words import run_words
 from leftoff.engine.definition import KEY as DEFINITION
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
-from leftoff.engine.verify.finding import Finding
 from leftoff.model.times import DAY_MS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
     from typing import Any
 
     from leftoff.dialects.draft import Draft, State
+    from leftoff.engine.verify.finding import Finding
 
 KEYS = (
     "run_id",
@@ -65,7 +65,6 @@ STATUS = run_words(
 _ID = re.compile(r"[0-9a-f]{6}([0-9a-f]{6})?\Z")
 SHORT = 6  # characters of an id that the protocol's commands go by
 RESUMED = "▶️ Reprise du run {run_id} au step {resume_step}/{total_steps}"
-_SHOWN = 5
 _STAMPED = re.compile(r"(.+?)-\d{8}-\d{6}\Z")
 
 
@@ -116,18 +115,8 @@ class Bmad(BmadFiles):
         number = min(document["resume_from_step"], total) if total else document["resume_from_step"]
         return [RESUMED.format(run_id=state.run_id, resume_step=number, total_steps=total)]
 
-    def findings(self, state: State, project: str, now: int) -> Iterator[Finding]:
-        """Steps that were passed over: the protocol goes on behind the last one that is done."""
-        done = self.encode(state)["steps_completed"]
-        passed = [step_of(state.leaves(), number) for number in gaps(done)]
-        if passed:
-            more = f" and {len(passed) - _SHOWN} more" if len(passed) > _SHOWN else ""
-            yield Finding(
-                "progress.illegal",
-                f"Step {max(done)} is completed, but not {', '.join(passed[:_SHOWN])}{more}.",
-                "They are still to be done. --accept progress.illegal goes on.",
-                passed[0],
-            )
+    def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
+        return passed_over(state)
 
     # -- reading
 
