@@ -50,8 +50,8 @@ def entry_of(path: str, about: dict[str, Any]) -> dict[str, Any]:
 
 def created(state: State) -> list[str]:
     """Files that came about: those that say so, and every artifact."""
-    own = [key for key, about in state.of("file").items() if _status(about) == "created"]
-    return [*own, *sorted(_artifact_paths(state) - set(own))]
+    own = {key for key, about in state.of("file").items() if _status(about) == "created"}
+    return sorted(own | _artifact_paths(state))
 
 
 def modified(state: State) -> list[str]:
