@@ -10,7 +10,7 @@ from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.base import write
 from leftoff.dialects.claude_files import FAILED, ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
-from leftoff.dialects.ordinals import by_number, numbers, total_of
+from leftoff.dialects.ordinals import by_number, numbers, passed_over, total_of
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
@@ -163,6 +163,8 @@ class Claude(ClaudeFiles):
                 choices=("clear them", "go on without", "stop"),
             )
         yield from _plan(document, project)
+        if state.run(parallel.KIND) is None:
+            yield from passed_over(state)
 
     # -- reading
 

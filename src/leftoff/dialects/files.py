@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+
+from leftoff.clock import iso
 from leftoff.dialects.report import shown
+from leftoff.engine.artifacts import hash_file
 from leftoff.engine.workspace.capturing import DELETED, WAS
+from leftoff.errors import StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.draft import Draft, State
+    from leftoff.dialects.draft import Draft, Records, Source, State
 
 PLACE = "place"  # of a file record: where its path stands in the list of a document
+HASHED = 64 << 20  # bytes of files that are looked at for one document
 # What leftoff adds when it looks at a file.
 _OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at")
 
@@ -36,6 +42,12 @@ def decode_files(draft: Draft, entries: list[Any], status: str | None, where: st
                 about |= {"status": status, PLACE: number}
             if not draft.put("file", path, about):
                 draft.repairs.add(f"{where}: {shown(path)} is there twice, or cannot be a name.")
+
+
+def entry_of(path: str, about: dict[str, Any]) -> dict[str, Any]:
+    """A file as the protocols list it: its path, its status, then the rest."""
+    rest = {key: value for key, value in about_file(about).items() if key not in ("path", "status")}
+    return {"path": path, **({"status": about["status"]} if "status" in about else {}), **rest}
 
 
 def created(state: State) -> list[str]:
@@ -76,3 +88,31 @@ def _artifact_paths(state: State) -> dict[str, str]:
         for about in found
         if isinstance(about.get("path"), str)
     }
+
+
+def looked_at(records: Records, project: str, source: Source, now: int, most: int = HASHED) -> Records:
+    """Artifacts with their hashes, where the files exist inside the project, and are not too large together."""
+    left, out = most, dict(records)
+    for (collection, key), about in records.items():
+        named = about.get("path") if collection == "artifact" and isinstance(about, dict) else None
+        full = _inside(named, project, os.path.dirname(source.path)) if isinstance(named, str) else None
+        if full is None or os.path.getsize(full) > left:
+            continue
+        left -= os.path.getsize(full)
+        try:
+            digest, size = hash_file(full)
+        except StoreUnavailable:
+            continue
+        found = {"hash": f"sha256:{digest.hex()}", "size": size, "captured": False}
+        out[collection, key] = {**about, **found, "captured_at": iso(now)}
+    return out
+
+
+def _inside(path: str, project: str, folder: str) -> str | None:
+    """A file of the project: named from its top, or from where the document lies."""
+    top = os.path.realpath(project)
+    for start in (project, os.path.join(project, folder)):
+        full = os.path.realpath(os.path.join(start, path)) if "\0" not in path else ""
+        if full.startswith(top + os.sep) and os.path.isfile(full):
+            return full
+    return None
