@@ -132,7 +132,7 @@ def look_at_tracked(world: World) -> Tracked:
         and path not in outputs
         and ("hash" in about or "target" in about or about.get("status"))
     }
-    seen = look(world.project, entries, deep=world.deep)
+    seen = look(world.project, entries, deep=world.deep, modes=True)
     paths = [path for path, what in seen.items() if what in (CHANGED, GONE)]
     return Tracked(paths, _diff(world, paths) if paths else "")
 
