@@ -64,14 +64,15 @@ def secrets_of(ctx: Context, workflow: Workflow) -> dict[str, str]:
     return found
 
 
-def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None:
-    """Tools, variables and paths that the workflow says it needs."""
+def check_requirements(ctx: Context, workflow: Workflow, ask: Questions, *, fresh: bool = False) -> None:
+    """Tools, variables and paths that the workflow says it needs; agents. ``fresh``: nothing of it is done yet."""
     from leftoff.workflow.actions import action_of
     from leftoff.workflow.runner import missing
 
-    if any(step.kind == "agent" for step in workflow.leaves()):
-        from leftoff.agents.headless.action import register
+    if workflow.has("agent"):
+        from leftoff.agents.headless.action import check, register
 
+        check(workflow, ctx.project, prompts=fresh)
         register(ctx.project)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):

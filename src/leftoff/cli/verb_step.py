@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.given import asked, json_or_file, number, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.steps import STATUS, StepReport, capture_outputs, refuse_undecided, step_changes
+from leftoff.engine.steps import STATUS, StepReport, capture_outputs, step_changes
 from leftoff.engine.world import remember_git
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
@@ -56,7 +56,6 @@ def run(args: Args, ctx: Context) -> int:
     seen = ctx.issue_now() if report.action in ("done", "skip") and _ends_phase(ctx, report.path) else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        refuse_undecided(tx, row, report.path, report.action)
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
         if seal is not None:
             remember_git(ctx.project, row, changes)

@@ -41,6 +41,8 @@ def ended(stage: Stage, work: Work, exit: Exit) -> None:
             stopped(stage, work)
         else:
             error = error_of(exit, work.step.timeout, _tail(stage, work))
+            if not exit.cut_off and not work.expands:
+                error |= action_of(work.step).failure(work.folder)
             failed(stage, work, error, exit.code, retry=work.step.idempotent or not exit.cut_off)
         return
     _or_failed(stage, work, _ended_well)
