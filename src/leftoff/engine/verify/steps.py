@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from _collections_abc import Mapping
+from _operator import itemgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from leftoff.model.digest import Row
 
+_STORED = itemgetter(2)
 # What comes behind the status says nothing about whether the step is settled.
 _SETTLED = re.compile(
     rb'J\{(?:"attempt":\d+,)?(?:"batch":\d+,)?"completed_at":"([^"]{24})",(?:"kind":"\w+",)?(?:"order":\d+,)?'
@@ -50,8 +52,7 @@ class Steps(Mapping):  # type: ignore[type-arg]
     def _glance(self, rows: Sequence[Row], now: bytes) -> list[Row]:
         """Those that are not seen to be settled. One loop with everything at hand: it is done for every step."""
         left, wrote = [], []
-        for row in rows:
-            found = _SETTLED(row[2])
+        for row, found in zip(rows, map(_SETTLED, map(_STORED, rows)), strict=True):
             if found is None:
                 left.append(row)
                 continue
