@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import leftoff
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 from tests.verify.situations import Place, codes, plan
@@ -471,3 +472,29 @@ def test_criteria_offer_their_steps(place: Place) -> None:
     assert "Steps: b." in place.back(code=0).out
     told = place.back("--json", code=0).json
     assert (["good"], ["b"]) == (told["unmet"], told["could_meet"])
+
+
+# -- programs
+
+
+def test_a_program_that_resumes_forgets_nothing(place: Place) -> None:
+    """A step of a workflow file that was in flight is still for the runner to judge, whoever had the run meanwhile."""
+    cut_off(
+        place,
+        f"""  - id: a
+    idempotent: false
+    run: "{mark("a")}; {wait()}"
+""",
+    )
+    with leftoff.open(place.folder / ".leftoff") as store:
+        store.resume("r").pause()
+    place.back("--yes", code=7)
+    assert 1 == len(place.starts("a"))
+
+
+def test_a_program_cannot_accept_a_refusal(place: Place) -> None:
+    """As nobody can."""
+    place.start("--steps", "a")
+    succeed("put", "context", "resumable", "false", "--run", "r", cwd=place.folder)
+    with leftoff.open(place.folder / ".leftoff") as store, pytest.raises(leftoff.CannotResume):
+        store.resume("r", accept=["recovery.not_resumable"])
