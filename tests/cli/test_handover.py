@@ -37,22 +37,57 @@ def test_a_command_line_that_can_be_pasted(agent: str, head: list[str], run: str
     assert [] == succeed("log", run, "--json", cwd=project).json["checkpoints"][1:]
 
 
-def test_back_to_its_own_session(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("agent", "command"),
+    [
+        ("claude", ["claude", "--resume", "s-1"]),
+        ("codex", ["codex", "resume", "s-1"]),
+        ("gemini", ["gemini", "--resume", "s-1"]),
+        ("opencode", ["opencode", "-s", "s-1"]),
+    ],
+)
+def test_back_to_its_own_session(agent: str, command: list[str], project: Path) -> None:
     """An agent that worked on it before goes on in the same conversation."""
-    words = ("start", "flow", "--session", "s-1", "--agent", "claude")
+    words = ("start", "flow", "--session", "s-1", "--agent", agent)
     run = succeed(*words, cwd=project).out.strip()
-    document = succeed("handover", run, "--to", "claude", "--json", cwd=project, LEFTOFF_SESSION="s-1").json
-    assert ["claude", "--resume", "s-1"] == document["command"]
+    document = succeed("handover", run, "--to", agent, "--json", cwd=project, LEFTOFF_SESSION="s-1").json
+    assert command == document["command"]
+
+
+def fake(project: Path, *names: str) -> str:
+    """A PATH with agents that only say how they were called."""
+    for name in names:
+        path = project / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            f"#!{sys.executable}\nimport os, sys\nprint(os.environ['LEFTOFF_RUN'], sys.argv[1:])\n"
+        )
+        path.chmod(0o755)
+    return f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_there_and_back_again(project: Path) -> None:
+    """A session is only resumed by the agent whose it is, also after the run was handed over to another and back."""
+    run = succeed("start", "flow", "--session", "cx1", "--agent", "codex", cwd=project).out.strip()
+    succeed("save", cwd=project, LEFTOFF_SESSION="cx1")
+    env = {"PATH": fake(project, "claude", "codex"), "LEFTOFF_SESSION": "cx1"}
+    given = succeed("handover", run, "--to", "claude", "--go", cwd=project, **env).out
+    assert "begun by codex" in given and "--resume" not in given
+    assert succeed("show", run, "--json", cwd=project).json["session_id"] is None
+    again = succeed("handover", run, "--to", "claude", "--json", cwd=project, **env).json
+    assert "cx1" not in again["command"]
+    assert (
+        f"{run} ['resume', 'cx1']\n"
+        == succeed("handover", run, "--to", "codex", "--go", cwd=project, **env).out
+    )
+    assert "cx1" == succeed("show", run, "--json", cwd=project).json["session_id"]
 
 
 def test_go(run: str, project: Path) -> None:
     """A checkpoint is saved, then the agent runs with the run in its environment."""
-    fake = project / "bin" / "codex"
-    fake.parent.mkdir()
-    fake.write_text(f"#!{sys.executable}\nimport os, sys\nprint(os.environ['LEFTOFF_RUN'], len(sys.argv))\n")
-    fake.chmod(0o755)
-    path = f"{fake.parent}{os.pathsep}{os.environ['PATH']}"
-    assert f"{run} 2\n" == succeed("handover", run, "--to", "codex", "--go", cwd=project, PATH=path).out
+    path = fake(project, "codex")
+    told = succeed("handover", run, "--to", "codex", "--go", cwd=project, PATH=path).out
+    assert told.startswith(run) and "This work was begun by somebody" in told
     newest = succeed("log", run, "--json", cwd=project).json["checkpoints"][0]
     assert "handed over to codex" == newest["note"]
 
@@ -60,7 +95,7 @@ def test_go(run: str, project: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("latest", "--to", "clod"), 4, "no agent 'clod'"),
+        (("latest", "--to", "clod"), 2, "no agent 'clod'"),
         (("nobody", "--to", "codex"), 3, "nobody"),
         (("latest",), 2, "--to"),
         (("latest", "--to", "gemini", "--go"), 3, "not installed"),

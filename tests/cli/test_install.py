@@ -75,9 +75,9 @@ def test_in_and_out(name: str, agent: str, project: Path) -> None:
     before = everything(project)
     succeed("install", agent, cwd=project)
     installed = everything(project)
-    read = parse((project / SETTINGS[agent]).read_bytes().decode(), "f").plain()
+    read = parse((project / SETTINGS[agent]).read_bytes().decode(), "f")[0].plain()
     old = FILES[name].strip().strip("\ufeff")
-    for key, value in (parse(FILES[name], "f").plain() if old else {}).items():
+    for key, value in (parse(FILES[name], "f")[0].plain() if old else {}).items():
         if key not in ("hooks", "mcpServers"):
             assert value == read[key]
     again = succeed("install", agent, cwd=project)
@@ -108,8 +108,8 @@ def test_a_hand_edit_between(name: str, project: Path) -> None:
     succeed("install", "claude", cwd=project)
     assert edited == path.read_bytes().decode()
     succeed("install", "claude", "--uninstall", cwd=project)
-    left = parse(path.read_bytes().decode(), "f").plain()
-    old = parse(FILES[name], "f").plain()
+    left = parse(path.read_bytes().decode(), "f")[0].plain()
+    old = parse(FILES[name], "f")[0].plain()
     assert {**old, "hooks": {**old.get("hooks", {}), "Notification": [{"hooks": []}]}} == left
     assert path.read_bytes().decode().startswith(FILES[name][:1])
 

@@ -285,13 +285,13 @@ def test_the_plan_of_a_changed_definition(place: Place) -> None:
 
 
 def test_the_plan_after_a_rejection(place: Place) -> None:
-    """What was rejected is not asked again."""
+    """What was rejected is not asked again, and what it stops is not done."""
     flow(place, "  - {id: a, approval: Well?}\n  - {id: b, run: 'true'}\n")
     place.run().end(7)
     assert {"a": "ask", "b": "run"} == plan(place.dry(code=7))
     succeed("reject", "r", "a", cwd=place.folder)
     said = place.dry(code=0)["plan"]
-    assert {"a": "skip", "b": "run"} == plan({"plan": said})
+    assert {"a": "skip", "b": "skip"} == plan({"plan": said})
     driver = place.resume()
     driver.end(1)
     assert said == driver.of("plan")[0]["plan"]

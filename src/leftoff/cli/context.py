@@ -264,14 +264,21 @@ class Context:
 
         return stdout(self.now)
 
-    def dirty(self) -> Found | None:
-        """What git calls dirty, for a checkpoint; ``None`` unless [capture] git says so."""
-        if not self.settings.capture.git:
-            return None
-        from leftoff.engine.workspace.tracking import look_at_git
+    def issue_now(self) -> dict[str, Any]:
+        """What the current run's issue is like by now, as `context` records."""
+        from leftoff.engine.issues import take
 
+        row, section = self.current(), self.settings.section("issues")
+        return take(section, self.project, row.issue, row.card.get("git_branch"), self.now)
+
+    def files(self) -> Found | None:
+        """What a checkpoint says of files: those the run knows, as they are by now; ``None`` where it knows none."""
         row = self.current()
-        return look_at_git(self.store, self.project, self.redactor, self.settings.capture, row, self.now)
+        if not self.settings.capture.git and not self.store.read(lambda view: view.hashes(row.run, "file")):
+            return None
+        from leftoff.engine.workspace.tracking import for_checkpoint
+
+        return for_checkpoint(self.store, self.project, self.redactor, self.settings.capture, row, self.now)
 
     # -- commits
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
+from leftoff.cli.given import asked
 from leftoff.cli.options import Opt, Spec
 from leftoff.errors import NotFound
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "handover",
-    "Print the command line that continues a run in another agent: with the brief as its prompt, or in its earlier\n"
-    "session where it had one there. --go saves a checkpoint and runs that command instead.",
+    "Print the command line that continues a run in another agent: with the brief as its prompt, or in its own\n"
+    "earlier session where it had one there. --go saves a checkpoint and runs that command instead.",
     usage="RUN",
     least=1,
     most=1,
@@ -43,11 +44,14 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.agents.desk import Desk
     from leftoff.agents.handover import hand_over
+    from leftoff.agents.headless.commands import check_agent, custom_agents
     from leftoff.engine.pickup import driver_of
 
+    desk = Desk(ctx.project, args.store)
+    asked(lambda: check_agent(args.to, custom_agents(desk.settings.section("agents"))))
     target = ctx.target(args.rest[0])
     driver_of(ctx.store, target, ctx.now, os.environ.get("LEFTOFF_SESSION") or None)
-    found = hand_over(Desk(ctx.project, args.store), target, args.to)
+    found = hand_over(desk, target, args.to)
     if args.go:
         return _go(found, target, ctx)
     if args.json:
@@ -70,6 +74,10 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
         changes.put("run", "agent", found.agent)
+        if found.session:
+            changes.put("run", "session_id", found.session)
+        elif row.session:
+            changes.delete("run", "session_id")  # it was another agent's; the new one says its own
         return Seal("manual", note=f"handed over to {found.agent}")
 
     report(ctx.store, lambda view: find(view, target.row.run_id), make, ctx.now, scrubber=ctx.redactor)

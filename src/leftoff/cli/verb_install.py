@@ -12,7 +12,7 @@ from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.agents.install.plan import Change
+    from leftoff.agents.install.files import Change
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
 

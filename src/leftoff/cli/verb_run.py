@@ -48,6 +48,10 @@ def run(args: Args, ctx: Context) -> int:
     given = asked(lambda: assignments(args.var))
     workflow, doubts = _review(args, ctx, given)
     if args.check or args.graph:
+        if workflow.has("agent"):
+            from leftoff.agents.headless.action import check
+
+            check(workflow, ctx.project, prompts=True)
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute

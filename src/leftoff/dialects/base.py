@@ -153,6 +153,10 @@ class Dialect:
         """The version that its documents show: the head, unless the protocol writes checkpoints only."""
         return mirror.state(row)
 
+    def given_up(self, path: str) -> bool:
+        """Whether a file lies where the protocol keeps what was given up."""
+        return False
+
     def home(self, state: State, default: str) -> str:
         """Where a run's document is: where it was found, else where the protocol puts it."""
         origin = state.run("imported")
@@ -223,9 +227,7 @@ def read(
 ) -> Decoded:
     """A run out of a document, with everything that is in it."""
     document = respelt(document, dialect.keys, repairs)
-    if dialect.keys and not any(key in document for key in (*dialect.keys, *dialect.marks)):
-        keys = ", ".join(shown(key) for key in list(document)[:5])
-        raise Rejected(f"{source.path} is nothing of {dialect.name}: its keys are {keys}.")
+    need_known(dialect, document, source)
     draft = Draft(source, repairs, known)
     dialect.decode(draft, document)
     decoded = draft.done()
@@ -233,6 +235,13 @@ def read(
     for key, value in residue(canonical, document, dialect.derived).items():
         decoded.records["extra", key] = value
     return decoded
+
+
+def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> None:
+    """A document with none of a protocol's keys is none of its documents."""
+    if dialect.keys and not any(key in document for key in (*dialect.keys, *dialect.marks)):
+        keys = ", ".join(shown(key) for key in list(document)[:5])
+        raise Rejected(f"{source.path} is nothing of {dialect.name}: its keys are {keys}.")
 
 
 def filled(document: dict[str, Any], present: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -53,7 +53,8 @@ KEYS = (
     "files_modified",
     "recovery_info",
 )
-ISSUE = ("body", "labels", "assignees")
+ISSUE = ("title", "body", "labels", "assignees", "branch", "state", "taken_at")
+_AT_WORK = ("running", "waiting", "blocked", "failed")
 _NAME = re.compile(r"CP-[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")  # what can be the name of a file
 _CP = re.compile(r"CP-([a-z]+)-(\d{8})-([0-9a-f]{4,})\Z")
 
@@ -239,16 +240,20 @@ class Crunch(CrunchFiles):
 
 
 def current(state: State) -> tuple[str, dict[str, Any]]:
-    """The phase the run is in, and its record."""
-    steps = state.of("step")
-    for name in PHASES:
-        record = steps.get(name)
-        if isinstance(record, dict) and record.get("status") not in DONE:
-            return name, record
-        if record is None:
-            return name, {}
-    last = steps.get(PHASES[-1])
-    return PHASES[-1], last if isinstance(last, dict) else {}
+    """The phase the run is in, and its record: the last one that is at work, else the first that is not done.
+
+    A checkpoint of a transition is made before the next phase begins.
+    """
+    steps = {
+        name: about for name, about in state.of("step").items() if name in PHASES and isinstance(about, dict)
+    }
+    if state.trigger == "phase_transition" and state.step in PHASES:
+        return state.step, steps.get(state.step, {})
+    busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
+    left = [name for name in PHASES if steps.get(name, {}).get("status") not in DONE]
+    at_work = [name for name in left if name in busy]
+    name = at_work[-1] if at_work else left[0] if left else PHASES[-1]
+    return name, steps.get(name, {})
 
 
 def own_id(state: State, phase: str, length: int = 4) -> str:
@@ -269,12 +274,12 @@ def _issue_document(state: State, phase: str) -> dict[str, Any]:
     about = state.of("context").get(SNAPSHOT)
     known = about if isinstance(about, dict) else {}
     return {
-        "title": state.run("title"),
+        "title": state.run("title") or known.get("title"),
         "body": known.get("body"),
         "labels": known.get("labels", [f"state:{phase}"]),
         "assignees": known.get("assignees", []),
-        **{key: value for key, value in known.items() if key not in (*ISSUE, "title", "branch")},
-        "branch": state.run("git_branch"),
+        **{key: value for key, value in known.items() if key not in ISSUE},
+        "branch": state.run("git_branch") or known.get("branch"),
     }
 
 

@@ -73,7 +73,9 @@ OUTPUTS = {
     "REFLECTION": "memory/reports/reflection.json",
 }
 _TASK = ("id", "status", "attempts", "started_at", "completed_at", "output", "error")
-_OURS = frozenset("status order outputs attempt started_at completed_at error result title total".split())
+_OURS = frozenset(
+    "status order outputs attempt started_at completed_at error result title total adopted".split()
+)
 
 
 class Dotagent(DotagentFiles):
@@ -276,6 +278,7 @@ def current(state: State) -> tuple[str, str]:
             begun = any(
                 path.startswith(f"{name}/") and s.get("status") != "pending" for path, s in state.steps()
             )
+            begun = begun or (isinstance(record, dict) and record.get("started_at") is not None)
             return name, "running" if status == "pending" and begun else str(status)
     return PHASES[-1], "completed"
 

@@ -78,9 +78,10 @@ class Followed:
 
     def prune(self, run: int, drop: Any) -> int:
         """Files of checkpoints that are gone go too."""
-        freed = self.__dict__["follower"].store.prune(run, drop)
-        self.__dict__["follower"].sync()
-        return int(freed)
+        follower: Protocol = self.__dict__["follower"]
+        freed = follower.store.prune(run, drop)
+        follower.mirror.write_again(run)
+        return freed
 
     def remove(self, run: int, *more: Any) -> int:
         freed = self.__dict__["follower"].store.remove(run, *more)

@@ -7,6 +7,7 @@ import os
 from leftoff.clock import iso
 from leftoff.dialects import places
 from leftoff.dialects.base import read
+from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Rejected, Repairs
 from leftoff.dialects.take import IMPORTED, Taking
 from leftoff.engine.archive import bundle_of, take_out
@@ -187,7 +188,8 @@ class Importer:
     def _arrivals(self, each: Incoming) -> list[Arrival]:
         versions = []
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
-            records = self._looked_at(decoded.records, loaded.source.path)
+            records = masked(decoded.records, self.scrubber, each.repairs)
+            records = self._looked_at(records, loaded.source.path)
             records["run", IMPORTED] = self._origin(each, loaded)
             seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
@@ -226,6 +228,7 @@ class Importer:
                 loaded.repairs,
                 facts={IMPORTED: self._origin(each, loaded)},
                 trigger=self._trigger(loaded, each.repairs),
+                scrubber=self.scrubber,
             )
             secrets: list[str] = []
 

@@ -19,8 +19,10 @@ from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import same
 from leftoff.dialects.take import Taking, state_at
 from leftoff.engine.archive import bundle_of
+from leftoff.engine.credentials import MASK
 from leftoff.engine.report import report
 from leftoff.engine.runs import find as find_run
+from leftoff.engine.settle import settle
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
@@ -71,6 +73,13 @@ class Mirror:
     def sync(self, *, look: bool = True) -> None:
         """Take in what others changed, and bring the files up to date."""
         self._locked(write=True, look=look)
+
+    def write_again(self, run: int) -> None:
+        """Bring the files of a run up to date that has less than it had."""
+        row = self.store.read(lambda view: view.run_row(run))
+        if row is not None:
+            self._stale.add(row.run_id)
+        self.sync()
 
     def _locked(self, *, write: bool, look: bool = True) -> None:
         """One thread at a time; what another wants meanwhile is done by the one that is at it."""
@@ -167,7 +176,16 @@ class Mirror:
             return None
         source = Source(path, self.clock(), **self.dialect.hints(self.desk.full(path)))
         before = self._base_document(path, base, about["part"])
-        make = Taking(self.store, self.dialect, document, source, repairs, base=before, run_id=about["run"])
+        make = Taking(
+            self.store,
+            self.dialect,
+            document,
+            source,
+            repairs,
+            base=before,
+            run_id=about["run"],
+            scrubber=self.scrubber,
+        )
         took = self._report(make, path, about["run"])
         for line in repairs.lines if took else ():
             self.say(f"leftoff: {path}: {line}")
@@ -179,7 +197,10 @@ class Mirror:
         except NotFound:
             return self._import(path)
         except LeftoffError as error:
-            self.say(f"leftoff: {path} is not taken in: {error.message}")
+            about = self.desk.files.get(path, {})
+            if about.get("refused") != error.message:
+                about["refused"] = error.message
+                self.say(f"leftoff: {path} is not taken in: {error.message}")
             return None
         for both in make.edits.contradictions if make.edits is not None else ():
             self.say(f"leftoff: {path} and the store both changed {both.name}; the store's value stays.")
@@ -259,8 +280,13 @@ class Mirror:
         about, base = self.desk.files[others[0]], self.desk.base(others[0])
         self.desk.forget(others[0])
         self.desk.know(path, base or b"", about["run"], about["part"])
-        self.desk.files[path]["hash"] = ""  # looked at whatever it holds
-        return self._look_at(path)
+        took = self._look_at(path)
+        if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
+            find = self._finding(run_id)
+            settle(self.store, find, "abandoned", self.clock(), project=self.project, scrubber=self.scrubber)
+            took = True
+        self._stale.add(run_id)
+        return took
 
     def _is_copy(self, path: str, run_id: str) -> bool:
         """Whether a run has its file elsewhere; that is told, once."""
@@ -402,14 +428,15 @@ class Mirror:
 
     def _filled(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
         """Secrets are not stored; what the file has in their place stays there."""
-        data = self.desk.read(self.desk.full(path)) if _has_marks(document) else None
-        if data is None:
+        data = self.desk.read(self.desk.full(path))
+        mask = getattr(self.scrubber, "mask", None)
+        if data is None or mask is None or not (_has_marks(document) or MASK in str(document)):
             return document
         try:
             there = read_packed(data, path, Repairs())
         except LeftoffError:
             return document
-        filled: dict[str, Any] = _fill(document, there)
+        filled: dict[str, Any] = _fill(document, there, mask)
         return filled
 
     def put_text(self, path: str, text: str) -> None:
@@ -441,13 +468,16 @@ def _has_marks(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_marks, list.__iter__(value)))
 
 
-def _fill(value: Any, there: Any) -> Any:
+def _fill(value: Any, there: Any, mask: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         if value == _MARK:
             return value if there is None else there
         known = there if isinstance(there, dict) else {}
-        return {key: _fill(item, known.get(key)) for key, item in dict.items(value)}
+        return {key: _fill(item, known.get(key), mask) for key, item in dict.items(value)}
     if isinstance(value, list):
         known_list = there if isinstance(there, list) and len(there) == len(value) else [None] * len(value)
-        return [_fill(*pair) for pair in zip(list.__iter__(value), known_list, strict=True)]
+        return [_fill(*pair, mask) for pair in zip(list.__iter__(value), known_list, strict=True)]
+    if isinstance(value, str) and isinstance(there, str) and MASK in value:
+        masked = mask(there)  # what was added behind it is added there, too
+        return there + value[len(masked) :] if value.startswith(masked) else value
     return value

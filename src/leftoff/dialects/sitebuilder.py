@@ -246,8 +246,7 @@ class Sitebuilder(SitebuilderFiles):
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
-        agent = str(state.run("workflow", ""))
-        task = str(state.run("task") or state.run_id.removeprefix(f"{agent}-"))
+        agent, task = self.task_of(state)
         started = state.run("created_at")
         began = millis(started)
         subtasks = _subtasks(state)

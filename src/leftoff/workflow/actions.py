@@ -55,6 +55,10 @@ class Action(Protocol):
         """What the step returned, once its command ended well; ``NOTHING`` where it returns nothing."""
         ...
 
+    def failure(self, folder: str) -> dict[str, Any]:
+        """What its command has left to say about its failure, besides how it ended: its `message`, and facts."""
+        ...
+
 
 class Shell:
     """`run:` a script for the shell."""
@@ -64,6 +68,9 @@ class Shell:
 
     def result(self, step: Step, folder: str) -> Any:
         return NOTHING
+
+    def failure(self, folder: str) -> dict[str, Any]:
+        return {}
 
 
 class Python:
@@ -83,6 +90,9 @@ class Python:
                 return json.load(file)
         except FileNotFoundError:
             return NOTHING
+
+    def failure(self, folder: str) -> dict[str, Any]:
+        return {}
 
 
 KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}

@@ -134,6 +134,38 @@ class Actions:
         for name in ("prompt", "prompt_file"):
             if name in given:
                 self.template(draft, given[name], name, TEXT)
+        for one, other in (("agent", "agents"), ("prompt", "prompt_file")):
+            if one in given and other in given:
+                key = draft.node.value[other][0]
+                self.problems.add(key, f"`{one}` and `{other}` at once", "Keep one of them.")
+        self._agents(given)
+        self._limits(given)
+
+    def _agents(self, given: dict[str, Node]) -> None:
+        """Names, of which the agents layer knows what they stand for."""
+        if "agent" in given:
+            several = "Several are `agents: [claude, codex]`." if given["agent"].kind == "list" else ""
+            if several:
+                self.values.wrong(given["agent"], "agent", "text", several)
+            else:
+                self.values.text(given["agent"], "agent")
+        if "agents" in given:
+            node = given["agents"]
+            if node.kind == "list" and not node.value:
+                self.problems.add(node, "`agents` is empty", "For example: [claude, codex]")
+            for entry in self.values.entries(node, "agents"):
+                self.values.text(entry, "agents")
+
+    def _limits(self, given: dict[str, Node]) -> None:
+        if "turns" in given:
+            self.values.whole(given["turns"], "turns", least=1, default=1)
+        if "budget" in given and self.values.number(given["budget"], "budget", least=0, default=1) == 0:
+            self.problems.add(given["budget"], "`budget` cannot be 0", "Leave it out for none.")
+        for name in ("model", "permissions"):
+            if name in given:
+                self.values.text(given[name], name)
+        if "tools" in given:
+            self.values.texts(given["tools"], "tools")
 
     def _inside(self, draft: Draft, node: Node, name: str) -> None:
         """Every text in a value is a template."""

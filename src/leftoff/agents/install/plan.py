@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
+import copy
 from typing import Any
 
-from leftoff.agents.install.edit import Editor
-from leftoff.agents.install.jsonc import ARRAY, OBJECT, Node
-from leftoff.agents.install.recipes import Recipe, is_ours
-from leftoff.errors import Invalid, StoreUnavailable
+from leftoff.agents.install.files import Change, read, tidy
+from leftoff.agents.install.json_text import JsonText
+from leftoff.agents.install.memory import Memory, digest
+from leftoff.agents.install.merge import hooks_in, hooks_out, server_in, server_out
+from leftoff.agents.install.recipes import Recipe
+from leftoff.agents.install.toml_text import TomlText
 
-MEMORY = ".leftoff-install.json"  # beside the settings: what was there and empty, where anything was
-_TOML = "mcp_servers.leftoff"
-
-
-class Change:
-    """One file: what is in it, and what shall be. ``None``: there is no such file."""
-
-    __slots__ = ("after", "before", "note", "path")
-
-    def __init__(self, path: str, before: str | None, after: str | None, note: str = "") -> None:
-        self.path = path
-        self.before = before
-        self.after = after
-        self.note = note
-
-    @property
-    def action(self) -> str:
-        if self.before == self.after:
-            return "keep"
-        return "create" if self.before is None else "remove" if self.after is None else "change"
-
-    def diff(self) -> str:
-        from difflib import unified_diff
-
-        old, new = (text.splitlines(keepends=True) if text else [] for text in (self.before, self.after))
-        was, becomes = (self.path if text is not None else "/dev/null" for text in (self.before, self.after))
-        found = unified_diff(old, new, was, becomes)
-        lines = [line if line.endswith("\n") else f"{line}\n" for line in found]
-        return "".join(lines).replace("\r\n", "\n")
-
-    def write(self) -> None:
-        if self.before == self.after:
-            return
-        try:
-            os.unlink(self.path) if self.after is None else _write(self.path, self.after)
-        except OSError as error:
-            raise StoreUnavailable(
-                f"{self.path} cannot be written: {error.strerror}.", hint="Check its permissions."
-            ) from None
+_BLANKS = "\ufeff \t\r\n"
 
 
 class Plan:
@@ -61,213 +23,117 @@ class Plan:
         self.uninstall = uninstall
         self._texts: dict[str, str | None] = {}  # as they will be
         self._notes: dict[str, str] = {}
-        self._memory_path = os.path.join(recipe.folder, MEMORY)
-        self._memory: dict[str, Any] = self._remembered()
-        self._json(recipe.settings, self._hooks)
-        if recipe.agent == "codex":
-            self._toml(recipe.servers)
-        else:
-            self._json(recipe.servers, self._server)
+        self._memory = Memory(recipe.folder, recipe.base)
+        edits: dict[str, list[Any]] = {}
+        edits.setdefault(recipe.settings, []).append(self._hooks)
+        edits.setdefault(recipe.servers, []).append(self._server)
+        for path, wanted in edits.items():
+            self._out_of(path, wanted) if uninstall else self._into(path, wanted)
         for path, text in recipe.files().items():
-            self._own(path, text)
-        self._keep_memory()
+            self._remove_own(path, text) if uninstall else self._own(path, text)
 
     @property
     def changes(self) -> list[Change]:
-        return [
-            Change(path, _read(path), text, self._notes.get(path, "")) for path, text in self._texts.items()
+        """In the order to be made: nothing of ours stands anywhere without being remembered."""
+        made = [
+            Change(path, read(path), text, self._notes.get(path, "")) for path, text in self._texts.items()
         ]
-
-    # -- what was there before
-
-    def _remembered(self) -> dict[str, Any]:
-        try:
-            found = json.loads(_read(self._memory_path) or "{}")
-        except ValueError:
-            found = {}
-        return found if isinstance(found, dict) else {}
-
-    def _keep_memory(self) -> None:
-        known = {} if self.uninstall else {key: value for key, value in self._memory.items() if value}
-        if known or _read(self._memory_path) is not None:
-            self._texts[self._memory_path] = json.dumps(known, indent=2) + "\n" if known else None
-
-    # -- settings in JSON
-
-    def _json(self, path: str, edit: Any) -> None:
-        before = self._texts.get(path, _read(path))
-        name = os.path.relpath(path, self.recipe.base)
-        memory = self._memory.setdefault(name, {})
-        if before is None or not before.strip().strip("\ufeff"):
-            if self.uninstall:
-                return
-            if before is not None:
-                memory["whole"] = before
-            before = None
-        editor = Editor(before if before is not None else "{}\n", path, memory.get("empty"))
-        blank = not editor.root.items
-        if blank and not self.uninstall and before is not None:
-            memory["whole"] = before
-        edit(editor)
-        if self.uninstall:
-            after: str | None = editor.text if editor.root.items else memory.get("whole")
-            self._texts[path] = after if editor.text != before else before
-            return
-        if before is None or "whole" in memory:
-            editor.empty.pop("", None)
-        if editor.empty:
-            memory["empty"] = editor.empty
-        self._texts[path] = editor.text
-
-    def _hooks(self, editor: Editor) -> None:
-        for event, entry in self.recipe.hooks().items():
-            keys = ("hooks", event)
-            if self.uninstall:
-                self._take_out(editor, keys)
-            elif not self._brought_up(editor, keys, entry):
-                editor.append(keys, entry)
-
-    def _brought_up(self, editor: Editor, keys: tuple[str, ...], entry: dict[str, Any]) -> bool:
-        """Whether our entry is there; if it is an older one, it becomes this one."""
-        for group in _groups(editor.find(keys)):
-            inner = group.get("hooks")
-            ours = [node for node in inner.items if is_ours(node.plain(), self.recipe.agent)] if inner else []
-            if ours and inner is not None:
-                if len(ours) == len(inner.items):
-                    editor.replace(group, entry, len(keys) + 1)
-                else:
-                    editor.replace(ours[0], entry["hooks"][0], len(keys) + 3)
-                return True
-        return False
-
-    def _take_out(self, editor: Editor, keys: tuple[str, ...]) -> None:
-        while True:
-            for index, group in enumerate(_groups(editor.find(keys))):
-                inner = group.get("hooks")
-                ours = [is_ours(node.plain(), self.recipe.agent) for node in inner.items] if inner else []
-                if any(ours) and inner is not None:
-                    if all(ours):
-                        editor.take_out(keys, index)
-                    else:
-                        _cut(editor, inner, ours.index(True))
-                    break
-            else:
-                return
-
-    def _server(self, editor: Editor) -> None:
-        keys = ("mcpServers", "leftoff")
-        there = editor.find(keys)
-        if not self.uninstall:
-            editor.put(keys, self.recipe.server())
-        elif there is not None and _is_server(there.plain()):
-            editor.take_out(keys)
-
-    # -- Codex's settings in TOML
-
-    def _toml(self, path: str) -> None:
-        before = _read(path)
-        text = before or ""
-        eol = "\r\n" if "\r\n" in text else "\n"
-        gap = "" if not text else eol if text.endswith("\n") else eol * 2
-        table = f'[{_TOML}]{eol}command = {json.dumps(self.recipe.command)}{eol}args = ["mcp"]{eol}'
-        there = text.find(f"[{_TOML}]{eol}")
-        if there < 0:
-            if not self.uninstall:
-                self._texts[path] = text + gap + table
-                if before == "" or not text.endswith("\n"):
-                    self._memory[os.path.relpath(path, self.recipe.base)] = {"open": before is not None}
-            return
-        end = there
-        for line in text[there:].splitlines(keepends=True)[:3]:
-            end += len(line)
-        if not self.uninstall:
-            self._texts[path] = text[:there] + table + text[end:]
-            return
-        known = self._memory.get(os.path.relpath(path, self.recipe.base), {})
-        start = there - len(eol) if text[:there].endswith(eol * 2) or there == len(eol) else there
-        if known.get("open") and text[:start].endswith(eol):
-            start -= len(eol)
-        left = text[:start] + text[end:]
-        self._texts[path] = left if left or known.get("open") else None
-
-    # -- files of our own
-
-    def _own(self, path: str, text: str) -> None:
-        there = _read(path)
-        if there is not None and there != text:
-            self._texts[path] = there
-            self._notes[path] = "it is not as leftoff wrote it, and stays as it is"
-        elif self.uninstall:
-            if there is not None:
-                self._texts[path] = None
-        else:
-            self._texts[path] = text
+        kept = None if self.uninstall else self._memory.text
+        memory = Change(self._memory.path, self._memory.written, kept)
+        if memory.before is None and memory.after is None:
+            return made
+        return [*made, memory] if self.uninstall else [memory, *made]
 
     def apply(self) -> None:
         for change in self.changes:
             change.write()
             if change.action == "remove":
-                _tidy(change.path, self.recipe.base)
+                tidy(change.path, self.recipe.base)
 
+    # -- settings
 
-def _is_server(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("args") == ["mcp"]
+    def _open(self, path: str, text: str, part: dict[str, Any]) -> Any:
+        return (TomlText if path.endswith(".toml") else JsonText)(text, path, part.get("empty"))
 
+    def _into(self, path: str, edits: list[Any]) -> None:
+        before = read(path)
+        blank = before is None or not before.strip(_BLANKS)
+        part = None if blank else self._memory.of(path)
+        known = part is not None
+        if part is None:
+            part = {"made": True} if before is None else {"blank": before} if blank else {}
+        part = copy.deepcopy(part)
+        start = before or ""
+        text = self._open(path, "{}\n" if blank and not path.endswith(".toml") else start, part)
+        for edit in edits:
+            edit(text, part, known)
+        if text.empty:
+            part["empty"] = text.empty
+        self._memory.keep(path, part)
+        self._texts[path] = text.text
 
-def _groups(node: Node | None) -> list[Node]:
-    """The entries of an event; each has a matcher and hooks."""
-    return [item for item in node.items if item.kind == OBJECT] if node and node.kind == ARRAY else []
-
-
-def _cut(editor: Editor, holder: Node, place: int) -> None:
-    """One of several hooks of an entry, which is a person's own by now."""
-    node = holder.items[place]
-    if place > 0:
-        editor.text = editor.text[: holder.items[place - 1].end] + editor.text[node.end :]
-    else:
-        editor.text = editor.text[: node.start] + editor.text[holder.items[1].start :]
-
-
-# -- files
-
-
-def _read(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        raise Invalid(f"{path} is not UTF-8 text.", hint="Nothing was changed.") from None
-    except OSError as error:
-        raise StoreUnavailable(
-            f"{path} cannot be read: {error.strerror}.", hint="Nothing was changed."
-        ) from None
-
-
-def _write(path: str, text: str) -> None:
-    """All of it or nothing; through a link, and with the permissions that were there."""
-    real = os.path.realpath(path)
-    os.makedirs(os.path.dirname(real), exist_ok=True)
-    fd, part = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".leftoff-")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, os.stat(real).st_mode & 0o7777 if os.path.exists(real) else 0o644)
-        os.replace(part, real)
-    except BaseException:
-        os.unlink(part)
-        raise
-
-
-def _tidy(path: str, base: str) -> None:
-    """Remove the folders that are empty without a file, up to the project's or the user's own, which stays."""
-    folder = os.path.dirname(path)
-    while folder.startswith(base + os.sep):
-        try:
-            os.rmdir(folder)
-        except OSError:
+    def _out_of(self, path: str, edits: list[Any]) -> None:
+        before = read(path)
+        if before is None or not before.strip(_BLANKS):
             return
-        folder = os.path.dirname(folder)
+        known = self._memory.of(path)
+        part = known or {}
+        text = self._open(path, before, part)
+        for edit in edits:
+            edit(text, part, known is not None)
+        if text.text == before or not text.nothing_left:
+            self._texts[path] = text.text
+        elif known is None or part.get("made"):
+            self._texts[path] = None
+        else:
+            self._texts[path] = part.get("blank", text.text)
+
+    def _hooks(self, text: JsonText, part: dict[str, Any], known: bool) -> None:
+        agent = self.recipe.agent
+        if self.uninstall:
+            hooks_out(text, agent, part, known=known)
+        else:
+            hooks_in(text, agent, self.recipe.hooks(), part, known=known)
+
+    def _server(self, text: JsonText | TomlText, part: dict[str, Any], known: bool) -> None:
+        at = ("mcp_servers" if self.recipe.agent == "codex" else "mcpServers", "leftoff")
+        before = _others(text.plain(), at)
+        if self.uninstall:
+            server_out(text, at, part, known=known)
+        else:
+            server_in(text, at, self.recipe.server(), part, known=known)
+        if before != _others(text.plain(), at):  # never seen, and worse than anything else that could happen
+            raise text.wrong(at, "leftoff cannot change this without changing something else")
+
+    # -- files of our own
+
+    def _own(self, path: str, text: str) -> None:
+        there, part = read(path), self._memory.of(path)
+        ours = part is not None and there is not None and part.get("own") == digest(there)
+        if there is None or ours:
+            self._texts[path] = text
+            self._memory.keep(path, {"own": digest(text)})
+        else:
+            self._texts[path] = there
+            if there != text:
+                self._notes[path] = "it is not as leftoff wrote it, and stays as it is"
+
+    def _remove_own(self, path: str, text: str) -> None:
+        there, part = read(path), self._memory.of(path)
+        if there is None:
+            return
+        wrote = digest(text) if self._memory.written is None else (part or {}).get("own")
+        self._texts[path] = None if wrote == digest(there) else there
+        if wrote is not None and wrote != digest(there):
+            self._notes[path] = "it is not as leftoff wrote it, and stays as it is"
+
+
+def _others(data: Any, at: tuple[str, str]) -> str:
+    """All that is not our server."""
+    data = copy.deepcopy(data)
+    outer = data.get(at[0])
+    if isinstance(outer, dict):
+        outer.pop(at[1], None)
+        if not outer:
+            del data[at[0]]
+    return repr(data)

@@ -46,7 +46,7 @@ QUICK: tuple[Check, ...] = (
     own.prerequisites,
     tree.half_restored,
 )
-WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue)
+WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue, own.blobs)
 
 
 OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # findings about what a step left
@@ -152,8 +152,10 @@ def verify(
     """
     levels, drive = levels_of(settings.section("verify")), drive or Drive()
     world = World(store, target, now, project, settings, deep=deep, session=session)
-    found = [finding for check in QUICK for finding in check(world)]
-    if not world.damage:
+    if world.damage:
+        found = list(own.integrity(world))
+    else:
+        found = [finding for check in QUICK for finding in check(world)]
         found += _at_once([*WAITING, *drive.checks, *more], world)
     return Report(world, found, drive, levels, known or {})
 
