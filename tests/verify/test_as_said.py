@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import leftoff
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 from tests.verify.situations import Place, codes, plan
@@ -284,13 +285,13 @@ def test_the_plan_of_a_changed_definition(place: Place) -> None:
 
 
 def test_the_plan_after_a_rejection(place: Place) -> None:
-    """What was rejected is not asked again."""
+    """What was rejected is not asked again, and what it stops is not done."""
     flow(place, "  - {id: a, approval: Well?}\n  - {id: b, run: 'true'}\n")
     place.run().end(7)
     assert {"a": "ask", "b": "run"} == plan(place.dry(code=7))
     succeed("reject", "r", "a", cwd=place.folder)
     said = place.dry(code=0)["plan"]
-    assert {"a": "skip", "b": "run"} == plan({"plan": said})
+    assert {"a": "skip", "b": "skip"} == plan({"plan": said})
     driver = place.resume()
     driver.end(1)
     assert said == driver.of("plan")[0]["plan"]
@@ -471,3 +472,29 @@ def test_criteria_offer_their_steps(place: Place) -> None:
     assert "Steps: b." in place.back(code=0).out
     told = place.back("--json", code=0).json
     assert (["good"], ["b"]) == (told["unmet"], told["could_meet"])
+
+
+# -- programs
+
+
+def test_a_program_that_resumes_forgets_nothing(place: Place) -> None:
+    """A step of a workflow file that was in flight is still for the runner to judge, whoever had the run meanwhile."""
+    cut_off(
+        place,
+        f"""  - id: a
+    idempotent: false
+    run: "{mark("a")}; {wait()}"
+""",
+    )
+    with leftoff.open(place.folder / ".leftoff") as store:
+        store.resume("r").pause()
+    place.back("--yes", code=7)
+    assert 1 == len(place.starts("a"))
+
+
+def test_a_program_cannot_accept_a_refusal(place: Place) -> None:
+    """As nobody can."""
+    place.start("--steps", "a")
+    succeed("put", "context", "resumable", "false", "--run", "r", cwd=place.folder)
+    with leftoff.open(place.folder / ".leftoff") as store, pytest.raises(leftoff.CannotResume):
+        store.resume("r", accept=["recovery.not_resumable"])

@@ -42,18 +42,18 @@ def verify_run(
     ``workflow``: its definition as it shall be from now on, where that is not in the file that the run remembers.
     ``more``: checks of whoever knows more of it; ``known``: what became of its steps, as far as they know.
     """
+    given = given or {}
     look = partial(verify, store, target, now, project, settings, deep=deep, session=session, known=known)
     try:
-        found = loaded(store, target, project, given or {}, workflow)
+        found = loaded(store, target, project, given, workflow)
     except (Corrupt, Unsupported):  # its integrity is checked, and nothing else can be
         found = None
     if found is None:
-        again = frozenset(given or ())
-        return look(more=(*more, lambda world: redacted(world, again)))
+        return look(more=(*more, lambda world: redacted(world, given)))
     from leftoff.workflow.verify import RunnerChecks
 
     folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
-    return look(drive=RunnerChecks(found, folder, given or {}), more=more)
+    return look(drive=RunnerChecks(found, folder, given), more=more)
 
 
 def loaded(

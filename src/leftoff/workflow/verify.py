@@ -295,11 +295,34 @@ class RunnerChecks(Drive):
             for orphan in self.look(seen, wish)[0]
         }
         for path, record in _open(seen.steps).items():
+            if path in wish.repeat:
+                continue
             if is_rejected(record):
                 known[path] = "skip", "it was rejected"
             elif record.get("status") == "waiting" and _is_over(record, seen.now):
                 known[path] = "skip", "it is rejected: its deadline has passed"
+            else:
+                continue
+            known = {**self._held_up(seen, path), **known}
         return known
+
+    def _held_up(self, seen: Seen, rejected: str) -> dict[str, tuple[str, str]]:
+        """What is not done because of a rejection: all that is left, or what needs it, as `on_failure` says."""
+        step = self.new.find(rejected) if self.new is not None else None
+        if step is None or self.new is None or step.on_failure == "continue":
+            return {}
+        from leftoff.workflow.graph import Graph
+
+        stops = step.on_failure == "stop"
+        behind = Graph(self.new).after(rejected)
+        left = [path for path in self.lay(seen).leaves() if _status(seen.steps, path) not in DONE]
+        why = (
+            f"{rejected} is rejected, which stops the run"
+            if stops
+            else f"it needs {rejected}, which is rejected"
+        )
+        held = (path for path in left if stops or path in behind or path.rpartition("/")[0] in behind)
+        return {path: ("skip", why) for path in held if path != rejected}
 
     def lay(self, seen: Seen) -> Lay:
         return _Lay(self.new, seen.steps) if self.new is not None else seen  # type: ignore[return-value]
