@@ -59,7 +59,7 @@ def bare(versions: list[Version], screen: Screen) -> list[Line]:
             clean(str(version.trigger)),
             clean(version.step or "-"),
             screen.when(version.at),
-            clean(version.note or ""),
+            _note(version),
         )
         for version in versions
     ]
@@ -165,10 +165,15 @@ def _why(version: Version) -> str:
     return clean(str(version.trigger)) + (f" {clean(version.step)}" if version.step else "")
 
 
+def _note(version: Version) -> str:
+    """What was noted, behind the other names that the checkpoint can be given by."""
+    return " ".join(clean(part) for part in (*version.aliases, version.note or "") if part)
+
+
 def _told(version: Version, drawn: int, screen: Screen, wide: int, triggers: int) -> list[Line]:
     """One checkpoint: on one line, or on two where the terminal is narrow."""
     room = screen.columns - drawn
-    when, note = screen.when(version.at), clean(version.note or "")
+    when, note = screen.when(version.at), _note(version)
     seq = (pad(f"@{version.seq}", wide), "id")
     if screen.columns < NARROW:
         below = f"{_why(version)}{f': {note}' if note else ''}"

@@ -236,10 +236,24 @@ def read(
     draft = Draft(source, repairs, known)
     dialect.decode(draft, document)
     decoded = draft.done()
-    canonical = dialect.encode(decoded.state())
+    canonical = dialect.encode(stored(decoded.state()))
     for key, value in residue(canonical, document, dialect.derived).items():
         decoded.records["extra", key] = value
     return decoded
+
+
+def stored(state: State) -> State:
+    """As it will be read back: the keys of what is stored are in no order of their own."""
+    state.records = {address: _in_order(value) for address, value in state.records.items()}
+    return state
+
+
+def _in_order(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    if type(value) is list:
+        return [_in_order(item) for item in value]
+    return value
 
 
 def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> None:

@@ -11,7 +11,7 @@ from leftoff.dialects.crunch_config import load as load_config
 from leftoff.dialects.crunch_files import CrunchFiles
 from leftoff.dialects.crunch_parts import PHASES
 from leftoff.dialects.draft import DONE
-from leftoff.dialects.files import about_file, decode_files
+from leftoff.dialects.files import decode_files, entry_of
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.times import read_time
@@ -226,9 +226,7 @@ class Crunch(CrunchFiles):
             "acp_state": parts.encode_flags(state, parts.ACP),
             "knowledge_context": parts.encode_flags(state, parts.KNOWLEDGE),
             "files_modified": [
-                {"path": key, **{k: v for k, v in about_file(about).items() if k != "path"}}
-                for key, about in state.of("file").items()
-                if isinstance(about, dict)
+                entry_of(key, about) for key, about in state.of("file").items() if isinstance(about, dict)
             ],
             "recovery_info": {
                 "can_resume": state.status in UNFINISHED and state.run("can_resume") is not False,

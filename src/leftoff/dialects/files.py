@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PLACE = "place"  # of a file record: where its path stands in the list of a document
 # What leftoff adds when it looks at a file.
-_OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at")
+_OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at", WAS, PLACE)
 
 
 def about_file(about: dict[str, Any]) -> dict[str, Any]:
@@ -36,6 +36,12 @@ def decode_files(draft: Draft, entries: list[Any], status: str | None, where: st
                 about |= {"status": status, PLACE: number}
             if not draft.put("file", path, about):
                 draft.repairs.add(f"{where}: {shown(path)} is there twice, or cannot be a name.")
+
+
+def entry_of(path: str, about: dict[str, Any]) -> dict[str, Any]:
+    """A file as the protocols list it: its path, its status, then the rest."""
+    rest = {key: value for key, value in about_file(about).items() if key not in ("path", "status")}
+    return {"path": path, **({"status": about["status"]} if "status" in about else {}), **rest}
 
 
 def created(state: State) -> list[str]:

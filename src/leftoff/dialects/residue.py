@@ -69,6 +69,7 @@ def _compare(path: Path, ours: dict[str, Any], theirs: dict[str, Any], out: dict
                 out[plain] = value
             else:
                 out[_written_key(here)] = {"path": list(here), "as": value}
+            _keep_order(here, value, out)
         elif not same(mine, value):
             out[_written_key(here)] = {"path": list(here), "was": mine, "as": value}
     for key in ours:
@@ -76,6 +77,14 @@ def _compare(path: Path, ours: dict[str, Any], theirs: dict[str, Any], out: dict
             here = (*path, key)
             out[_written_key(here)] = {"path": list(here), "was": ours[key], "gone": True}
     _compare_order(path, ours, theirs, out)
+
+
+def _keep_order(path: Path, value: Any, out: dict[str, Any]) -> None:
+    """Of what is kept as it is: the order of its keys, which is not stored with it."""
+    for key, item in value.items() if isinstance(value, dict) else ():
+        _keep_order((*path, key), item, out)
+    if isinstance(value, dict) and list(value) != sorted(value):
+        out[_key(ORDER, path)] = {"path": list(path), "keys": list(value)}
 
 
 def _compare_order(path: Path, ours: dict[str, Any], theirs: dict[str, Any], out: dict[str, Any]) -> None:

@@ -135,8 +135,12 @@ class Sitebuilder(SitebuilderFiles):
                 draft.put(collection, name, value)
         self._errors(draft, document)
         self._context(draft, document)
-        if isinstance(document.get("resumable"), bool) and document["resumable"] != (status in RESUMABLE):
-            draft.run("resumable", document["resumable"])
+        draft.number(document, "progress_percent")  # it is worked out; one that is no number is told
+        said = document.get("resumable")
+        if isinstance(said, bool) and said != (status in RESUMABLE):
+            draft.run("resumable", said)
+        elif said is not None and not isinstance(said, bool):
+            draft.repairs.add(f"resumable: {shown(said)} is neither true nor false; kept as it is written.")
 
     def _name(self, draft: Draft, document: dict[str, Any]) -> None:
         agent, task = draft.text(document, "agent"), draft.text(document, "task_id")
@@ -188,6 +192,7 @@ class Sitebuilder(SitebuilderFiles):
     def _item(self, draft: Draft, item: Any, number: int) -> str | None:
         """One subtask as a step; its status."""
         if not isinstance(item, dict):
+            draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
             item = {"id": item}
         given = item.get("id", item.get("name"))
         if isinstance(given, (dict, list, bool)) or given is None or given == "":
