@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PLACE = "place"  # of a file record: where its path stands in the list of a document
 HASHED = 64 << 20  # bytes of files that are looked at for one document
 # What leftoff adds when it looks at a file.
-_OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at")
+_OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at", WAS, PLACE)
 
 
 def about_file(about: dict[str, Any]) -> dict[str, Any]:

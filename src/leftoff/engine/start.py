@@ -13,7 +13,7 @@ from leftoff.engine.resume import put_back
 from leftoff.engine.runs import asked_id, newest_of, opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import next_order
-from leftoff.errors import CannotResume, Conflict
+from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
@@ -68,7 +68,6 @@ def start_run(
         twin, there = _twin(tx, opening), unfinished(tx, tx.follower, opening, at)
         if resume and there is not None:
             _refuse_other(there, opening)
-            _refuse_final(there)
             _go_on(store, tx, there, opening, at, scrubber, session)
             return Started(there.run, there.run_id, resumed=True, twin=None)
         head, _, _ = start_in(tx, opening, changes, blobs, at, None)
@@ -109,15 +108,6 @@ def _refuse_other(row: RunRow, opening: Opening) -> None:
         raise Conflict(
             f"Run {row.run_id} is a run of {row.workflow}, not of {opening.workflow}.",
             hint=f"Nothing was changed. `leftoff resume {row.run_id}` goes on with it; or choose another id.",
-        )
-
-
-def _refuse_final(row: RunRow) -> None:
-    """A run may say of itself that it cannot go on: the document that it came from did."""
-    if any(row.card.get(key) is False for key in ("can_resume", "resumable")):
-        raise CannotResume(
-            f"Run {row.run_id} says of itself that it cannot be resumed.",
-            hint=f"`leftoff verify {row.run_id}` says more; without --resume a new run is started.",
         )
 
 
