@@ -153,7 +153,7 @@ def test_an_event_before_a_step_is_seen(project: Path) -> None:
         ("<checkpoint-save><quux/></checkpoint-save>", 4),
         ("<checkpoint-save><run-id>x</run-id><variables>[1]</variables></checkpoint-save>", 4),
         ("<checkpoint-save><run-id>x</run-id><step-number>one</step-number></checkpoint-save>", 4),
-        ("<checkpoint-save><run-id>../x</run-id></checkpoint-save>", 2),
+        ("<checkpoint-save><run-id>///</run-id></checkpoint-save>", 4),
         ("<checkpoint-update><next-step>2</next-step></checkpoint-update>", 2),
         ("<checkpoint-close><status>completed</status></checkpoint-close>", 3),
         ("<!DOCTYPE x [<!ENTITY a 'b'>]><checkpoint-close/>", 4),

@@ -38,47 +38,56 @@ def test_a_command_line_that_can_be_pasted(agent: str, head: list[str], run: str
 
 
 @pytest.mark.parametrize(
-    ("agent", "words"),
+    ("agent", "command"),
     [
         ("claude", ["claude", "--resume", "s-1"]),
         ("codex", ["codex", "resume", "s-1"]),
         ("gemini", ["gemini", "--resume", "s-1"]),
+        ("opencode", ["opencode", "-s", "s-1"]),
     ],
 )
-def test_back_to_its_own_session(agent: str, words: list[str], project: Path) -> None:
-    """An agent that worked on it before goes on in the same conversation; another one does not get that."""
-    given = ("start", "flow", "--session", "s-1", "--agent", agent)
-    run = succeed(*given, cwd=project).out.strip()
+def test_back_to_its_own_session(agent: str, command: list[str], project: Path) -> None:
+    """An agent that worked on it before goes on in the same conversation."""
+    words = ("start", "flow", "--session", "s-1", "--agent", agent)
+    run = succeed(*words, cwd=project).out.strip()
     document = succeed("handover", run, "--to", agent, "--json", cwd=project, LEFTOFF_SESSION="s-1").json
-    assert words == document["command"]
-    other = "codex" if agent == "claude" else "claude"
-    told = succeed("handover", run, "--to", other, "--json", cwd=project, LEFTOFF_SESSION="s-1").json
-    assert "s-1" not in told["command"] and f"begun by {agent}" in told["command"][-1]
+    assert command == document["command"]
 
 
-def test_a_session_of_one_agent_is_not_resumed_in_another(project: Path) -> None:
-    """Handed over and never taken up: the session that the run had is not that of the agent it went to."""
-    run = succeed(
-        "start", "flow", "--agent", "codex", "--steps", "a", cwd=project, LEFTOFF_SESSION="cx-1"
-    ).out.strip()
-    fake = project / "bin" / "claude"
-    fake.parent.mkdir()
-    fake.write_text("#!/bin/sh\nexit 0\n")
-    fake.chmod(0o755)
-    path = f"{fake.parent}{os.pathsep}{os.environ['PATH']}"
-    succeed("handover", run, "--to", "claude", "--go", cwd=project, PATH=path, LEFTOFF_SESSION="cx-1")
-    document = succeed("handover", run, "--to", "claude", "--json", cwd=project).json
-    assert "cx-1" not in document["command"]
+def fake(project: Path, *names: str) -> str:
+    """A PATH with agents that only say how they were called."""
+    for name in names:
+        path = project / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            f"#!{sys.executable}\nimport os, sys\nprint(os.environ['LEFTOFF_RUN'], sys.argv[1:])\n"
+        )
+        path.chmod(0o755)
+    return f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_there_and_back_again(project: Path) -> None:
+    """A session is only resumed by the agent whose it is, also after the run was handed over to another and back."""
+    run = succeed("start", "flow", "--session", "cx1", "--agent", "codex", cwd=project).out.strip()
+    succeed("save", cwd=project, LEFTOFF_SESSION="cx1")
+    env = {"PATH": fake(project, "claude", "codex"), "LEFTOFF_SESSION": "cx1"}
+    given = succeed("handover", run, "--to", "claude", "--go", cwd=project, **env).out
+    assert "begun by codex" in given and "--resume" not in given
+    assert succeed("show", run, "--json", cwd=project).json["session_id"] is None
+    again = succeed("handover", run, "--to", "claude", "--json", cwd=project, **env).json
+    assert "cx1" not in again["command"]
+    assert (
+        f"{run} ['resume', 'cx1']\n"
+        == succeed("handover", run, "--to", "codex", "--go", cwd=project, **env).out
+    )
+    assert "cx1" == succeed("show", run, "--json", cwd=project).json["session_id"]
 
 
 def test_go(run: str, project: Path) -> None:
     """A checkpoint is saved, then the agent runs with the run in its environment."""
-    fake = project / "bin" / "codex"
-    fake.parent.mkdir()
-    fake.write_text(f"#!{sys.executable}\nimport os, sys\nprint(os.environ['LEFTOFF_RUN'], len(sys.argv))\n")
-    fake.chmod(0o755)
-    path = f"{fake.parent}{os.pathsep}{os.environ['PATH']}"
-    assert f"{run} 2\n" == succeed("handover", run, "--to", "codex", "--go", cwd=project, PATH=path).out
+    path = fake(project, "codex")
+    told = succeed("handover", run, "--to", "codex", "--go", cwd=project, PATH=path).out
+    assert told.startswith(run) and "This work was begun by somebody" in told
     newest = succeed("log", run, "--json", cwd=project).json["checkpoints"][0]
     assert "handed over to codex" == newest["note"]
 

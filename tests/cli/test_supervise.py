@@ -45,6 +45,50 @@ def test_each_change_once(tmp_path: Path) -> None:
     assert [] == looked(tmp_path)
 
 
+MINUTE = 60_000
+
+
+def later(place: Place, minutes: float) -> None:
+    """As if so much time had passed since the last sign of life."""
+    back = int(minutes * MINUTE)
+    place.tamper(
+        f"UPDATE version SET at = at - {back}",
+        f"UPDATE lease SET beat = beat - {back}, since = since - {back}",
+        f"UPDATE run SET updated_at = updated_at - {back} WHERE run > 0",
+    )
+
+
+@pytest.mark.parametrize("session", [[], ["--session", "s1"]])
+def test_quiet_and_stalled_by_time(place: Place, session: list[str]) -> None:
+    """Over 10 minutes without a sign of life is quiet, over 30 stalled: each told once; then alive again, and anew."""
+    place.start("--steps", "a,b", *session)
+    succeed("step", "start", "a", cwd=place.folder)
+    for minutes, health in ((0, None), (9, None), (2, "quiet"), (1, None), (20, "stalled"), (60, None)):
+        later(place, minutes)
+        expected = [] if health is None else [("health", "r")]
+        assert (minutes, expected) == (minutes, looked(place.folder))
+        if health is not None:
+            assert health == place.show()["health"]
+    succeed("step", "done", "a", cwd=place.folder)
+    succeed("step", "start", "b", cwd=place.folder)
+    assert [("health", "r")] == looked(place.folder)
+    assert [] == looked(place.folder)
+    later(place, 11)
+    assert [("health", "r")] == looked(place.folder)
+
+
+def test_quiet_and_stalled_as_configured(place: Place) -> None:
+    """`[heartbeat]` says when a run is quiet, and when stalled."""
+    place.file("leftoff.toml", '[heartbeat]\nquiet = "1h"\nstalled = "2h"\n')
+    place.start("--steps", "a")
+    succeed("step", "start", "a", cwd=place.folder)
+    for minutes, health in ((45, "alive"), (30, "quiet"), (50, "stalled")):
+        later(place, minutes)
+        told = succeed("supervise", "--once", cwd=place.folder).out
+        assert (minutes, health) == (minutes, place.show()["health"])
+        assert (health != "alive") == ("no sign of life" in told)
+
+
 def test_what_ended_before_is_no_news(tmp_path: Path) -> None:
     """The first look says nothing of runs that were over."""
     started(tmp_path)

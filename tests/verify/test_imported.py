@@ -265,6 +265,46 @@ def test_dotagent_interrupted_during_approval(place: Place) -> None:
     assert "completed" == run.steps()["REQUIREMENTS"]
 
 
+def test_dotagent_a_phase_that_ended_after_it_was_resumed(place: Place) -> None:
+    """dotagent, step 3: the final design is there, though the phase was put back by an earlier resume: it is over."""
+    report(place, "designs/a.json")
+    run = dotagent(place, "ARCHITECTURE", "REQUIREMENTS")
+    run.resume("--yes")
+    report(place, "final_design.json", {"design": 1})
+    found = run.verify(code=0)
+    assert ("adopt", "IMPLEMENTATION") == (
+        plan(found)["ARCHITECTURE"],
+        next(entry["step"] for entry in found["plan"] if entry["action"] == "run"),
+    )
+    assert "Resuming workflow checkout-flow from IMPLEMENTATION phase" in run.resume("--yes").err
+    assert "completed" == run.steps()["ARCHITECTURE"]
+
+
+def test_dotagent_what_is_settled_is_no_activity(place: Place) -> None:
+    """dotagent, scenario 2 in an ancient state: asked first, nothing is written; the last activity is the old one."""
+    old = iso(SYSTEM.now() - 8 * DAY)
+    report(place, "task-001.json", {"status": "complete"})
+    put(
+        place.folder / "memory/state/execution.json",
+        {
+            "workflow_id": "checkout-flow",
+            "tasks": [
+                {
+                    "id": "task-001",
+                    "status": "running",
+                    "attempts": 1,
+                    "output": "memory/reports/task-001.json",
+                }
+            ],
+        },
+    )
+    run = dotagent(place, "IMPLEMENTATION", "REQUIREMENTS", "ARCHITECTURE", started_at=old, last_updated=old)
+    before = succeed("show", run.ref, "--json", cwd=place.folder).json
+    run.resume(code=7)
+    assert before == succeed("show", run.ref, "--json", cwd=place.folder).json
+    assert f"Last activity: {old[:10]}" in run.resume("--accept", "age.stale").err
+
+
 def test_dotagent_ancient_state(place: Place) -> None:
     """dotagent, scenario 4: a state of 8 days ago asks; no goes on with it, yes abandons it and archives its files."""
     old = iso(SYSTEM.now() - 8 * DAY)
@@ -366,6 +406,22 @@ def test_sitebuilder_partial_completion(place: Place) -> None:
     assert "29_files_created" in run.resume().out
     run.resume("--only", "post-01", "--yes")
     assert "pending" == run.steps()["post-01"]
+
+
+def test_sitebuilder_completed_before_it_started(place: Place) -> None:
+    """sitebuilder: completed_at before started_at is asked about; each unmet criterion has steps that could meet it."""
+    items = [{"id": "post-01", "status": "complete", "output": "post-01.md"}]
+    run = sitebuilder(
+        place,
+        status="complete",
+        started_at=ago(2),
+        completed_at=ago(5),
+        subtasks={"total": 1, "completed": 1, "items": items},
+    )
+    found = dict(codes(run.verify(code=7)))
+    assert ("ask", "warn") == (found["time.order"], found["criteria.unmet"])
+    told = next(f for f in run.verify(code=7)["findings"] if f["code"] == "criteria.unmet")
+    assert "These steps could meet them: post-01." in told["message"]
 
 
 def test_sitebuilder_not_resumable(place: Place) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import signal
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,18 +30,33 @@ steps:
 """
 
 
-def race(place: Place, seed: int) -> None:
+# Deliberately broken: whoever wants a lease gets it, and nobody looks at epochs.
+BROKEN = """
+import sys
+from leftoff.engine import commit, lease
+from leftoff.engine.verify import own
+lease.state = lambda lease, now: "free"
+own.stands_in_the_way = lease.stands_in_the_way = lambda lease, now, session=None: False
+commit.Guard.check = lambda self, tx, head, epoch: None
+from leftoff.cli.dispatch import dispatch
+sys.exit(dispatch(sys.argv[1:]))
+"""
+
+
+def race(place: Place, seed: int, patience: float = PATIENCE, **more: Any) -> None:
     """A dead run; two drivers; pauses injected into both; then the gate opens."""
     rng = random.Random(seed)
     first = place.drive("run", "flow.yaml", "--run-id", f"r{seed}")
     first.until("step_start", step="a")
     first.kill()
-    drivers = [place.drive("resume", f"r{seed}") for _ in range(2)]
+    drivers = [place.drive("resume", f"r{seed}", **more) for _ in range(2)]
     for _ in range(3):
         for driver in drivers:
             if rng.random() < 0.7:
                 pause(driver, rng.uniform(0, 0.05))
-    until(lambda: any(driver.process.poll() is not None for driver in drivers), "the end of the loser")
+    end = time.monotonic() + patience
+    while time.monotonic() < end and all(driver.process.poll() is None for driver in drivers):
+        time.sleep(0.02)  # for the end of the loser
     (place.folder / "gate").touch()
     codes = sorted(driver.process.wait(PATIENCE) for driver in drivers)
     (place.folder / "gate").unlink()
@@ -91,6 +108,18 @@ def races(place: Place, number: int) -> None:
 def test_a_few_races(place: Place) -> None:
     """A sample of what the full matrix does 200 times: one winner, one told, no step twice at once."""
     races(place, 10)
+
+
+def test_a_broken_lease_is_noticed(place: Place) -> None:
+    """The race finds out where two can drive one run: without leases and epochs it does not pass."""
+    place.write(FLOW)
+    place.file("step.sh", STEP)
+    place.commit("flow")
+    with pytest.raises(AssertionError):
+        race(place, 0, patience=3, program=[sys.executable, "-c", BROKEN])
+        assert not (place.folder / "overlaps").exists()
+    place.file("gate")
+    until(lambda: not place.processes(), "the end of every step")
 
 
 @pytest.mark.crash_full

@@ -227,6 +227,46 @@ def test_a_tool_is_missing(place: Place) -> None:
     assert ("prerequisite.missing", "ask") in codes(place.verify(code=7))
 
 
+@pytest.mark.parametrize(
+    ("requires", "subject"),
+    [
+        ("{tools: [no-such-tool-here]}", "no-such-tool-here"),
+        ("{env: [NO_SUCH_VARIABLE]}", "NO_SUCH_VARIABLE"),
+    ],
+)
+def test_tools_and_variables_are_missing(place: Place, requires: str, subject: str) -> None:
+    """A declared tool, or a variable of the environment, that is not there any more: ask; accepted, it goes on."""
+    failed(place, FLOW)
+    place.write(FLOW.replace("name: flow", f"name: flow\nrequires: {requires}"))
+    place.file("good")
+    place.commit("requires")
+    found = next(f for f in place.verify(code=7)["findings"] if f["code"] == "prerequisite.missing")
+    assert ("ask", True) == (found["level"], subject in found["message"])
+    place.back(code=7)
+    place.back("--accept", "prerequisite.missing", code=0)
+
+
+def test_a_step_that_was_started_elsewhere(place: Place) -> None:
+    """A step in flight on a machine that cannot be seen: ask, with its name; --yes never answers that."""
+    place.write(f'name: flow\nsteps:\n  - {{id: a, run: "{mark("a")}; {wait()}"}}\n')
+    place.commit("flow")
+    driver = place.run()
+    until(lambda: place.starts("a"), "its start")
+    driver.kill_all()
+    place.tamper(
+        "UPDATE attempt SET scope = 'there@there/boot/1'",
+        "UPDATE lease SET scope = 'there@there/boot/1', beat = beat - 3600000, since = since - 3600000",
+    )
+    found = place.verify(code=7)
+    assert ("step.elsewhere", "ask") in codes(found)
+    assert {"a": "ask"} == plan(found)
+    assert "started on there" in str(found["findings"])
+    place.back("--yes", code=7)
+    place.file("gate")
+    place.back("--accept", "step.elsewhere", "--accept", "lease.silent", code=0)
+    assert 2 == len(place.starts("a"))
+
+
 def test_a_secret_must_be_given_again(place: Place) -> None:
     """A redacted variable that a later step needs: ask; --yes never answers that, --var does."""
     text = FLOW.replace("test -e good", "test {{ api_key }} != x && test -e good")

@@ -51,7 +51,7 @@ class Driver:
         self._err = flow.talk / f".err-{flow.calls}"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [str(LEFTOFF), *words],
+                [*more.pop("program", [str(LEFTOFF)]), *words],
                 cwd=flow.folder,
                 env=environment(**more.pop("env", {})),
                 stdin=subprocess.DEVNULL,

@@ -4,32 +4,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.headless.commands import Asked, check_agent, command_of
+from leftoff.agents.headless.commands import check_agent, custom_agents, templated, templated_words
 from leftoff.engine.brief import brief
+from leftoff.engine.state import Reader
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
     from leftoff.agents.desk import Desk
     from leftoff.engine.find import Target
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
 
 TOLD = (
     "This work was begun by {before} and is handed over to you as run {run_id} of leftoff. Check that what is said "
     "here is so before you build on it; what is done need not be done again. `leftoff step done STEP` reports a step, "
     "`leftoff next` says which one comes next. What is known:\n\n{brief}"
 )
-_TALK = {"claude": ["claude"], "codex": ["codex"], "gemini": ["gemini", "-i"]}
-_RESUME = {"claude": ["claude", "--resume"], "codex": ["codex", "resume"], "gemini": ["gemini", "--resume"]}
+_TALK = {
+    "claude": ["claude"],
+    "codex": ["codex"],
+    "gemini": ["gemini", "-i"],
+    "opencode": ["opencode", "run"],
+}
+_RESUME = {
+    "claude": ["claude", "--resume"],
+    "codex": ["codex", "resume"],
+    "gemini": ["gemini", "--resume"],
+    "opencode": ["opencode", "-s"],
+}
+_LOOKED_AT = 200  # checkpoints, for a session of the agent
 
 
 class Handover:
     """Which agent goes on with which run, by which words, in which environment."""
 
-    def __init__(self, run_id: str, agent: str, words: list[str], resumes: bool) -> None:
+    def __init__(self, run_id: str, agent: str, words: list[str], session: str | None = None) -> None:
         self.run_id = run_id
         self.agent = agent
         self.words = words
-        self.resumes = resumes  # the agent's own earlier session
+        self.session = session  # the agent's own earlier one, which is resumed
         self.env = {"LEFTOFF_RUN": run_id}
 
     def to_json(self) -> dict[str, Any]:
@@ -39,18 +53,29 @@ class Handover:
 def hand_over(desk: Desk, target: Target, agent: str) -> Handover:
     """The command that continues a run in an agent: in its own session, where it had one there, else with the brief."""
     row = target.row
-    section = desk.settings.section("agents")
-    custom = {name: entry for name, entry in section.items() if isinstance(entry, dict)}
+    custom = custom_agents(desk.settings.section("agents"))
     check_agent(agent, custom)
     if row.status not in UNFINISHED:
         raise CannotResume(f"Run {row.run_id} is {row.status}.", hint="There is nothing to hand over.")
-    before = row.card.get("agent")
-    if agent == before and agent in _RESUME and agent not in custom and row.session:
-        return Handover(row.run_id, agent, [*_RESUME[agent], row.session], True)
+    session = own_session(desk.store, row, agent)
+    if session and agent in _RESUME and not templated(agent, custom):
+        return Handover(row.run_id, agent, [*_RESUME[agent], session], session)
     known = brief(desk.store, target, desk.at, desk.project)
-    told = TOLD.format(before=before or "somebody", run_id=row.run_id, brief=known)
-    if agent in custom or agent not in _TALK:
-        words = command_of(agent, told, Asked({}), custom)
-    else:
-        words = [*_TALK[agent], told]
-    return Handover(row.run_id, agent, words, False)
+    told = TOLD.format(before=row.card.get("agent") or "somebody", run_id=row.run_id, brief=known)
+    words = templated_words(agent, told, custom) if templated(agent, custom) else [*_TALK[agent], told]
+    return Handover(row.run_id, agent, words)
+
+
+def own_session(store: Store, row: RunRow, agent: str) -> str | None:
+    """The latest session of an agent that worked on a run: the one it is bound to, else one of an older version."""
+    if row.card.get("agent") == agent and row.session:
+        return str(row.session)
+
+    def look(view: View) -> str | None:
+        for version in view.versions(row.run, sealed=True, limit=_LOOKED_AT):
+            known = Reader(store, view, row.run, row.run_id, version.seq).plain("run")
+            if known.get("agent") == agent and isinstance(known.get("session_id"), str):
+                return str(known["session_id"])
+        return None
+
+    return store.read(look)

@@ -210,7 +210,7 @@ class Run(StepsMixin, FilesMixin, RunView):
         """Commit and seal: a version with an id, to come back to."""
         self._close_left_open(None)
         self._track_git()
-        version = self._commit(Seal(trigger, step or self._current_step(), self._masked(note)))
+        version = self._commit(Seal(trigger, step or self._current_step(), self._masked(note), asked=True))
         assert version is not None
         return version
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from leftoff.cli.given import asked, read_text
 from leftoff.dialects.bmad import STATUS, workflow_of
 from leftoff.dialects.bmad_events import parse
-from leftoff.dialects.report import Repairs
+from leftoff.dialects.draft import fit_id
+from leftoff.dialects.report import Rejected, Repairs, shown
+from leftoff.dialects.words import meaning
 from leftoff.engine.runs import Opening, status_changes
 from leftoff.engine.start import start_run
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import StepReport, capture_outputs, step_changes
 from leftoff.engine.world import remember_git
-from leftoff.errors import Usage
+from leftoff.errors import LeftoffError, Usage
 from leftoff.model.ids import check_run_id
 
 TYPE_CHECKING = False
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
 
+ANNOUNCED = "announced"  # in the record of a step that nobody has begun: what somebody thought comes next
+WORDS = ("running", "completed", "failed", "paused")  # the protocol's
+
 
 def event(ctx: Context, rest: list[str]) -> int:
     """All the events on stdin, in order; nothing is done where one of them cannot be read."""
@@ -36,6 +41,7 @@ def event(ctx: Context, rest: list[str]) -> int:
         )
     for each in found:
         each.number("step-number"), each.number("step-completed"), each.number("next-step"), each.variables()
+        _run_id(each), _status(each, "running")
     last: Reported | None = None
     for each in found:
         last = _WORK[each.name](ctx, each)
@@ -44,8 +50,21 @@ def event(ctx: Context, rest: list[str]) -> int:
 
 
 def _run_id(each: Event) -> str | None:
+    """The run that is meant; characters that no id can have are replaced, as in a document."""
     text = each.fields.get("run-id", "").strip()
-    return asked(lambda: check_run_id(text)) if text else None
+    if not text:
+        return None
+    try:
+        return check_run_id(fit_id(text))
+    except LeftoffError:
+        raise Rejected(f"<{each.name}>: {shown(text)} cannot name a run.") from None
+
+
+def _status(each: Event, default: str) -> str:
+    word = each.fields.get("status", "").strip()
+    if word and meaning(word) is None:
+        raise Rejected(f"<{each.name}>: there is no status {shown(word)}; there are {', '.join(WORDS)}.")
+    return STATUS.read(word or None, default, Repairs(), "status")
 
 
 def _report(ctx: Context, each: Event, make: Any, **more: Any) -> Reported:
@@ -63,7 +82,7 @@ def _save(ctx: Context, each: Event) -> Reported:
     if run_id is not None and not there:
         opening = asked(lambda: Opening(workflow_of(run_id), branch=ctx.branch, run_id=run_id))
         start_run(ctx.store, opening, ctx.now, scrubber=ctx.redactor)
-    status = STATUS.read(each.fields.get("status", "running").strip(), "running", Repairs(), "status")
+    status = _status(each, "running")
     at = ctx.now
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -87,10 +106,10 @@ def _there(ctx: Context, run_id: str) -> bool:
 def _path(ctx: Context, view: View, row: RunRow, number: int) -> str:
     """The step of that number: the so-manyth leaf, else one that is called so."""
     from leftoff.dialects.bmad import DIALECT
+    from leftoff.dialects.ordinals import step_of
     from leftoff.dialects.take import state_at
 
-    leaves = state_at(ctx.store, view, row, DIALECT).leaves()
-    return leaves[number - 1][0] if 0 < number <= len(leaves) else str(number)
+    return step_of(state_at(ctx.store, view, row, DIALECT).leaves(), number)
 
 
 def _update(ctx: Context, each: Event) -> Reported:
@@ -108,10 +127,11 @@ def _update(ctx: Context, each: Event) -> Reported:
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
-        if next_step is not None:
+        total = row.card.get("total")
+        if next_step is not None and (not isinstance(total, int) or next_step <= total):
             path = _path(ctx, tx, row, next_step)
             if tx.row(row.run, "step", path) is None:
-                changes.put("step", path, {"status": "pending", "order": next_step - 1})
+                changes.put("step", path, {"status": "pending", "order": next_step - 1, ANNOUNCED: True})
         remember_git(ctx.project, row, changes)
         return seal
 
@@ -122,13 +142,16 @@ def _close(ctx: Context, each: Event) -> Reported:
     """At the end: the run's status, and what came of it."""
     from leftoff.engine.commit import Seal as Sealed
 
-    word = each.fields.get("status", "completed").strip()
-    status = STATUS.read(word, "completed", Repairs(), "status")
+    status = _status(each, "completed")
     summary = ctx.redactor.mask(each.fields.get("summary", "").strip()) or None
     at = ctx.now
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         status_changes(changes, status, at, summary=summary)
+        if status == "completed":  # a step that was only announced was none
+            for path, step in Reader(ctx.store, tx, row.run, row.run_id).values("step").items():
+                if step.plain.get("status") == "pending" and step.plain.get(ANNOUNCED):
+                    changes.delete("step", path)
         remember_git(ctx.project, row, changes)
         return Sealed("session_end", note=summary)
 

@@ -7,13 +7,23 @@ import os
 from leftoff.cli.given import json_or_file, read_text
 from leftoff.cli.text import clean, columns
 from leftoff.dialects.base import write
-from leftoff.dialects.claude import DIALECT, make_id, plan_changed, plan_path, snake, why_ask
+from leftoff.dialects.claude import (
+    DIALECT,
+    make_id,
+    plan_changed,
+    plan_path,
+    project_in,
+    snake,
+    why_ask,
+)
 from leftoff.dialects.claude_files import ROOTS
+from leftoff.dialects.draft import fit_id
 from leftoff.dialects.importing import Importer
 from leftoff.dialects.json_text import dump
 from leftoff.dialects.take import state_at
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.errors import LeftoffError, NotFound, Usage
+from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, ago
 from leftoff.model.typed import json_value
 from leftoff.model.words import UNFINISHED
@@ -37,7 +47,7 @@ def save(ctx: Context, rest: list[str]) -> int:
             "The state must be an object.", hint='For example: \'{"project_name": "x", "current_phase": 2}\''
         )
     document = completed(kind, state, ctx)
-    path = f"{ROOTS[0]}/{document['checkpoint_id']}.json"
+    path = f"{ROOTS[0]}/{fit_id(str(document['checkpoint_id']))}.json"
     full = os.path.join(ctx.project, path)
     _put(full, document)
     rejected: list[LeftoffError] = []
@@ -56,22 +66,30 @@ def completed(kind: str, state: dict[str, Any], ctx: Context) -> dict[str, Any]:
     """The document of a checkpoint: what was given, and whatever the protocol wants besides."""
     from leftoff.clock import iso
 
-    project = str(state.get("project_name") or "project")
+    project = project_of(state)
     there = newest(ctx, kind, project)
     now = iso(ctx.now)
     known = document_of(ctx, there) if there is not None and "checkpoint_id" not in state else {}
     base = known or {
-        "checkpoint_id": make_id(kind, project, ctx.now),
+        "checkpoint_id": make_id(slug(kind), project, ctx.now),
         "workflow_type": kind,
         "created_at": now,
     }
-    document = {**base, "status": "in_progress", **state, "workflow_type": kind, "updated_at": now}
-    if "workflow_state" not in document:
-        own = (*DIALECT.keys, "schema_version")
-        document["workflow_state"] = {key: value for key, value in state.items() if key not in own}
+    inside = {} if "workflow_state" in state else {k: v for k, v in state.items() if k not in DIALECT.keys}
+    said = {key: value for key, value in state.items() if key not in inside}
+    document = {**base, "status": "in_progress", **said, "workflow_type": kind, "updated_at": now}
+    if "workflow_state" not in state:
+        document["workflow_state"] = {**base.get("workflow_state", {}), **inside}
     document.setdefault("project_name", snake(project))
     document.setdefault("last_error", None)
     return document
+
+
+def project_of(state: dict[str, Any]) -> str:
+    """The project's name: at the top, in the state, or in the id."""
+    inside = state.get("workflow_state")
+    found = state.get("project_name") or (inside.get("project_name") if isinstance(inside, dict) else None)
+    return str(found or project_in(str(state.get("checkpoint_id") or "")) or "project")
 
 
 def _put(full: str, document: dict[str, Any]) -> None:
@@ -105,6 +123,11 @@ def document_of(ctx: Context, row: RunRow) -> dict[str, Any]:
     return write(DIALECT, ctx.store.read(lambda view: state_at(ctx.store, view, row, DIALECT)))
 
 
+def canonical_of(ctx: Context, row: RunRow) -> dict[str, Any]:
+    """A run in the protocol's own form, whatever its file leaves out."""
+    return DIALECT.encode(ctx.store.read(lambda view: state_at(ctx.store, view, row, DIALECT)))
+
+
 def load(ctx: Context, rest: list[str]) -> int:
     """`load-checkpoint <workflow-type> [project-name]`: prints the newest one; why a person should look is said."""
     row = newest(ctx, rest[0], rest[1] if len(rest) > 1 else None)
@@ -130,10 +153,12 @@ def show(ctx: Context, rest: list[str]) -> int:
         return 0
     rows = []
     for row in found:
-        document = document_of(ctx, row)
-        done = f"{len(document['completed_phases'])}/{document['total_phases']}"
-        rows.append((row.run_id, clean(row.workflow), clean(document["project_name"]), clean(row.status), done,
-                     ago(row.updated_at, ctx.now)))  # fmt: skip
+        said = canonical_of(ctx, row)
+        done = sum(each["status"] == "completed" for each in said.get("operations", ()) if "status" in each)
+        total = said.get("total_phases", len(said.get("operations", ())))
+        cells = (row.run_id, row.workflow, said.get("project_name", row.card.get("project")), said["status"])
+        progress = f"{len(said.get('completed_phases', ())) or done}/{total}"
+        rows.append((*(clean(str(cell)) for cell in cells), progress, ago(row.updated_at, ctx.now)))
     if rows:
         ctx.out("\n".join(columns(rows)))
     return 0

@@ -55,6 +55,7 @@ class Context:
         self._settings: Settings | None = None
         self._store: Store | None = None
         self._aside: Any = None  # where an archived run is looked at
+        self.looks = True  # whether what others did to the files of a protocol is taken in first
 
     # -- where
 
@@ -88,7 +89,7 @@ class Context:
         if self._store is None:
             location = project.store_location(self.project, self.args.store, self.settings.store)
             self._store = project.open_followed(self.project, location, self.settings, self.clock, self.say)
-            if self._store.follower is not None:
+            if self._store.follower is not None and self.looks:
                 self._store.follower.look()
         return self._store
 
@@ -263,14 +264,21 @@ class Context:
 
         return stdout(self.now)
 
-    def dirty(self) -> Found | None:
-        """What git calls dirty, for a checkpoint; ``None`` unless [capture] git says so."""
-        if not self.settings.capture.git:
-            return None
-        from leftoff.engine.workspace.tracking import look_at_git
+    def issue_now(self) -> dict[str, Any]:
+        """What the current run's issue is like by now, as `context` records."""
+        from leftoff.engine.issues import take
 
+        row, section = self.current(), self.settings.section("issues")
+        return take(section, self.project, row.issue, row.card.get("git_branch"), self.now)
+
+    def files(self) -> Found | None:
+        """What a checkpoint says of files: those the run knows, as they are by now; ``None`` where it knows none."""
         row = self.current()
-        return look_at_git(self.store, self.project, self.redactor, self.settings.capture, row, self.now)
+        if not self.settings.capture.git and not self.store.read(lambda view: view.hashes(row.run, "file")):
+            return None
+        from leftoff.engine.workspace.tracking import for_checkpoint
+
+        return for_checkpoint(self.store, self.project, self.redactor, self.settings.capture, row, self.now)
 
     # -- commits
 

@@ -64,14 +64,15 @@ def secrets_of(ctx: Context, workflow: Workflow) -> dict[str, str]:
     return found
 
 
-def check_requirements(ctx: Context, workflow: Workflow, ask: Questions) -> None:
-    """Tools, variables and paths that the workflow says it needs."""
+def check_requirements(ctx: Context, workflow: Workflow, ask: Questions, *, fresh: bool = False) -> None:
+    """Tools, variables and paths that the workflow says it needs; agents. ``fresh``: nothing of it is done yet."""
     from leftoff.workflow.actions import action_of
     from leftoff.workflow.runner import missing
 
-    if any(step.kind == "agent" for step in workflow.leaves()):
-        from leftoff.agents.headless.action import register
+    if workflow.has("agent"):
+        from leftoff.agents.headless.action import check, register
 
+        check(workflow, ctx.project, prompts=fresh)
         register(ctx.project)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
@@ -116,17 +117,17 @@ def setting_of(
         seen=lambda: take(
             ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
         ),
-        tree=_tree(ctx, redactor) if ctx.settings.capture.git else None,
+        tree=_tree(ctx, redactor),
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
     )
 
 
 def _tree(ctx: Context, redactor: Redactor) -> Callable[[RunRow], Found]:
-    """What git calls dirty, for a checkpoint. Files with a secret of the workflow in them are only hashed."""
-    from leftoff.engine.workspace.tracking import look_at_git
+    """What a checkpoint says of files. Those with a secret of the workflow in them are only hashed."""
+    from leftoff.engine.workspace.tracking import for_checkpoint
 
     def look(row: RunRow) -> Found:
-        return look_at_git(ctx.store, ctx.project, redactor, ctx.settings.capture, row, ctx.clock.now())
+        return for_checkpoint(ctx.store, ctx.project, redactor, ctx.settings.capture, row, ctx.clock.now())
 
     return look
 

@@ -47,7 +47,7 @@ def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any])
 
         return int(remove_run(Target(twin, None), ctx))
     ask = Questions(ctx, ())
-    check_requirements(ctx, workflow, ask)
+    check_requirements(ctx, workflow, ask, fresh=True)
     return _start(args, ctx, workflow, given, ask, twin)
 
 

@@ -64,7 +64,7 @@ def _skip(ctx: Context, run: int, path: str, note: str) -> None:
     said = StepReport("skip", path, note=note)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        return step_changes(ctx.store, tx, row, changes, said, at)
+        return step_changes(ctx.store, tx, row, changes, said, at, decided=True)
 
     said.masked(ctx.redactor)
     report(ctx.store, lambda view: _row(view, run), make, at)

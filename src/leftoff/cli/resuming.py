@@ -24,9 +24,11 @@ HINT = "--yes goes on with it as it is."
 
 def begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
     """Whether to go on, now that nothing stands in the way."""
+    last = state_of(ctx.store, target, dialect).at
     if target.version is None:
         _settle(target.row, dialect, ctx)
     state = state_of(ctx.store, target, dialect)
+    state.at = last  # what was settled just now is no activity of the run
     for line in dialect.greeting(state, ctx.project, ctx.now):
         ctx.say(line)
     return _wanted(dialect, state, target, ctx)

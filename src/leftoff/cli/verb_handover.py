@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "handover",
-    "Print the command line that continues a run in another agent: with the brief as its prompt, or in its earlier\n"
-    "session where it had one there. --go saves a checkpoint and runs that command instead.",
+    "Print the command line that continues a run in another agent: with the brief as its prompt, or in its own\n"
+    "earlier session where it had one there. --go saves a checkpoint and runs that command instead.",
     usage="RUN",
     least=1,
     most=1,
@@ -44,11 +44,14 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.agents.desk import Desk
     from leftoff.agents.handover import hand_over
+    from leftoff.agents.headless.commands import check_agent, custom_agents
     from leftoff.engine.pickup import driver_of
 
+    desk = Desk(ctx.project, args.store)
+    asked(lambda: check_agent(args.to, custom_agents(desk.settings.section("agents"))))
     target = ctx.target(args.rest[0])
     driver_of(ctx.store, target, ctx.now, os.environ.get("LEFTOFF_SESSION") or None)
-    found = asked(lambda: hand_over(Desk(ctx.project, args.store), target, args.to))
+    found = hand_over(desk, target, args.to)
     if args.go:
         return _go(found, target, ctx)
     if args.json:
@@ -70,9 +73,11 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
-        if not found.resumes:  # the session that it had is another agent's
-            changes.put("run", "session_id", None)
         changes.put("run", "agent", found.agent)
+        if found.session:
+            changes.put("run", "session_id", found.session)
+        elif row.session:
+            changes.delete("run", "session_id")  # it was another agent's; the new one says its own
         return Seal("manual", note=f"handed over to {found.agent}")
 
     report(ctx.store, lambda view: find(view, target.row.run_id), make, ctx.now, scrubber=ctx.redactor)

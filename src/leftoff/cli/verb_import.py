@@ -69,6 +69,7 @@ class Outcome:
 
 def run(args: Args, ctx: Context) -> int:
     outcome = Outcome()
+    ctx.looks = False  # files are taken in as they are asked for here, and told of
     bundles, others = _sorted(args, outcome)
     for path in bundles:
         try:

@@ -12,7 +12,7 @@ from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.agents.install.plan import Change
+    from leftoff.agents.install.files import Change
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
 
@@ -50,8 +50,7 @@ def run(args: Args, ctx: Context) -> int:
     if not args.dry_run:
         plan.apply()  # before it is shown: whoever reads only the first lines has it installed, too
     if args.json:
-        told = [change for change in changes if not change.private]
-        shown = [{"path": c.path, "action": c.action, "diff": c.diff(), "note": c.note} for c in told]
+        shown = [{"path": c.path, "action": c.action, "diff": c.diff(), "note": c.note} for c in changes]
         ctx.emit({"agent": agent, "user": args.user, "dry_run": args.dry_run, "files": shown})
     else:
         _show(changes, ctx)
@@ -73,14 +72,14 @@ def _command() -> str:
 
 def _show(changes: list[Change], ctx: Context) -> None:
     for change in changes:
-        if change.action != "keep" and not change.private:
+        if change.action != "keep":
             ctx.out(clean_lines(change.diff().rstrip("\n")))
         if change.note:
             ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
 
 
 def _tell(agent: str, changes: list[Change], args: Args, ctx: Context) -> None:
-    number = sum(change.action != "keep" and not change.private for change in changes)
+    number = sum(change.action != "keep" for change in changes)
     if not number:
         ctx.say("leftoff: nothing to change.")
     elif args.dry_run:

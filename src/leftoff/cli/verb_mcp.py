@@ -21,12 +21,12 @@ SPEC = Spec(
 
 def run(args: Args, ctx: Context) -> int:
     try:
-        from leftoff.agents.server.tools import make_server
+        from leftoff.agents.server.serve import Server
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mcp":
             raise
         raise Unsupported(
             "The MCP server needs a package that is not installed.", hint="pip install 'leftoff[mcp]'"
         ) from None
-    make_server(ctx.project, args.store).run()
+    Server(ctx.project, args.store).run()
     return 0

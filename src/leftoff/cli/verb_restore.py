@@ -36,6 +36,8 @@ def run(args: Args, ctx: Context) -> int:
     done = restorer(ctx, target).restore(target, ref, paths, lambda plan: agree(ctx, plan))
     if not done.done:
         return said_no(ctx)
+    if done.before:
+        ctx.say(f"leftoff: {done.before}")
     now = ctx.info(target.row)
     if args.json:
         ctx.emit({"run_id": now.run_id, "seq": now.row.seq, "files": done.to_json()})

@@ -111,6 +111,8 @@ def _told(args: Args, ctx: Context, target: Target, done: Outcome | None) -> int
     seq = done.seq if done is not None else target.seq
     own = target.version is not None and target.version.seq == seq and target.version.id
     ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
+    if done is not None and done.before:
+        ctx.say(f"leftoff: {done.before}")
     if done is not None and done.plan is None:
         ctx.say("leftoff: a rollback that had been cut short is complete now.")
     elif done is not None and done.plan is not None:

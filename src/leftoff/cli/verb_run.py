@@ -48,6 +48,10 @@ def run(args: Args, ctx: Context) -> int:
     given = asked(lambda: assignments(args.var))
     workflow, doubts = _review(args, ctx, given)
     if args.check or args.graph:
+        if workflow.has("agent"):
+            from leftoff.agents.headless.action import check
+
+            check(workflow, ctx.project, prompts=True)
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
@@ -59,10 +63,8 @@ def run(args: Args, ctx: Context) -> int:
 
 def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:
     """The definition. A variable that the run has which is to be resumed is as good as given."""
-    from leftoff.workflow.actions import CHECKS
     from leftoff.workflow.parse import review
 
-    CHECKS["agent"] = lambda about: _agent_problems(ctx.project, about)
     try:
         return review(args.rest[0], given=given)
     except BadDefinition:
@@ -72,12 +74,6 @@ def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, 
         if workflow is None:
             raise
         return workflow, []
-
-
-def _agent_problems(project: str, about: dict[str, Any]) -> list[tuple[str, str, str]]:
-    from leftoff.agents.headless.action import check_step
-
-    return check_step(project, about)
 
 
 def _exclusive(args: Args) -> None:

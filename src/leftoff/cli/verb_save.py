@@ -10,8 +10,6 @@ from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.model.changes import ChangeSet
@@ -35,9 +33,9 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     note = ctx.redactor.mask(args.note) if args.note else None
 
-    found = ctx.dirty()
+    found = ctx.files()
     dirty = dirty_paths(ctx.project)
-    seen = _issue(ctx) if args.trigger == "phase_transition" else {}
+    seen = ctx.issue_now() if args.trigger == "phase_transition" else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if found is not None:
@@ -45,7 +43,7 @@ def run(args: Args, ctx: Context) -> int:
         remember_git(ctx.project, row, changes, dirty)
         for key, value in seen.items():
             changes.put("context", key, value)
-        return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note)
+        return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note, asked=True)
 
     version = ctx.report(make, blobs=found.blobs if found is not None else None).version
     assert version is not None
@@ -54,11 +52,3 @@ def run(args: Args, ctx: Context) -> int:
     else:
         ctx.out(version.id or "")
     return 0
-
-
-def _issue(ctx: Context) -> dict[str, Any]:
-    """A phase begins: what the run's issue is like by now."""
-    from leftoff.engine.issues import take
-
-    row = ctx.current()
-    return take(ctx.settings.section("issues"), ctx.project, row.issue, row.card.get("git_branch"), ctx.now)

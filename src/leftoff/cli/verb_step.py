@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.given import asked, json_or_file, number, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.steps import STATUS, StepReport, capture_outputs, refuse_undecided, step_changes
+from leftoff.engine.steps import STATUS, StepReport, capture_outputs, step_changes
 from leftoff.engine.world import remember_git
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
@@ -52,19 +52,37 @@ def run(args: Args, ctx: Context) -> int:
     if args.output:
         ctx.current()  # nothing is kept for a run that is not there
         blobs = capture_outputs(ctx.store, ctx.project, report, args.output, ctx.redactor, at)
-    found = ctx.dirty() if report.action != "start" else None
+    found = ctx.files() if report.action != "start" else None
+    seen = ctx.issue_now() if report.action in ("done", "skip") and _ends_phase(ctx, report.path) else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        refuse_undecided(tx, row, report.path, report.action)
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
         if seal is not None:
             remember_git(ctx.project, row, changes)
+            for key, value in seen.items():
+                changes.put("context", key, value)
             if found is not None:
                 found.put(changes, row.seq + 1)
         return seal
 
     report.masked(ctx.redactor)
     return ctx.told(ctx.report(make, at=at, blobs=blobs + (found.blobs if found is not None else [])))
+
+
+def _ends_phase(ctx: Context, path: str) -> bool:
+    """Whether this is the last step of a phase of a run that works on an issue."""
+    row = ctx.current()
+    if not row.issue:
+        return False
+    from leftoff.engine.state import read
+    from leftoff.model.ids import parent_of
+
+    steps = {key: value.plain for key, value in read(ctx.store, row.run, row.run_id, "step").items()}
+    phase = parent_of(path)
+    below = [record["status"] for key, record in steps.items() if key.startswith(f"{phase}/") and key != path]
+    if phase:
+        return all(status in ("completed", "skipped") for status in below)
+    return bool(steps.get(path, {}).get("kind") == "phase")
 
 
 def read_report(args: Args) -> StepReport:

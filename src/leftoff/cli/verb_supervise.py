@@ -10,6 +10,8 @@ from leftoff.cli.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.info import RunInfo
@@ -151,18 +153,26 @@ class Watch:
         from leftoff.engine.supervise import may_restart, restarted
 
         told, now = memory.of(info.run_id), self.ctx.now
-        if definition_of(self.ctx.store, info.row) is None or not may_restart(told, info, self.settings, now):
+        if definition_of(self.ctx.store, info.row) is None:
+            return
+        if not may_restart(told, info, self.settings, now):
+            if told.get("restarts", 0) >= self.settings.limit:
+                self._held(told, info, f"it died {self.settings.limit} times without getting further")
             return
         report = report_of(self.ctx, Target(info.row, None))
         if report.verdict not in ("resume", "warn"):
-            if told.get("held") != report.verdict:
-                told["held"] = report.verdict
-                why = "; ".join(finding.code for finding in report.findings)
-                self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
+            self._held(told, info, "; ".join(dict.fromkeys(finding.code for finding in report.findings)))
             return
+        told.pop("held", None)
         restarted(told, info, self.settings, now)
         self._resume(info.run_id)
         self._told_restart(info, told)
+
+    def _held(self, told: dict[str, Any], info: RunInfo, why: str) -> None:
+        """It is left to a person; why is said once."""
+        if told.get("held") != why:
+            told["held"] = why
+            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
 
     def _resume(self, run_id: str) -> None:
         """In a session of its own: it lives on when the supervisor does not."""

@@ -18,7 +18,7 @@ import re
 
 from leftoff.dialects import json_text
 from leftoff.dialects.draft import Draft
-from leftoff.dialects.report import Repairs, shown
+from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.residue import patch, residue
 from leftoff.engine.keeping import DEFAULT, phase
 from leftoff.errors import LeftoffError
@@ -49,6 +49,10 @@ class Dialect:
     about = ""
     #: keys of its documents, for spelling mistakes such as camelCase
     keys: tuple[str, ...] = ()
+    #: further keys that a document may be known by
+    marks: tuple[str, ...] = ()
+    #: what is worked out from other entries: by its key, the keys of those
+    derived: dict[str, tuple[str, ...]] = {}
     #: whether its documents are YAML
     yaml = False
     #: whether the id in a document names one version of the run, rather than the run
@@ -103,10 +107,6 @@ class Dialect:
     #: whether a sign of life shows in its files
     beats = False
 
-    def same_run(self, run_id: str) -> str:
-        """The id that a document of this run carries."""
-        return run_id
-
     #: whether the id of a run is that of the work, the same each time, rather than of the moment
     fixed_ids = True
 
@@ -153,6 +153,10 @@ class Dialect:
         """The version that its documents show: the head, unless the protocol writes checkpoints only."""
         return mirror.state(row)
 
+    def given_up(self, path: str) -> bool:
+        """Whether a file lies where the protocol keeps what was given up."""
+        return False
+
     def home(self, state: State, default: str) -> str:
         """Where a run's document is: where it was found, else where the protocol puts it."""
         origin = state.run("imported")
@@ -169,6 +173,9 @@ class Dialect:
         mirror.desk.forget(path)
         if os.path.lexists(full):
             os.unlink(full)
+
+    def reclaim(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """A file that was taken in, and is not the one that the run is written to."""
 
     def names(self, state: State) -> list[str]:
         """What the protocol calls a checkpoint that shows this state."""
@@ -204,6 +211,10 @@ class Dialect:
         """The documents of one run, oldest first."""
         return [load(path) for path in paths]
 
+    def filled(self, document: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+        """A document that is only a part, with what is not said as it is; a whole one is left alone."""
+        return filled(document, present, self.keys)
+
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
         raise NotImplementedError
 
@@ -216,12 +227,38 @@ def read(
 ) -> Decoded:
     """A run out of a document, with everything that is in it."""
     document = respelt(document, dialect.keys, repairs)
+    need_known(dialect, document, source)
     draft = Draft(source, repairs, known)
     dialect.decode(draft, document)
     decoded = draft.done()
-    for key, value in residue(dialect.encode(decoded.state()), document).items():
+    canonical = dialect.encode(decoded.state())
+    for key, value in residue(canonical, document, dialect.derived).items():
         decoded.records["extra", key] = value
     return decoded
+
+
+def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> None:
+    """A document with none of a protocol's keys is none of its documents."""
+    if dialect.keys and not any(key in document for key in (*dialect.keys, *dialect.marks)):
+        keys = ", ".join(shown(key) for key in list(document)[:5])
+        raise Rejected(f"{source.path} is nothing of {dialect.name}: its keys are {keys}.")
+
+
+def filled(document: dict[str, Any], present: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """With every entry that is not there as it is at present, if one of the protocol's own is not there."""
+    if all(key in document for key in keys if key in present):
+        return document
+    return _deep(document, present)
+
+
+def _deep(document: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+    out = {
+        key: _deep(value, present[key])
+        if isinstance(value, dict) and isinstance(present.get(key), dict)
+        else value
+        for key, value in document.items()
+    }
+    return {**out, **{key: value for key, value in present.items() if key not in document}}
 
 
 def write(dialect: Dialect, state: State) -> dict[str, Any]:

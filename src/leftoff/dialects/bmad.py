@@ -11,6 +11,7 @@ from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.files import about_file
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
+from leftoff.dialects.ordinals import by_number, numbers, step_of, total_of
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.words import run_words
 from leftoff.engine.definition import KEY as DEFINITION
@@ -80,6 +81,7 @@ class Bmad(BmadFiles):
     name = "bmad"
     about = "BMAD: _bmad-output/.runs/<branch>/<run>/state.json"
     keys = KEYS
+    derived = {"current_step": ("steps_completed",), "resume_from_step": ("steps_completed",)}
     files = r"/\.runs/(.+/)?state\.json$"
 
     def is_own_id(self, name: str) -> bool:
@@ -106,7 +108,8 @@ class Bmad(BmadFiles):
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         document = self.encode(state)
-        number, total = document["resume_from_step"], document["total_steps"]
+        total = document["total_steps"]
+        number = min(document["resume_from_step"], total) if total else document["resume_from_step"]
         return [RESUMED.format(run_id=state.run_id, resume_step=number, total_steps=total)]
 
     # -- reading
@@ -149,9 +152,9 @@ class Bmad(BmadFiles):
             draft.repairs.add(f"steps_completed has gaps: {shown(gaps)}; resume goes on behind the last one.")
         draft.run("total", total)
         count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
-        names = [path for path, _ in draft.known.leaves()] if draft.known is not None else []
+        names = by_number(draft.known.leaves() if draft.known is not None else [])
         for number in range(1, count + 1):
-            path = names[number - 1] if number <= len(names) else str(number)
+            path = names.get(number, str(number))
             status = "completed" if number in done else "pending"
             draft.put("step", path, {"status": status, "order": number - 1})
 
@@ -169,16 +172,15 @@ class Bmad(BmadFiles):
 
     @staticmethod
     def _step_at(draft: Draft, number: int) -> str:
-        leaves = draft.known.leaves() if draft.known is not None else []
-        return leaves[number - 1][0] if 0 < number <= len(leaves) else str(number)
+        return step_of(draft.known.leaves() if draft.known is not None else [], number)
 
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
         leaves = state.leaves()
-        place = {path: number for number, (path, _) in enumerate(leaves, 1)}
-        done = [place[path] for path, step in leaves if step.get("status") in DONE]
-        total = max(_whole(state.run("total")), len(leaves))
+        place = numbers(leaves)
+        done = sorted(place[path] for path, step in leaves if step.get("status") in DONE)
+        total = total_of(leaves, state.run("total"))
         current = _current(leaves, total)
         variables = state.of("variable")
         return {
@@ -212,11 +214,12 @@ def _whole(value: Any) -> int:
 
 def _current(leaves: list[tuple[str, dict[str, Any]]], total: int) -> int:
     """The step that is at work, else the first that is to be done, else the last."""
+    place = numbers(leaves)
     for words in (("running", "waiting", "blocked", "failed"), ("pending",)):
-        for number, (_, step) in enumerate(leaves, 1):
-            if step.get("status") in words:
-                return number
-    return min(len(leaves) + 1, total) if total else 0
+        left = [place[path] for path, step in leaves if step.get("status") in words]
+        if left:
+            return min(left)
+    return min(max(place.values(), default=0) + 1, total) if total else 0
 
 
 def _artefacts(state: State, place: dict[str, int]) -> list[dict[str, Any]]:

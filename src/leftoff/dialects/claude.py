@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 
-from leftoff.clock import compact
+from leftoff.clock import compact, iso
 from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.base import write
-from leftoff.dialects.claude_files import ClaudeFiles
+from leftoff.dialects.claude_files import FAILED, ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
+from leftoff.dialects.ordinals import by_number, numbers, total_of
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
@@ -17,6 +18,7 @@ from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.engine.verify.finding import Finding
 from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, millis
+from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +83,12 @@ def _id_in(path: str) -> str | None:
     return name if _ID.match(name) else None
 
 
+def project_in(given: str) -> str | None:
+    """The project's name in an id."""
+    match = _ID.match(given)
+    return match[2] if match else None
+
+
 def snake(text: str) -> str:
     """A project's name as ids carry it."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower())[:LONGEST].strip("_") or "project"
@@ -90,6 +98,8 @@ class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
     keys = KEYS
+    marks = ("id", "timestamp", "checkpoint_at", "saved_at", *parallel.KEYS)
+    derived = {"current_phase": ("completed_phases",)}
     fixed_ids = False
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
@@ -155,7 +165,13 @@ class Claude(ClaudeFiles):
             return parallel.decode(draft, document, given)
         self._names(draft, said, given)
         draft.run("title", draft.text(said, "workflow_description"))
-        draft.run("status", self._status(draft, said))
+        status = self._status(draft, said)
+        if draft.source.hints.get("given_up") and status in UNFINISHED and status != "failed":
+            draft.repairs.add(
+                f"it lies in {FAILED}/; the status {shown(said.get('status'))} is read as abandoned."
+            )
+            status = "abandoned"
+        draft.run("status", status)
         draft.at = draft.time(document, "updated_at")
         if draft.at is None:
             draft.at = millis(draft.records.get(("run", "created_at")))
@@ -195,7 +211,9 @@ class Claude(ClaudeFiles):
                 project, where = (match[2] if match else snake(given)), "the id"
             draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
         draft.run("project", project)
-        if match and draft.records.get(("run", "created_at")) is None and read_stamp(match[3]) is not None:
+        stamp = read_stamp(match[3]) if match else None
+        if stamp is not None and ("run", "created_at") not in draft.records:
+            draft.run("created_at", iso(stamp))
             draft.repairs.add("created_at is missing; the time is in the id.")
 
     @staticmethod
@@ -210,10 +228,16 @@ class Claude(ClaudeFiles):
         done = draft.ordinals(document, "completed_phases")
         total, current = draft.number(document, "total_phases"), draft.number(document, "current_phase")
         draft.run("total", total)
+        if len(set(done)) != len(done):
+            draft.repairs.add(f"completed_phases: {shown(done)} has a phase twice.")
+        if total is not None and max([*done, current or 0]) > total:
+            draft.repairs.add(
+                f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
+            )
         count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
-        names = [path for path, _ in draft.known.leaves()] if draft.known is not None else []
+        names = by_number(draft.known.leaves() if draft.known is not None else [])
         for number in range(1, count + 1):
-            path = names[number - 1] if number <= len(names) else str(number)
+            path = names.get(number, str(number))
             status = "completed" if number in done else "pending"
             draft.put("step", path, {"status": status, "order": number - 1})
 
@@ -223,10 +247,9 @@ class Claude(ClaudeFiles):
         if state.run(parallel.KIND) is not None:
             return parallel.encode(state)
         leaves = state.leaves()
-        done = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") in DONE]
-        left = [number for number, (_, step) in enumerate(leaves, 1) if step.get("status") not in DONE]
-        total = state.run("total")
-        known = total if isinstance(total, int) and not isinstance(total, bool) else 0
+        place, total = numbers(leaves), total_of(leaves, state.run("total"))
+        done = sorted(place[path] for path, step in leaves if step.get("status") in DONE)
+        left = sorted(place[path] for path, step in leaves if step.get("status") not in DONE)
         created = state.run("created_at")
         kind = str(state.run("workflow", "implement"))
         project = str(state.run("project") or snake(str(state.run("title") or kind)))
@@ -238,8 +261,8 @@ class Claude(ClaudeFiles):
             "created_at": created,
             "updated_at": state.updated_at,
             "status": STATUS.write(state.status),
-            "current_phase": left[0] if left else min(len(leaves) + 1, max(known, len(leaves))),
-            "total_phases": max(known, len(leaves)),
+            "current_phase": left[0] if left else min(max(place.values(), default=0) + 1, total),
+            "total_phases": total,
             "completed_phases": done,
             "workflow_state": dict(state.of("variable")),
             "last_error": _last_error(state),

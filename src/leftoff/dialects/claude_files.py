@@ -24,8 +24,14 @@ class ClaudeFiles(Dialect):
         return ROOTS[1] if os.path.isdir(later) else ROOTS[0]
 
     def present(self, project: str) -> list[str]:
-        found = [f"{root}{below}/*.json" for root in ROOTS for below in ("", f"/{FOLDER}")]
+        found = [f"{root}{below}/*.json" for root in ROOTS for below in ("", f"/{FOLDER}", f"/{FAILED}")]
         return sorted(path for pattern in found for path in glob(pattern, root_dir=project))
+
+    def given_up(self, path: str) -> bool:
+        return os.path.basename(os.path.dirname(path)) == FAILED
+
+    def hints(self, path: str) -> dict[str, str]:
+        return {"given_up": "yes"} if self.given_up(path) else {}
 
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
         if state.status == "completed":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FOLDER = "parallel_ops"
 WORKFLOW = "parallel"
+KEYS = ("operation_type", "plan_path", "operations")
 KIND, PLAN = "operation_type", "plan_path"  # `run` records
 STATUS = run_words(
     {

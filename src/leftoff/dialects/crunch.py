@@ -13,7 +13,7 @@ from leftoff.dialects.crunch_parts import PHASES
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.files import about_file, decode_files
 from leftoff.dialects.issues import decode_issues, encode_issues
-from leftoff.dialects.report import Rejected, shown
+from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.times import read_time
 from leftoff.engine.issues import KEY as SNAPSHOT
 from leftoff.engine.keeping import phase
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from leftoff.engine.keeping import Policy
     from leftoff.model.versions import Version
 
+    Index = dict[str, tuple[int, str, str | None]]
+
 VERSION = "1.0"
 INDEX = "index.yaml"
 KEYS = (
@@ -51,7 +53,9 @@ KEYS = (
     "files_modified",
     "recovery_info",
 )
-ISSUE = ("body", "labels", "assignees")
+ISSUE = ("title", "body", "labels", "assignees", "branch", "state", "taken_at")
+_AT_WORK = ("running", "waiting", "blocked", "failed")
+_NAME = re.compile(r"CP-[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")  # what can be the name of a file
 _CP = re.compile(r"CP-([a-z]+)-(\d{8})-([0-9a-f]{4,})\Z")
 
 
@@ -65,7 +69,7 @@ class Crunch(CrunchFiles):
     id_names_version = True
 
     def is_own_id(self, name: str) -> bool:
-        return name.startswith("CP-")
+        return _NAME.match(name) is not None
 
     def group(self, paths: list[str]) -> list[list[str]]:
         """A folder's checkpoints and their index; one that was named alone is taken alone."""
@@ -85,6 +89,9 @@ class Crunch(CrunchFiles):
     def load(self, paths: list[str], load: Callable[[str], Loaded], reject: Reject) -> list[Loaded]:
         """In the order of the index, with its triggers; what the index does not name follows by time."""
         index, found = {}, []
+        if len(paths) == 1:  # a checkpoint that was named alone: its trigger is in the index beside it
+            index = self._index_beside(paths[0], load)
+        alone = bool(index)
         for path in paths:
             try:
                 loaded = load(path)
@@ -95,7 +102,18 @@ class Crunch(CrunchFiles):
                 index = read_index(loaded.document, loaded.repairs, loaded.source.modified)
             else:
                 found.append(loaded)
-        return in_order(index, found)
+        return in_order(index, found, whole=not alone)
+
+    @staticmethod
+    def _index_beside(path: str, load: Callable[[str], Loaded]) -> Index:
+        place = os.path.join(os.path.dirname(path), INDEX)
+        if os.path.basename(path) == INDEX or not os.path.isfile(place):
+            return {}
+        try:
+            loaded = load(place)
+        except LeftoffError:
+            return {}
+        return read_index(loaded.document, Repairs(), loaded.source.modified)
 
     def retention(self, project: str) -> Policy:
         return load_config(project).policy()
@@ -222,16 +240,20 @@ class Crunch(CrunchFiles):
 
 
 def current(state: State) -> tuple[str, dict[str, Any]]:
-    """The phase the run is in, and its record."""
-    steps = state.of("step")
-    for name in PHASES:
-        record = steps.get(name)
-        if isinstance(record, dict) and record.get("status") not in DONE:
-            return name, record
-        if record is None:
-            return name, {}
-    last = steps.get(PHASES[-1])
-    return PHASES[-1], last if isinstance(last, dict) else {}
+    """The phase the run is in, and its record: the last one that is at work, else the first that is not done.
+
+    A checkpoint of a transition is made before the next phase begins.
+    """
+    steps = {
+        name: about for name, about in state.of("step").items() if name in PHASES and isinstance(about, dict)
+    }
+    if state.trigger == "phase_transition" and state.step in PHASES:
+        return state.step, steps.get(state.step, {})
+    busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
+    left = [name for name in PHASES if steps.get(name, {}).get("status") not in DONE]
+    at_work = [name for name in left if name in busy]
+    name = at_work[-1] if at_work else left[0] if left else PHASES[-1]
+    return name, steps.get(name, {})
 
 
 def own_id(state: State, phase: str, length: int = 4) -> str:
@@ -252,20 +274,18 @@ def _issue_document(state: State, phase: str) -> dict[str, Any]:
     about = state.of("context").get(SNAPSHOT)
     known = about if isinstance(about, dict) else {}
     return {
-        "title": state.run("title"),
+        "title": state.run("title") or known.get("title"),
         "body": known.get("body"),
         "labels": known.get("labels", [f"state:{phase}"]),
         "assignees": known.get("assignees", []),
-        **{key: value for key, value in known.items() if key not in (*ISSUE, "title", "branch")},
-        "branch": state.run("git_branch"),
+        **{key: value for key, value in known.items() if key not in ISSUE},
+        "branch": state.run("git_branch") or known.get("branch"),
     }
 
 
-def read_index(
-    document: dict[str, Any], repairs: Any, modified: int
-) -> dict[str, tuple[int, str, str | None]]:
+def read_index(document: dict[str, Any], repairs: Any, modified: int) -> Index:
     """Of each checkpoint in an index: where it stands, its trigger, and its time."""
-    out: dict[str, tuple[int, str, str | None]] = {}
+    out: Index = {}
     entries = document.get("checkpoints")
     for number, entry in enumerate(entries if isinstance(entries, list) else []):
         name = entry.get("checkpoint_id") if isinstance(entry, dict) else None
@@ -277,8 +297,8 @@ def read_index(
     return out
 
 
-def in_order(index: dict[str, tuple[int, str, str | None]], found: list[Loaded]) -> list[Loaded]:
-    """Checkpoints as the index has them; an entry whose file is gone is told with the newest one."""
+def in_order(index: Index, found: list[Loaded], *, whole: bool) -> list[Loaded]:
+    """Checkpoints as the index has them; of a whole folder, an entry whose file is gone is told with the newest one."""
 
     def place(loaded: Loaded) -> tuple[int, str, str]:
         known = index.get(str(loaded.document.get("checkpoint_id")))
@@ -289,10 +309,10 @@ def in_order(index: dict[str, tuple[int, str, str | None]], found: list[Loaded])
         known = index.get(str(loaded.document.get("checkpoint_id")))
         if known is not None:
             loaded.trigger = known[1]
-        elif index:
+        elif index and whole:
             loaded.repairs.add(f"{loaded.source.name} is not in index.yaml; taken in behind those that are.")
     there = {str(loaded.document.get("checkpoint_id")) for loaded in found}
-    for name in index:
+    for name in index if whole else ():
         if name not in there and found:
             found[-1].repairs.add(f"index.yaml names {name}, whose file is not there or cannot be read.")
     return found

@@ -17,6 +17,7 @@ import time
 from contextlib import contextmanager
 
 from leftoff.dialects import swap
+from leftoff.errors import Invalid
 from leftoff.model.hashing import sha256
 
 TYPE_CHECKING = False
@@ -163,6 +164,10 @@ class Desk:
         """Where a new version of a file is made, and the name of what is known of it."""
         stamp = f"{time.time_ns():016x}{os.urandom(4).hex()}"  # in this order they are finished
         folder, name = os.path.dirname(full), os.path.join(self._pool, stamp)
+        if not os.path.normpath(full).startswith(os.path.join(os.path.normpath(self.project), "")):
+            raise Invalid(
+                f"{full} is outside of the project, and is not written.", hint="Mend the id in the file."
+            )
         os.makedirs(folder, exist_ok=True)
         if swap.reaches(self._pool, folder):
             return name, name

@@ -6,7 +6,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.dialects import dotagent_resume as resuming
-from leftoff.dialects.base import respelt
+from leftoff.dialects.base import filled, respelt
 from leftoff.dialects.dotagent_files import DotagentFiles
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.report import Rejected, shown
@@ -73,7 +73,9 @@ OUTPUTS = {
     "REFLECTION": "memory/reports/reflection.json",
 }
 _TASK = ("id", "status", "attempts", "started_at", "completed_at", "output", "error")
-_OURS = frozenset("status order outputs attempt started_at completed_at error result title total".split())
+_OURS = frozenset(
+    "status order outputs attempt started_at completed_at error result title total adopted".split()
+)
 
 
 class Dotagent(DotagentFiles):
@@ -111,6 +113,16 @@ class Dotagent(DotagentFiles):
             for line in part.repairs.lines:
                 whole.repairs.add(f"{name}.json: {line}")
         return [whole]
+
+    def filled(self, document: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
+        """Each of the two files may be a part."""
+        keys = {PHASE: KEYS, EXECUTION: ("workflow_id", "tasks")}
+        parts = {
+            name: filled(part, present[name], keys[name])
+            for name, part in document.items()
+            if name in keys and isinstance(part, dict) and isinstance(present.get(name), dict)
+        }
+        return {**present, **document, **parts}
 
     def retention(self, project: str) -> Policy:
         return RETENTION
@@ -266,6 +278,7 @@ def current(state: State) -> tuple[str, str]:
             begun = any(
                 path.startswith(f"{name}/") and s.get("status") != "pending" for path, s in state.steps()
             )
+            begun = begun or (isinstance(record, dict) and record.get("started_at") is not None)
             return name, "running" if status == "pending" and begun else str(status)
     return PHASES[-1], "completed"
 

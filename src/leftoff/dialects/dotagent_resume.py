@@ -7,6 +7,7 @@ import os
 from glob import glob
 from itertools import pairwise
 
+from leftoff.clock import iso
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.words import meaning
 from leftoff.engine.verify.finding import Finding
@@ -79,30 +80,44 @@ def next_action(phase: str, project: str) -> str:
 
 
 def settled(state: State, project: str) -> dict[str, dict[str, Any]]:
-    """Steps that were in flight and whose output says how they ended."""
+    """Steps that were in flight and whose output says how they ended; a phase, also where it was put back since."""
     out: dict[str, dict[str, Any]] = {}
+    now = next((name for name in AGENTS if _status(state, name) not in DONE), None)
     for path, step in state.steps():
-        if step.get("status") != "running":
-            continue
-        done = output_of(path, project) if path in AGENTS else None
-        if done is not None:
-            out[path] = {**step, "status": "completed", "outputs": [done], "adopted": True}
-        elif "/" in path:
-            ended = _ended(step, project)
-            if ended is not None:
-                out[path] = {**step, "status": ended, "adopted": True}
+        flying = step.get("status") == "running"
+        if path in AGENTS and (flying or (path == now and step.get("status") == "pending")):
+            done = output_of(path, project)
+            if done is not None and (flying or _written_since(state, project, done)):
+                ended = {"completed_at": _written_at(done, project), "adopted": True}
+                out[path] = {**step, "status": "completed", "outputs": [done], **ended}
+        elif "/" in path and flying:
+            word, output = _ended(step, project)
+            if word is not None:
+                about = {"completed_at": _written_at(output, project), "adopted": True}
+                out[path] = {**step, "status": word, **about}
     return out
 
 
-def _ended(step: dict[str, Any], project: str) -> str | None:
-    """The final status in the output of a task."""
+def _written_at(output: str, project: str) -> str:
+    """When an output was written: nobody knows better when the step ended."""
+    return iso(os.stat(os.path.join(project, output)).st_mtime_ns // 1_000_000)
+
+
+def _written_since(state: State, project: str, path: str) -> bool:
+    """Whether an output is of this run: it was written after the run began."""
+    began = millis(state.run("created_at"))
+    return began is None or os.stat(os.path.join(project, path)).st_mtime * 1000 >= began
+
+
+def _ended(step: dict[str, Any], project: str) -> tuple[str | None, str]:
+    """The final status in the output of a task, and that output."""
     for path in step.get("outputs") or ():
         if isinstance(path, str) and not os.path.isabs(path) and ".." not in path.split("/"):
             found = read_json(os.path.join(project, path))
             word = meaning(found.get("status")) if isinstance(found, dict) else None
             if word in ("completed", "failed", "skipped"):
-                return word
-    return None
+                return word, path
+    return None, ""
 
 
 def findings(state: State) -> Iterator[Finding]:

@@ -22,6 +22,12 @@ MOST_STEPS = 10_000  # a number that says how many there are is believed up to h
 _NOT_AN_ID = str.maketrans({c: "-" for c in map(chr, range(128)) if not (c.isalnum() or c in "._-")})
 
 
+def fit_id(given: str) -> str:
+    """An id with what no id can have replaced."""
+    fit = given.translate(_NOT_AN_ID).encode("ascii", "replace").decode().replace("?", "-")
+    return fit.lstrip(".-")[:MAX_RUN_ID]
+
+
 class Source:
     """Where a document lies: its path for people, its name, when it was changed, and what its place says of it."""
 
@@ -48,6 +54,7 @@ class State:
         *,
         alias: str | None = None,
         trigger: str | None = None,
+        step: str | None = None,
         beat: int | None = None,
         interval: int = 300,
     ) -> None:
@@ -56,6 +63,7 @@ class State:
         self.at = at
         self.alias = alias  # the protocol's own id of this version
         self.trigger = trigger
+        self.step = step  # that it was sealed for
         self.beat = beat
         self.interval = interval  # seconds between beats
         self._by: dict[str, dict[str, Any]] | None = None
@@ -130,8 +138,7 @@ class Draft:
 
     def name(self, given: str) -> str:
         """The run's id, made fit to be one; as it was written, it is an alias."""
-        fit = given.translate(_NOT_AN_ID).encode("ascii", "replace").decode().replace("?", "-")
-        fit = fit.lstrip(".-")[:MAX_RUN_ID]
+        fit = fit_id(given)
         try:
             self.run_id = check_run_id(fit)
         except LeftoffError:
@@ -246,6 +253,9 @@ class Draft:
 
     def done(self) -> Decoded:
         at = self.at if self.at is not None else self.source.modified
+        began = self.known.run("created_at") if self.known is not None else None
+        if ("run", "created_at") not in self.records and (began or at):
+            self.run("created_at", began or iso(at))
         return Decoded(self.run_id, self.records, at, self.aliases, self.trigger)
 
 

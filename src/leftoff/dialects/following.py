@@ -32,8 +32,8 @@ class Protocol(Follower):
     def look(self) -> None:
         self.mirror.look()
 
-    def sync(self) -> None:
-        self.mirror.sync()
+    def sync(self, *, look: bool = True) -> None:
+        self.mirror.sync(look=look)
 
     def run_id(self, opening: Opening, at: int, *, again: bool = False) -> str | None:
         return None if again and not self.dialect.fixed_ids else self._opening(opening, at)[0]
@@ -78,9 +78,10 @@ class Followed:
 
     def prune(self, run: int, drop: Any) -> int:
         """Files of checkpoints that are gone go too."""
-        freed = self.__dict__["follower"].store.prune(run, drop)
-        self.__dict__["follower"].sync()
-        return int(freed)
+        follower: Protocol = self.__dict__["follower"]
+        freed = follower.store.prune(run, drop)
+        follower.mirror.write_again(run)
+        return freed
 
     def remove(self, run: int, *more: Any) -> int:
         freed = self.__dict__["follower"].store.remove(run, *more)

@@ -7,14 +7,17 @@ import os
 from leftoff.clock import iso
 from leftoff.dialects import places
 from leftoff.dialects.base import read
+from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Rejected, Repairs
 from leftoff.dialects.take import IMPORTED, Taking
+from leftoff.engine.archive import bundle_of, take_out
 from leftoff.engine.artifacts import hash_file, relative
 from leftoff.engine.commit import Seal
 from leftoff.engine.report import report
 from leftoff.engine.runs import find as find_run
 from leftoff.engine.takein import arrivals, create, weight
 from leftoff.errors import LeftoffError, StoreUnavailable
+from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.model.words import TRIGGERS
 
@@ -49,6 +52,7 @@ class Incoming:
         self.repairs = Repairs()
         self.new = True
         self.changed = True
+        self.archived = False  # it is in the archive, and not in the store
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -122,8 +126,11 @@ class Importer:
         seen: set[str] = set()
         for each in found:
             row = self._row(each.run_id)
-            each.new = row is None and each.run_id not in seen
+            each.archived = row is None and bundle_of(self.store, each.run_id) is not None
+            each.new = row is None and each.run_id not in seen and not each.archived
             each.changed = each.new or row is None or self._hash(row) != each.loaded[-1].hash
+            if each.archived:
+                each.changed = self._would_change(each)
             seen.add(each.run_id)
 
     def take(self, found: list[Incoming]) -> list[Incoming]:
@@ -139,16 +146,39 @@ class Importer:
                         self._create(waiting)
                 else:
                     self._create(waiting)
-                    self._update(each)
+                    if each.archived and each.changed:
+                        self._take_out(each, self.store)
+                    if not each.archived or each.changed:
+                        self._update(each)
                 done.append(each)
             except StoreUnavailable:
                 raise
             except LeftoffError as error:
                 self.reject(each.path, error)
         self._create(waiting)
-        if self._follower is not None:  # in the files once all of them are here
-            self._follower.sync()
+        if self._follower is not None and done:  # in the files once all of them are here
+            self._follower.sync(look=False)
         return done
+
+    def _would_change(self, each: Incoming) -> bool:
+        """Whether an archived run is told anything new; it is looked at elsewhere."""
+        from tempfile import TemporaryDirectory
+
+        from leftoff.engine.project import open_store
+
+        with TemporaryDirectory(prefix="leftoff-") as folder:
+            aside = open_store(os.path.join(folder, ".leftoff"))
+            try:
+                self._take_out(each, aside)
+                Importer(aside, self.project, self.scrubber, self.now, self.reject)._update(each)
+                return each.changed
+            finally:
+                aside.close()
+
+    def _take_out(self, each: Incoming, into: Store) -> None:
+        bundle = bundle_of(self.store, each.run_id)
+        if bundle is not None:
+            take_out(self.store, bundle, into, self.now, (this_process(), "leftoff import"))
 
     def _create(self, waiting: list[tuple[Incoming, list[Arrival]]]) -> None:
         if waiting:
@@ -158,7 +188,8 @@ class Importer:
     def _arrivals(self, each: Incoming) -> list[Arrival]:
         versions = []
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
-            records = self._looked_at(decoded.records, loaded.source.path)
+            records = masked(decoded.records, self.scrubber, each.repairs)
+            records = self._looked_at(records, loaded.source.path)
             records["run", IMPORTED] = self._origin(each, loaded)
             seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
@@ -196,6 +227,8 @@ class Importer:
                 loaded.source,
                 loaded.repairs,
                 facts={IMPORTED: self._origin(each, loaded)},
+                trigger=self._trigger(loaded, each.repairs),
+                scrubber=self.scrubber,
             )
             secrets: list[str] = []
 
@@ -207,10 +240,13 @@ class Importer:
                 secrets[:] = [f"{name}/{key}" for (name, key), c in found if c.secret is not NOTHING]
                 return seal
 
-            at = decoded.at if len(each.loaded) > 1 and decoded.at else self.now
+            own = each.dialect.id_names_version or len(each.loaded) > 1
+            at = decoded.at if own and decoded.at else self.now
             find = self._finding(each.run_id)
             done = report(self.store, find, made, at, scrubber=self.scrubber)
             each.changed = each.changed or done.version is not None
+            for both in make.edits.contradictions if make.edits is not None else ():
+                each.repairs.add(f"{both.name} was changed here too; the store's value stays.")
             for name in secrets:
                 each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
 

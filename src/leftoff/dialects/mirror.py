@@ -19,8 +19,10 @@ from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import same
 from leftoff.dialects.take import Taking, state_at
 from leftoff.engine.archive import bundle_of
+from leftoff.engine.credentials import MASK
 from leftoff.engine.report import report
 from leftoff.engine.runs import find as find_run
+from leftoff.engine.settle import settle
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
@@ -68,11 +70,18 @@ class Mirror:
         """Take in what others changed."""
         self._locked(write=False)
 
-    def sync(self) -> None:
+    def sync(self, *, look: bool = True) -> None:
         """Take in what others changed, and bring the files up to date."""
-        self._locked(write=True)
+        self._locked(write=True, look=look)
 
-    def _locked(self, *, write: bool) -> None:
+    def write_again(self, run: int) -> None:
+        """Bring the files of a run up to date that has less than it had."""
+        row = self.store.read(lambda view: view.run_row(run))
+        if row is not None:
+            self._stale.add(row.run_id)
+        self.sync()
+
+    def _locked(self, *, write: bool, look: bool = True) -> None:
         """One thread at a time; what another wants meanwhile is done by the one that is at it."""
         if not self.store.exists():
             return
@@ -84,19 +93,19 @@ class Mirror:
                 return
             self._busy = True
         try:
-            self._while_wanted()
+            self._while_wanted(look)
         except (LeftoffError, OSError) as error:
             why = getattr(error, "message", error)
             self.say(f"leftoff: the files of {self.dialect.name} are not up to date: {why}")
         finally:
             self._busy = False
 
-    def _while_wanted(self) -> None:
+    def _while_wanted(self, look: bool) -> None:
         with self.desk.open():
             while True:
                 with self._mutex:
                     write, self._wanted = self._wanted, False
-                if self._look() or write or self._is_behind():
+                if (look and self._look()) or write or self._is_behind():
                     self._write()
                 with self._mutex:
                     if not self._wanted:
@@ -167,8 +176,20 @@ class Mirror:
             return None
         source = Source(path, self.clock(), **self.dialect.hints(self.desk.full(path)))
         before = self._base_document(path, base, about["part"])
-        make = Taking(self.store, self.dialect, document, source, repairs, base=before, run_id=about["run"])
-        return self._report(make, path, about["run"])
+        make = Taking(
+            self.store,
+            self.dialect,
+            document,
+            source,
+            repairs,
+            base=before,
+            run_id=about["run"],
+            scrubber=self.scrubber,
+        )
+        took = self._report(make, path, about["run"])
+        for line in repairs.lines if took else ():
+            self.say(f"leftoff: {path}: {line}")
+        return took
 
     def _report(self, make: Taking, path: str, run_id: str) -> bool | None:
         try:
@@ -176,7 +197,10 @@ class Mirror:
         except NotFound:
             return self._import(path)
         except LeftoffError as error:
-            self.say(f"leftoff: {path} is not taken in: {error.message}")
+            about = self.desk.files.get(path, {})
+            if about.get("refused") != error.message:
+                about["refused"] = error.message
+                self.say(f"leftoff: {path} is not taken in: {error.message}")
             return None
         for both in make.edits.contradictions if make.edits is not None else ():
             self.say(f"leftoff: {path} and the store both changed {both.name}; the store's value stays.")
@@ -218,6 +242,7 @@ class Mirror:
         return took
 
     def _import(self, path: str) -> bool:
+        """A file that is none of ours becomes a run, or a checkpoint of one; where it is a copy, it is left alone."""
         told: list[str] = []
         data = self.desk.read(self.desk.full(path))
         importer = Importer(
@@ -227,12 +252,55 @@ class Mirror:
             self.clock(),
             lambda at, error: told.append(error.message),
         )
-        found = importer.take(importer.read([self.desk.full(path)], self.dialect))
-        for line in told:
+        found = importer.read([self.desk.full(path)], self.dialect)
+        moved = self._moved(path, found[0].run_id) if found else None
+        if moved is None:
+            found = importer.take([each for each in found if not self._is_copy(path, each.run_id)])
+        for line in [*told, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
             self.say(f"leftoff: {line}")
-        if found and data is not None:
+        if moved is not None:
+            return moved
+        if found and data is not None and self._belongs(path, found[0].run_id):
             self.desk.know(path, data, found[0].run_id, self.dialect.part_of(path))
+        elif found:
+            self.dialect.reclaim(self, path, found[0].run_id)
         return any(each.new or each.changed for each in found)
+
+    def _others(self, path: str, run_id: str) -> list[str]:
+        """Further files of a run, that hold the same part of it."""
+        part = self.dialect.part_of(path)
+        files = self.desk.files.items()
+        return [other for other, about in files if about["run"] == run_id and about["part"] == part]
+
+    def _moved(self, path: str, run_id: str) -> bool | None:
+        """Somebody moved the file of a run: it is the same file. Whether it was changed; ``None``: it is not so."""
+        others = self._others(path, run_id)
+        if len(others) != 1 or os.path.exists(self.desk.full(others[0])):
+            return None
+        about, base = self.desk.files[others[0]], self.desk.base(others[0])
+        self.desk.forget(others[0])
+        self.desk.know(path, base or b"", about["run"], about["part"])
+        took = self._look_at(path)
+        if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
+            find = self._finding(run_id)
+            settle(self.store, find, "abandoned", self.clock(), project=self.project, scrubber=self.scrubber)
+            took = True
+        self._stale.add(run_id)
+        return took
+
+    def _is_copy(self, path: str, run_id: str) -> bool:
+        """Whether a run has its file elsewhere; that is told, once."""
+        others = self._others(path, run_id)
+        if not others or self.dialect.id_names_version:
+            return False
+        self.say(f"leftoff: {path} is a second file of {run_id}, which has {others[0]}; it is left alone.")
+        return True
+
+    def _belongs(self, path: str, run_id: str) -> bool:
+        """Whether a file is where the run's own is."""
+        row = self.store.read(lambda view: view.find_run(run_id))
+        state = self.dialect.shown(self, row) if row is not None else None
+        return row is not None and state is not None and path in self.dialect.places(self, row, state)
 
     @staticmethod
     def _finding(run_id: str) -> Callable[[View], RunRow]:
@@ -360,14 +428,15 @@ class Mirror:
 
     def _filled(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
         """Secrets are not stored; what the file has in their place stays there."""
-        data = self.desk.read(self.desk.full(path)) if _has_marks(document) else None
-        if data is None:
+        data = self.desk.read(self.desk.full(path))
+        mask = getattr(self.scrubber, "mask", None)
+        if data is None or mask is None or not (_has_marks(document) or MASK in str(document)):
             return document
         try:
             there = read_packed(data, path, Repairs())
         except LeftoffError:
             return document
-        filled: dict[str, Any] = _fill(document, there)
+        filled: dict[str, Any] = _fill(document, there, mask)
         return filled
 
     def put_text(self, path: str, text: str) -> None:
@@ -399,13 +468,16 @@ def _has_marks(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_marks, list.__iter__(value)))
 
 
-def _fill(value: Any, there: Any) -> Any:
+def _fill(value: Any, there: Any, mask: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         if value == _MARK:
             return value if there is None else there
         known = there if isinstance(there, dict) else {}
-        return {key: _fill(item, known.get(key)) for key, item in dict.items(value)}
+        return {key: _fill(item, known.get(key), mask) for key, item in dict.items(value)}
     if isinstance(value, list):
         known_list = there if isinstance(there, list) and len(there) == len(value) else [None] * len(value)
-        return [_fill(*pair) for pair in zip(list.__iter__(value), known_list, strict=True)]
+        return [_fill(*pair, mask) for pair in zip(list.__iter__(value), known_list, strict=True)]
+    if isinstance(value, str) and isinstance(there, str) and MASK in value:
+        masked = mask(there)  # what was added behind it is added there, too
+        return there + value[len(masked) :] if value.startswith(masked) else value
     return value

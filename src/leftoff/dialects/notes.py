@@ -4,9 +4,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.dialects.draft import Draft, State
+    from leftoff.dialects.draft import Draft, Records, State
+    from leftoff.dialects.report import Repairs
+    from leftoff.model.changes import Scrubber
 
-WRITTEN = "written"  # the key of a note that was in the document
+WRITTEN = "written"  # in the key of a note that was in the document, behind its time: they are in that order
 
 
 def encode_notes(state: State) -> str:
@@ -30,4 +32,18 @@ def decode_notes(draft: Draft, text: str | None) -> None:
             draft.put("note", key, value)
         text = text[len(joined) + 1 :]
     if text:
-        draft.put_free("note", WRITTEN, {"text": text})
+        draft.put_free("note", f"{draft.source.modified:015d}-{WRITTEN}", {"text": text})
+
+
+def masked(records: Records, scrubber: Scrubber | None, repairs: Repairs) -> Records:
+    """Notes are for people: of one that holds a secret, only that is left out."""
+    mask = getattr(scrubber, "mask", None)
+    if mask is None:
+        return records
+    out = dict(records)
+    for (collection, key), value in records.items():
+        text = text_of(value) if collection == "note" else ""
+        if text and mask(text) != text:
+            out[collection, key] = {**value, "text": mask(text)} if isinstance(value, dict) else mask(text)
+            repairs.add(f"note/{key} holds what looks like a secret, which is not stored.")
+    return out

@@ -107,8 +107,17 @@ def documents_under(folder: str) -> list[str]:
         found += [os.path.join(parent, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
         if len(found) > MOST_FILES:
             raise Rejected(f"{folder} has more than {MOST_FILES:,} files; name the ones that are meant.")
+    found = [path for path in found if _target(path) in (None, path)]
     real = {os.path.realpath(path) for path in found if not os.path.islink(path)}
     return [path for path in found if not (os.path.islink(path) and os.path.realpath(path) in real)]
+
+
+def _target(path: str) -> str | None:
+    """Where a file points that may hold the name of another; ``None``: it cannot be read."""
+    try:
+        return _pointed(path) if os.path.isfile(path) else None
+    except LeftoffError:
+        return None
 
 
 def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
@@ -129,7 +138,10 @@ def _pointed(path: str) -> str:
         name = data.decode().strip()
     except UnicodeDecodeError:
         return path
+    name = name.strip('"')
     target = os.path.join(os.path.dirname(path), name)
+    if not os.path.isfile(target) and os.path.isfile(f"{target}.json"):
+        name, target = f"{name}.json", f"{target}.json"
     good = _POINTER.match(name) and name not in (".", "..") and os.path.isfile(target)
     return target if good and not os.path.islink(target) else path
 

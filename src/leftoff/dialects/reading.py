@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.report import Repairs
 
-MOST_BYTES = 50 * 2**20
+MOST_BYTES = 50 * 10**6
 MOST_DEPTH = 100
 _MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig", ""),
@@ -38,7 +38,7 @@ def read_bytes(path: str) -> bytes:
             raise Rejected(f"{path} is no file that can be read.")
         if info.st_size > MOST_BYTES:
             raise Rejected(
-                f"{path} has {info.st_size >> 20} MB; more than {MOST_BYTES >> 20} MB are not read."
+                f"{path} has {info.st_size // 10**6} MB; more than {MOST_BYTES // 10**6} MB are not read."
             )
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -59,7 +59,7 @@ def unpack(data: bytes, path: str) -> bytes:
     except zlib.error:
         raise Rejected(f"{path} is no gzip file.") from None
     if len(out) > MOST_BYTES:
-        raise Rejected(f"{path} unpacks to more than {MOST_BYTES >> 20} MB.")
+        raise Rejected(f"{path} unpacks to more than {MOST_BYTES // 10**6} MB.")
     if not inflate.eof:
         raise Rejected(f"{path} is cut short.")
     return out
@@ -82,7 +82,7 @@ def read_packed(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
 def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     """The document of a file; ``path`` names it, and says whether it is JSON or YAML."""
     if len(data) > MOST_BYTES:
-        raise Rejected(f"{path} has more than {MOST_BYTES >> 20} MB.")
+        raise Rejected(f"{path} has more than {MOST_BYTES // 10**6} MB.")
     text = decode_text(data, path, repairs)
     name = path.removesuffix(GZIP)
     if name.endswith((".md", ".txt")):

@@ -40,10 +40,19 @@ def is_residue(key: str) -> bool:
     return key.startswith(AS_WRITTEN)
 
 
-def residue(canonical: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """The records of `extra`, by key, that make the document out of the canonical one."""
+def residue(
+    canonical: dict[str, Any], document: dict[str, Any], derived: dict[str, tuple[str, ...]] | None = None
+) -> dict[str, Any]:
+    """The records of `extra`, by key, that make the document out of the canonical one.
+
+    ``derived``: of a value that is worked out, what it is worked out from: it holds while those are the same, too.
+    """
     out: dict[str, Any] = {}
     _compare((), canonical, document, out)
+    for key, others in (derived or {}).items():
+        about = out.get(_written_key((key,)))
+        if about is not None and "was" in about:
+            about["of"] = {other: canonical.get(other) for other in others}
     return out
 
 
@@ -104,7 +113,7 @@ def patch(canonical: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, dict) and isinstance(value.get("path"), list):
             (orders if key.startswith(ORDER) else edits).append(value)
     for value in sorted(edits, key=_place):
-        _apply(document, value)
+        _apply(document, value, canonical)
     for value in orders:
         _put_in_order(document, value)
     return document
@@ -114,7 +123,11 @@ def _place(about: dict[str, Any]) -> list[str]:
     return list(map(str, about["path"]))
 
 
-def _apply(document: dict[str, Any], about: dict[str, Any]) -> None:
+def _holds(others: Any, canonical: dict[str, Any]) -> bool:
+    return not isinstance(others, dict) or all(same(canonical.get(key), was) for key, was in others.items())
+
+
+def _apply(document: dict[str, Any], about: dict[str, Any], canonical: dict[str, Any]) -> None:
     path = about["path"]
     inside = _reach(document, path[:-1]) if path else None
     if not isinstance(inside, dict):
@@ -122,7 +135,7 @@ def _apply(document: dict[str, Any], about: dict[str, Any]) -> None:
     last = path[-1]
     if "was" not in about:
         inside.setdefault(last, about.get("as"))
-    elif last in inside and same(inside[last], about["was"]):
+    elif last in inside and same(inside[last], about["was"]) and _holds(about.get("of"), canonical):
         if about.get("gone"):
             del inside[last]
         else:

@@ -80,6 +80,7 @@ class Sitebuilder(SitebuilderFiles):
     name = "sitebuilder"
     about = "Site builders: progress/checkpoints/{agent}-{task}.json"
     keys = KEYS
+    derived = {"progress_percent": ("subtasks",), "resume_instructions": ("subtasks", "status")}
     files = r"/progress/checkpoints/[^/]+\.json$"
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
@@ -245,8 +246,7 @@ class Sitebuilder(SitebuilderFiles):
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
-        agent = str(state.run("workflow", ""))
-        task = str(state.run("task") or state.run_id.removeprefix(f"{agent}-"))
+        agent, task = self.task_of(state)
         started = state.run("created_at")
         began = millis(started)
         subtasks = _subtasks(state)

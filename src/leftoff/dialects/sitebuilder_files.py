@@ -6,6 +6,7 @@ import os
 from glob import glob
 
 from leftoff.dialects.base import Dialect
+from leftoff.model.ids import slug
 from leftoff.model.times import ago, millis
 
 TYPE_CHECKING = False
@@ -35,13 +36,31 @@ class SitebuilderFiles(Dialect):
         return sorted(path for root in ROOTS for path in glob(f"{root}/checkpoints/*.json", root_dir=project))
 
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
-        name = f"{row.run_id}-complete" if state.status == "completed" else row.run_id
+        """`{agent}-{task}.json` is the newest run of a task, `-complete` the newest that is."""
+        agent, task = self.task_of(state)
+        done = state.status == "completed"
+        for other in self._of_task(mirror, agent, task):
+            if other.run > row.run and (other.status == "completed") == done:
+                return {}
+        name = slug(f"{agent}-{task}") + ("-complete" if done else "")
         folder = os.path.dirname(self.home(state, f"{self._root(mirror.project)}/checkpoints/{name}.json"))
         return {f"{folder}/{name}.json": None}
 
+    def task_of(self, state: State) -> tuple[str, str]:
+        """Who works on what."""
+        agent = str(state.run("workflow", ""))
+        return agent, str(state.run("task") or state.run_id.removeprefix(f"{agent}-"))
+
+    @staticmethod
+    def _of_task(mirror: Mirror, agent: str, task: str) -> list[RunRow]:
+        rows = mirror.store.read(lambda view: view.list_runs({"workflow": agent}))
+        return [row for row in rows if str(row.card.get("task")) == task]
+
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
-        document = self.encode(state)
-        root = os.path.dirname(os.path.dirname(next(iter(self.places(mirror, row, state)))))
+        document, places = self.encode(state), self.places(mirror, row, state)
+        if not places:  # a later run of the same task is shown
+            return
+        root = os.path.dirname(os.path.dirname(next(iter(places))))
         self._message(mirror, root, document)
         mirror.desk.runs.setdefault(row.run_id, {})["row"] = {
             "agent": document["agent"],

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.dialects.base import read, write
+from leftoff.dialects.base import need_known, read, respelt, write
 from leftoff.dialects.draft import Source, State
 from leftoff.dialects.merge import GONE, merge
+from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Repairs
-from leftoff.dialects.residue import is_residue
+from leftoff.dialects.residue import is_residue, same
 from leftoff.engine.commit import Seal
 from leftoff.engine.takein import records_at
-from leftoff.errors import NoCheckpoint, NotFound
+from leftoff.errors import LeftoffError, NoCheckpoint, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.base import Dialect
     from leftoff.dialects.draft import Decoded, Records
     from leftoff.dialects.merge import Edits
-    from leftoff.model.changes import ChangeSet
+    from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
@@ -42,8 +43,8 @@ def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int |
     ):  # what is only committed goes by the checkpoint before it
         sealed = view.versions(row.run, sealed=True, before=version.seq, limit=1)
         alias = own_alias(dialect, sealed[0]) if sealed else None
-    trigger = version.trigger if version is not None else None
-    return State(row.run_id, records, at, alias=alias, trigger=trigger, beat=beat)
+    trigger, step = (version.trigger, version.step) if version is not None else (None, None)
+    return State(row.run_id, records, at, alias=alias, trigger=trigger, step=step, beat=beat)
 
 
 def own_alias(dialect: Dialect, version: Version | None) -> str | None:
@@ -94,7 +95,11 @@ class Taking:
         base: dict[str, Any] | None = None,
         facts: dict[str, Any] | None = None,
         run_id: str | None = None,
+        trigger: str = "external",
+        scrubber: Scrubber | None = None,
     ) -> None:
+        self.trigger = trigger
+        self.scrubber = scrubber
         self.store = store
         self.dialect = dialect
         self.document = document
@@ -107,9 +112,11 @@ class Taking:
 
     def __call__(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         head = state_at(self.store, tx, row, self.dialect)
-        theirs = read(self.dialect, self.document, self.source, self.repairs, head)
-        if self.run_id is not None and theirs.run_id != self.dialect.same_run(self.run_id):
+        present = write(self.dialect, head)
+        theirs = self._read(present, head)
+        if self.run_id is not None and theirs.run_id != self._said_id(present, head):
             raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
+        theirs.records = masked(theirs.records, self.scrubber, self.repairs)
         ours = as_said(self.dialect, head, self.source, head)
         self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
         if not edits:
@@ -118,12 +125,29 @@ class Taking:
         _tell(edits, self.dialect, self.source, theirs.at, changes)
         for key, value in self.facts.items():
             changes.put("run", key, value)
-        names = [
-            name
-            for name in theirs.aliases
-            if self.dialect.is_own_id(name) or tx.aliased(name, row.run) is None
-        ]
-        return Seal("external", note=_note(edits, self.source), aliases=tuple(names))
+        current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
+        names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
+        return Seal(self.trigger, note=_note(edits, self.source), aliases=tuple(names))
+
+    def _read(self, present: dict[str, Any], head: State) -> Decoded:
+        """The document, what it does not say as it is, and what it was not changed in worked out anew."""
+        document = respelt(self.document, self.dialect.keys, self.repairs)
+        need_known(self.dialect, document, self.source)
+        document = self.dialect.filled(document, present)
+        theirs = read(self.dialect, document, self.source, self.repairs, head)
+        worked_out = self.dialect.encode(theirs.state()) if self.dialect.derived else {}
+        for key in self.dialect.derived:
+            if self.base is not None and key in document and same(document[key], self.base.get(key)):
+                document = {**document, key: worked_out.get(key)}
+        return read(self.dialect, document, self.source, Repairs(), head)
+
+    def _said_id(self, present: dict[str, Any], head: State) -> str:
+        """The id that a document of this run says: of several runs of one task, all say the same."""
+        base = self.base if self.base is not None else present
+        try:
+            return read(self.dialect, base, self.source, Repairs(), head).run_id
+        except LeftoffError:
+            return read(self.dialect, present, self.source, Repairs(), head).run_id
 
     def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
         """What the document was changed from: a version of ours, the document itself, else the present."""
@@ -131,7 +155,8 @@ class Taking:
         if version is not None:
             return as_said(self.dialect, version, self.source, head)
         if self.base is not None:
-            return read(self.dialect, self.base, self.source, Repairs(), head).records
+            said = read(self.dialect, self.base, self.source, Repairs(), head).records
+            return masked(said, self.scrubber, Repairs())
         return ours
 
 

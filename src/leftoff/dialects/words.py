@@ -31,7 +31,10 @@ def meaning(word: Any) -> str | None:
     if not isinstance(word, str):
         return None
     text = word.strip().replace("\ufe0f", "").strip("*_` ")
-    for part in (text, *text.split()):
+    said = text.lstrip(
+        "".join(c for c in text if not c.isalnum())
+    )  # a word counts for more than a sign before it
+    for part in (text, said, *said.split(), *text.split()):
         found = _MEANING.get(part.lower().replace(" ", "_").replace("-", "_"))
         if found is not None:
             return found

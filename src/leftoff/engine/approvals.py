@@ -241,7 +241,7 @@ def _put(
         why = f"rejected by {by}" + (f": {note}" if note else "")
         told = StepReport("fail", found.step, result={"choice": choice}, error=why, kind="rejected")
     changes.put("approval", found.step, approval)
-    step_changes(store, tx, row, changes, told, at)
+    step_changes(store, tx, row, changes, told, at, decided=True)
     return Seal("approval", found.step, f"{choice}: {note}" if note else choice)
 
 
@@ -256,7 +256,8 @@ def _expire(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: Asked,
     approval = {**_asked_record(found), "status": "expired", "at": iso(at)}
     changes.put("approval", found.step, approval)
     why = f"nobody decided until {found.approval.get('deadline')}"
-    step_changes(store, tx, row, changes, StepReport("fail", found.step, error=why, kind="rejected"), at)
+    told = StepReport("fail", found.step, error=why, kind="rejected")
+    step_changes(store, tx, row, changes, told, at, decided=True)
     return Seal("approval", found.step, f"expired: {why}")
 
 

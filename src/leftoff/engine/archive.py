@@ -12,7 +12,7 @@ from leftoff.engine.bundle import export, import_bundle
 from leftoff.engine.bundle_check import open_bundle
 from leftoff.engine.info import LIMITS, run_info
 from leftoff.engine.retention import check_removable
-from leftoff.errors import LeftoffError
+from leftoff.errors import Conflict, LeftoffError
 from leftoff.model.codec import decode, text
 
 TYPE_CHECKING = False
@@ -43,6 +43,7 @@ def archive(
         raise LeftoffError(f"{store.name} has no archive.", hint="`leftoff export` writes a run to a file.")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = os.path.join(folder, row.run_id + SUFFIX)
+    _refuse_other(store, row, path)
     info = run_info(store, row.run, now, limits)
     assert info is not None
     about = {**info.to_json(), "archived": True}
@@ -50,6 +51,23 @@ def archive(
     os.chmod(path, 0o600)
     _write_page(os.path.join(folder, row.run_id + PAGE), about)
     return path, about, store.remove(row.run)
+
+
+def _refuse_other(store: Store, row: RunRow, path: str) -> None:
+    """A bundle that is there already must be of this very run, as it was or is; another one is not written over."""
+    if not os.path.exists(path):
+        return
+    bundle = open_bundle(path)
+    try:
+        last = bundle.versions[-1] if bundle.versions else None
+    finally:
+        bundle.close()
+    known = store.read(lambda view: view.version(row.run, last.seq)) if last is not None else None
+    if last is not None and (known is None or known.digest != last.digest):
+        raise Conflict(
+            f"There is another run {row.run_id} in the archive: {path}.",
+            hint="Move that file away, or `leftoff import` it into another store.",
+        )
 
 
 def _write_page(path: str, about: dict[str, Any]) -> None:

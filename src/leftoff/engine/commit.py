@@ -31,12 +31,18 @@ _KNOWN_TRIGGERS = frozenset(TRIGGERS)
 
 
 class Seal:
-    """What makes a commit a checkpoint."""
+    """What makes a commit a checkpoint. ``asked``: somebody wants just this one, whatever a protocol seals."""
 
-    __slots__ = ("aliases", "note", "step", "trigger")
+    __slots__ = ("aliases", "asked", "note", "step", "trigger")
 
     def __init__(
-        self, trigger: str, step: str | None = None, note: str | None = None, aliases: tuple[str, ...] = ()
+        self,
+        trigger: str,
+        step: str | None = None,
+        note: str | None = None,
+        aliases: tuple[str, ...] = (),
+        *,
+        asked: bool = False,
     ) -> None:
         if trigger not in _KNOWN_TRIGGERS:
             raise Invalid(f"There is no trigger {trigger!r}.", hint=f"Triggers: {', '.join(TRIGGERS)}.")
@@ -44,6 +50,7 @@ class Seal:
         self.step = step
         self.note = note
         self.aliases = aliases
+        self.asked = asked
 
 
 class Guard:
@@ -169,7 +176,7 @@ def commit_in(
             return there, since, None
     for row in blobs:
         tx.put_blob(row)
-    if tx.follower is not None:
+    if tx.follower is not None and (seal is None or not seal.asked):
         seal = tx.follower.seal(tx, head.run, changes, seal)
     apply = Apply(tx, head, since, digest, counts)
     apply.changes(changes)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Copied = tuple[str, str, bytes, tuple[str, int] | None]
 
-_LEFT_BEHIND = ("session_id", "completed_at", "summary")
+_LEFT_BEHIND = ("session_id", "completed_at", "summary", "imported")
 
 
 def fork(
@@ -52,7 +52,7 @@ def fork(
 ) -> tuple[Head, int, Version]:
     """The new run, driven by ``driver``: its head, its epoch and its first checkpoint."""
     source = target.row
-    opening = Opening(source.workflow, branch=branch, run_id=run_id)
+    opening = Opening(source.workflow, title=source.title, branch=branch, run_id=run_id)
     given = ChangeSet(scrubber)
     for key, value in (variables or {}).items():
         given.put("variable", key, value)

@@ -144,7 +144,8 @@ def start_in(
 def free_id(tx: Tx, opening: Opening, at: int) -> str:
     """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
     asked = asked_id(tx, opening, at)
-    wanted = asked or f"{slug(opening.workflow)}-{compact(at)}"
+    wanted = asked or (tx.follower.run_id(opening, at) if tx.follower is not None else None)
+    wanted = wanted or f"{slug(opening.workflow)}-{compact(at)}"
     there = newest_of(tx, wanted) if asked else tx.find_run(wanted, hidden=True)
     if there is None and tx.find_run(wanted, hidden=True) is None:
         return wanted
@@ -159,11 +160,11 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
     return f"{wanted}-{number}"
 
 
-def asked_id(tx: Tx, opening: Opening, at: int, *, again: bool = False) -> str | None:
-    """The id that was asked for, or that the protocol of the project gives; ``again``: to find it by."""
+def asked_id(tx: Tx, opening: Opening, at: int) -> str | None:
+    """The id that was asked for, or that the protocol of the project always gives to this work."""
     if opening.run_id is not None or tx.follower is None:
         return opening.run_id
-    return tx.follower.run_id(opening, at, again=again)
+    return tx.follower.run_id(opening, at, again=True)
 
 
 def newest_of(view: View, run_id: str) -> RunRow | None:

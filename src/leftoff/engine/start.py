@@ -66,7 +66,7 @@ def start_run(
 
     def work(tx: Tx) -> Started:
         twin = _twin(tx, opening)
-        named = asked_id(tx, opening, at, again=True)
+        named = asked_id(tx, opening, at)
         there = _of_id(tx, named) if named else twin
         if resume and there is not None:
             _refuse_other(there, opening)

@@ -113,30 +113,48 @@ def _is_completed(view: View, row: RunRow, path: str) -> bool:
     return found is not None and found[1] == "completed"
 
 
-def refuse_undecided(tx: Tx, row: RunRow, path: str, action: str = "done") -> None:
-    """A step that waits for a person's decision is not reported as done: nobody else decides it."""
-    if action in ("fail", "block"):
-        return
-    found = tx.row(row.run, "step", path)
-    if found is None or found[1] != "waiting" or tx.row(row.run, "approval", path) is None:
-        return
-    from leftoff.engine.approvals import how
-
-    raise NeedsPerson(
-        f"Step {path} of run {row.run_id} waits for a person to decide.",
-        hint=f"Nothing was changed. They decide with: {how(row.run_id, path)}",
+def is_approval(reader: Reader, path: str) -> bool:
+    """Whether a step is one that a person decides."""
+    found = reader.value("step", path)
+    return (found is not None and found.plain.get("kind") == "approval") or (
+        reader.value("approval", path) is not None
     )
 
 
+def refuse_approval(reader: Reader, run_id: str, path: str) -> None:
+    """An approval takes no report from anybody but who decides."""
+    from leftoff.engine.approvals import as_word
+
+    if is_approval(reader, path):
+        words = f"{run_id} {as_word(path)}"
+        raise NeedsPerson(
+            f"Step {path} is a decision that only a person takes.",
+            hint=f"Nothing was changed. `leftoff approve {words}` or `leftoff reject {words}` decides it.",
+        )
+
+
 def step_changes(
-    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, at: int
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    changes: ChangeSet,
+    report: StepReport,
+    at: int,
+    *,
+    decided: bool = False,
 ) -> Seal | None:
-    """Put a report into a change set, inside the transaction that commits it; how to seal it."""
+    """Put a report into a change set, inside the transaction that commits it; how to seal it.
+
+    ``decided``: it comes from a person's decision, which is the only report that an approval takes.
+    """
     if report.action == "done" and _is_completed(tx, row, report.path):
         return None
     if report.missing is not None:
         raise report.missing
-    found = Reader(store, tx, row.run, row.run_id).value("step", report.path)
+    reader = Reader(store, tx, row.run, row.run_id)
+    if not decided:
+        refuse_approval(reader, row.run_id, report.path)
+    found = reader.value("step", report.path)
     old: dict[str, Any] = (
         dict(found.plain) if found is not None else {"order": next_order(tx, row.run, report.path)}
     )

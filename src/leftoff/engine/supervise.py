@@ -165,7 +165,9 @@ class Settings:
         if self.url and not self.url.startswith(("http://", "https://")):
             raise Invalid(f"[supervise] url is no URL: {self.url[:80]!r}.", hint="http://… or https://…")
         self.every = _number(section, "every", 5.0)
-        self.restart = section.get("restart") is True
+        self.restart = section.get("restart", False)
+        if not isinstance(self.restart, bool):
+            raise Invalid("[supervise] restart must be true or false.", hint="restart = true")
         self.limit = int(_number(section, "limit", 5))
         self.backoff = _number(section, "backoff", 30.0)
 

@@ -44,15 +44,27 @@ def dirty_paths(project: str) -> list[str] | None:
         return None
     import subprocess
 
-    words = ["git", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=normal", "--", "."]
+    words = ["git", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", "."]
     env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(words, cwd=project, env=env, capture_output=True, timeout=GIT_S)
     except (OSError, subprocess.SubprocessError):
         return None
-    found = [line[3:].decode(errors="replace") for line in done.stdout.split(b"\0") if line]
-    found = [path for path in found if path.rstrip("/") != ".leftoff" and "/.leftoff" not in path]
+    above = len(prefix(project))  # git tells paths from the top of its work tree
+    found = [line[3:].decode(errors="replace")[above:] for line in done.stdout.split(b"\0") if line]
+    found = [path for path in found if not path.startswith(".leftoff/") and "/.leftoff/" not in path]
     return sorted(found) if done.returncode == 0 and len(found) <= MOST_DIRTY else None
+
+
+def prefix(project: str) -> str:
+    """From the top of the git work tree to the project; empty, or ends in a slash."""
+    folder, inside = os.path.realpath(project), ""
+    while not os.path.exists(os.path.join(folder, ".git")):
+        folder, name = os.path.split(folder)
+        if not name:
+            return ""
+        inside = f"{name}/{inside}"
+    return inside
 
 
 def git_moved(project: str, own: dict[str, Any]) -> list[str]:

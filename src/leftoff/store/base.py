@@ -49,8 +49,8 @@ class Follower:
         """Take in what others did to the files."""
         raise NotImplementedError
 
-    def sync(self) -> None:
-        """Bring the files up to date."""
+    def sync(self, *, look: bool = True) -> None:
+        """Bring the files up to date, after a look at them."""
         raise NotImplementedError
 
     def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:

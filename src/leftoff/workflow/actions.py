@@ -12,7 +12,6 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leftoff.errors import Invalid, Unsupported
@@ -56,6 +55,10 @@ class Action(Protocol):
         """What the step returned, once its command ended well; ``NOTHING`` where it returns nothing."""
         ...
 
+    def failure(self, folder: str) -> dict[str, Any]:
+        """What its command has left to say about its failure, besides how it ended: its `message`, and facts."""
+        ...
+
 
 class Shell:
     """`run:` a script for the shell."""
@@ -65,6 +68,9 @@ class Shell:
 
     def result(self, step: Step, folder: str) -> Any:
         return NOTHING
+
+    def failure(self, folder: str) -> dict[str, Any]:
+        return {}
 
 
 class Python:
@@ -85,6 +91,9 @@ class Python:
         except FileNotFoundError:
             return NOTHING
 
+    def failure(self, folder: str) -> dict[str, Any]:
+        return {}
+
 
 KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
 
@@ -92,12 +101,6 @@ KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
 def register(kind: str, action: Action) -> None:
     """Make a kind of step executable."""
     KNOWN[kind] = action
-
-
-# For a kind of step that comes from elsewhere: what is wrong with what a definition says of it.
-# Each is the key that it is about, what is wrong, and what to do.
-Check = Callable[[dict[str, Any]], list[tuple[str, str, str]]]
-CHECKS: dict[str, Check] = {}
 
 
 def action_of(step: Step) -> Action:

@@ -175,6 +175,10 @@ class Workflow:
         """The steps that do something, in the order of the file; a ``foreach`` counts as one."""
         return (step for step in self.walk() if step.kind != "phase")
 
+    def has(self, kind: Kind) -> bool:
+        """Whether any step is of that kind."""
+        return any(step.kind == kind for step in self.walk())
+
     def find(self, path: str) -> Step | None:
         """The step with that path."""
         return self.by_path.get(path)

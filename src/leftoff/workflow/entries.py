@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.state import State
     from leftoff.workflow.work import Left
 
-_OF_A_TRY = ("completed_at", "error", "interrupted_at", "result", "why", "waits_until")
+_OF_A_TRY = ("completed_at", "error", "interrupted_at", "last_error", "result", "why", "waits_until")
 
 
 def declared(step: Step, order: int, batch: int | None) -> dict[str, Any]:
@@ -72,6 +72,8 @@ class Entries:
             number = page.tx.add_attempt(token, page.run, path, page.at, process=process, log=log)
             record = {k: v for k, v in before.items() if k not in (*_OF_A_TRY, "outputs")}
             record.update(status="running", attempt=number, started_at=iso(page.at))
+            if before.get("error"):
+                record["last_error"] = before["error"]  # whoever tries again may want to know
             for outer in above:
                 self._running(page, outer)
             self._put(page, path, record)

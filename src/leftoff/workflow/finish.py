@@ -41,6 +41,8 @@ def ended(stage: Stage, work: Work, exit: Exit) -> None:
             stopped(stage, work)
         else:
             error = error_of(exit, work.step.timeout, _tail(stage, work))
+            if not exit.cut_off and not work.expands:
+                error |= action_of(work.step).failure(work.folder)
             failed(stage, work, error, exit.code, retry=work.step.idempotent or not exit.cut_off)
         return
     _or_failed(stage, work, _ended_well)
@@ -216,7 +218,7 @@ def _left(stage: Stage, work: Work) -> Left:
 
 
 def _tree(stage: Stage, work: Work) -> Found | None:
-    """What is not committed, for the step's checkpoint. That it cannot be had is no failure of the step."""
+    """The files that the run knows, for the step's checkpoint. That they cannot be had is no failure of the step."""
     if stage.tree is None:
         return None
     ledger = stage.ledger
@@ -224,7 +226,7 @@ def _tree(stage: Stage, work: Work) -> Found | None:
     try:
         return stage.tree(row) if row is not None else None
     except LeftoffError as error:
-        message = f"What git calls dirty is not in this checkpoint: {error.message}"
+        message = f"Files are not in this checkpoint as they are now: {error.message}"
         stage.tell("warning", message=message, step=work.unit)
         return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from leftoff.workflow.actions import CHECKS
 from leftoff.workflow.definition import APPROVE, REJECT, Approval, Foreach
 from leftoff.workflow.drafts import Draft
 from leftoff.workflow.parse_values import Values, shown
@@ -124,13 +123,9 @@ class Actions:
 
     def _agent(self, draft: Draft, given: dict[str, Node]) -> None:
         names = [name for name in ("agent", *AGENT) if name in given]
-        about = {name: self.values.json(given[name], name) for name in names}
-        draft.fields["agent"] = about
+        draft.fields["agent"] = {name: self.values.json(given[name], name) for name in names}
         if "agent" not in given and "agents" not in given:
             self.problems.add(draft.node, "a prompt without an agent", "Say whose it is: `agent: claude`.")
-        for one, other in (("agent", "agents"), ("prompt", "prompt_file")):
-            if one in given and other in given:
-                self.problems.add(given[other], f"`{one}` and `{other}` are both there", "Give one of them.")
         prompted = "prompt" in given or "prompt_file" in given
         if not prompted and not self.problems.suggests("prompt", draft.node.line):
             self.problems.add(
@@ -139,20 +134,38 @@ class Actions:
         for name in ("prompt", "prompt_file"):
             if name in given:
                 self.template(draft, given[name], name, TEXT)
-        self._agent_limits(given)
-        for key, what, hint in CHECKS["agent"](about) if "agent" in CHECKS else ():
-            self.problems.add(given.get(key, draft.node), what, hint)
+        for one, other in (("agent", "agents"), ("prompt", "prompt_file")):
+            if one in given and other in given:
+                key = draft.node.value[other][0]
+                self.problems.add(key, f"`{one}` and `{other}` at once", "Keep one of them.")
+        self._agents(given)
+        self._limits(given)
 
-    def _agent_limits(self, given: dict[str, Node]) -> None:
-        """Who does it, and how much it may take."""
+    def _agents(self, given: dict[str, Node]) -> None:
+        """Names, of which the agents layer knows what they stand for."""
         if "agent" in given:
-            self.values.text(given["agent"], "agent")
-        if "agents" in given and not self.values.texts(given["agents"], "agents"):
-            self.problems.add(given["agents"], "`agents` names nobody", "For example: [claude, codex]")
+            several = "Several are `agents: [claude, codex]`." if given["agent"].kind == "list" else ""
+            if several:
+                self.values.wrong(given["agent"], "agent", "text", several)
+            else:
+                self.values.text(given["agent"], "agent")
+        if "agents" in given:
+            node = given["agents"]
+            if node.kind == "list" and not node.value:
+                self.problems.add(node, "`agents` is empty", "For example: [claude, codex]")
+            for entry in self.values.entries(node, "agents"):
+                self.values.text(entry, "agents")
+
+    def _limits(self, given: dict[str, Node]) -> None:
         if "turns" in given:
             self.values.whole(given["turns"], "turns", least=1, default=1)
-        if "budget" in given:
-            self.values.number(given["budget"], "budget", least=0.01, default=1)
+        if "budget" in given and self.values.number(given["budget"], "budget", least=0, default=1) == 0:
+            self.problems.add(given["budget"], "`budget` cannot be 0", "Leave it out for none.")
+        for name in ("model", "permissions"):
+            if name in given:
+                self.values.text(given[name], name)
+        if "tools" in given:
+            self.values.texts(given["tools"], "tools")
 
     def _inside(self, draft: Draft, node: Node, name: str) -> None:
         """Every text in a value is a template."""

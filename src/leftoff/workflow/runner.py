@@ -81,7 +81,7 @@ class Setting:
         self.restart = restart
         self.who = who
         self.seen = seen  # what the run's issue is like by now, as `context` records
-        self.tree = tree  # what git calls dirty, for a checkpoint; only where the settings say so
+        self.tree = tree  # the files that the run knows, for a checkpoint
 
 
 class Runner:

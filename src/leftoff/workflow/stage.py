@@ -67,7 +67,7 @@ class Stage:
         self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
         self.grace = grace
         self._seen = seen  # what the world is like, where a phase ends
-        self.tree = tree  # what git calls dirty, where a step ends
+        self.tree = tree  # the files that the run knows, where a step ends
         self.entries = Entries(state)
         self.works: dict[str, Work] = {}  # by token
         self.tries: dict[str, int] = {}  # failures of each unit in this life of the run

@@ -6,6 +6,7 @@ import os
 from functools import partial
 
 from leftoff.engine.definition import definition_of, names_of
+from leftoff.engine.verify.own import redacted
 from leftoff.engine.verify.verify import verify
 
 TYPE_CHECKING = False
@@ -38,7 +39,8 @@ def verify_run(
     look = partial(verify, store, target, now, project, settings, deep=deep, session=session)
     definition, theirs = definition_of(store, target.row), known or {}
     if definition is None:
-        return look(more=more, known=lambda world: theirs)
+        again = frozenset(given)
+        return look(more=(*more, lambda world: redacted(world, again)), known=lambda world: theirs)
     from leftoff.workflow.verify import RunnerChecks
 
     folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")

@@ -98,7 +98,7 @@ class Left:
         self.variables = variables
         self.criteria: dict[str, bool] = {}
         self.commit: str | None = None  # that git has checked out by now
-        self.tree: Found | None = None  # what it calls dirty, where that is wanted
+        self.tree: Found | None = None  # the files that the run knows, as they are by now
 
     def put(self, page: Page, path: str) -> None:
         """All but what goes into the step's own record."""

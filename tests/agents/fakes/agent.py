@@ -1,12 +1,13 @@
 """A fake of any agent: it speaks the lines of the command line whose name it is called by.
 
 What it does is in the file that FAKE_SCRIPT names: one word per life, taken from the front; then it does its work well.
-It writes down each start, each resumed session and each finished task in the folder FAKE_LOG.
+It writes down each start, each resumed session, each SIGTERM and each finished task in the folder FAKE_LOG.
 
-ok · crash (in mid-stream, by SIGKILL) · limit (a rate limit, to be waited for) · refuse (a session is not resumed) ·
-error (it fails, in its own words) · hang (until it is told to end: exit 143) · die (before it said anything) ·
-grumble (a rate limit, on stderr alone) · offline (no network, on stderr alone) · between (SIGKILL between two turns) ·
-reconnect (a passing error, then SIGKILL) · slow (takes its time to end) · spend (one turn after another)
+ok · crash (in mid-stream, by SIGKILL) · early (the same, before it says anything) · limit (a rate limit, in a line) ·
+limit-stderr (the same, on stderr only) · refuse (a session is not resumed, told in a line) · refuse-stderr (the same,
+on stderr only) · offline (the network is gone) · error (it fails, in its own words) · hang (until it is told to end: it
+takes a moment to clean up, exit 143) · tools-N (that many tool calls first) · endless (one tool call after another) ·
+reconnect (a passing error, then crash) · other-id (a resumed session calls itself by another id, then crash)
 """
 
 import json
@@ -27,6 +28,18 @@ def say(**line: object) -> None:
 def after(*names: str) -> str | None:
     """The word behind one of these."""
     return next((ARGS[ARGS.index(n) + 1] for n in names if n in ARGS), None)
+
+
+def prompt() -> str:
+    """On the command line, where it is meant to be; else on stdin."""
+    options = ("--format", "--model", "-s")
+    if NAME in ("claude", "gemini"):
+        word = after("-p") if "-p" in ARGS else None
+        word = None if word is not None and word.startswith("--") else word
+    else:
+        plain = [w for i, w in enumerate(ARGS) if w[:1] != "-" and (i == 0 or ARGS[i - 1] not in options)]
+        word = ARGS[-1] if plain and plain[-1] is ARGS[-1] and plain[-1] not in ("run", "exec") else None
+    return sys.stdin.read() if word is None else word
 
 
 def note(kind: str, **facts: object) -> None:
@@ -57,155 +70,175 @@ def sessions() -> str:
 
 RESUMED = after("--resume", "resume", "-s")
 SESSION = RESUMED or after("--session-id") or str(uuid.uuid4())
-PROMPT = after("-p") if NAME in ("claude", "gemini") else ARGS[-1]
 DO = behaviour()
+CALLED = str(uuid.uuid4()) if DO == "other-id" else SESSION
+COST = 0.25
+
+
+# -- the lines of each
+
+
+def claude(kind: str, **more: object) -> None:
+    say(type=kind, session_id=CALLED, uuid=str(uuid.uuid4()), **more)
+
+
+def opencode(kind: str, **part: object) -> None:
+    about = {"id": f"prt_{uuid.uuid4().hex}", "sessionID": SESSION, "type": kind.replace("_", "-"), **part}
+    say(type=kind, timestamp=1, sessionID=SESSION, part=about)
 
 
 def begin() -> None:
     if NAME == "claude":
-        shown = str(uuid.uuid4()) if RESUMED and os.environ.get("FAKE_NEW_ID") else SESSION
-        say(type="system", subtype="init", session_id=shown, tools=[], model="fake")
+        claude("system", subtype="init", tools=["Bash"], model="fake", permissionMode="default")
     elif NAME == "codex":
         say(type="thread.started", thread_id=SESSION)
         say(type="turn.started")
     elif NAME == "gemini":
-        say(type="init", session_id=SESSION, model="fake")
+        say(type="init", timestamp="t", session_id=SESSION, model="fake")
+        say(type="message", timestamp="t", role="user", content="…")
     else:
-        say(type="step_start", sessionID=SESSION, part={})
+        opencode("step_start")
 
 
-def work(text: str) -> None:
+def work(text: str, number: int = 0) -> None:
+    """A word of the model, then a call of a tool and what that said."""
     if NAME == "claude":
-        block = [{"type": "text", "text": text}, {"type": "tool_use", "name": "Bash", "input": {}}]
-        say(type="assistant", message={"content": block}, session_id=SESSION)
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": "ls"}}
+        for block in ({"type": "text", "text": text}, call):
+            claude("assistant", message={"id": f"msg_{number}", "role": "assistant", "content": [block]})
+        told = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": "a"}
+        claude("user", message={"role": "user", "content": [told]})
     elif NAME == "codex":
-        say(type="item.completed", item={"type": "agent_message", "text": text})
+        say(type="item.completed", item={"id": f"m{number}", "type": "agent_message", "text": text})
+        call = {"id": f"c{number}", "type": "command_execution", "command": "ls", "aggregated_output": ""}
+        say(type="item.started", item={**call, "status": "in_progress"})
+        say(type="item.completed", item={**call, "status": "completed", "exit_code": 0})
     elif NAME == "gemini":
-        say(type="message", role="assistant", content=text)
-        say(type="tool_use", tool_name="shell")
+        say(type="message", timestamp="t", role="assistant", content=text, delta=True)
+        say(type="tool_use", timestamp="t", tool_name="shell", tool_id=f"t{number}", parameters={})
+        say(type="tool_result", timestamp="t", tool_id=f"t{number}", status="success", output="a")
     else:
-        say(type="text", sessionID=SESSION, part={"text": text})
+        opencode("text", text=text)
+        opencode("tool_use", tool="bash", state={"status": "completed"})
+        opencode("step_finish", reason="tool-calls", cost=0.01)
+        if DO not in ("crash", "reconnect"):
+            opencode("step_start")
 
 
 def finish() -> None:
     if NAME == "claude":
-        say(
-            type="result",
-            subtype="success",
-            is_error=False,
-            result="done",
-            session_id=SESSION,
-            total_cost_usd=0.25,
-            num_turns=3,
-        )
+        facts = {
+            "duration_ms": 1,
+            "num_turns": 3,
+            "total_cost_usd": COST,
+            "usage": {},
+            "permission_denials": [],
+        }
+        claude("result", subtype="success", is_error=False, result="done", **facts)
     elif NAME == "codex":
-        say(type="item.completed", item={"type": "agent_message", "text": "done"})
-        say(type="turn.completed", usage={"input_tokens": 1})
+        say(type="item.completed", item={"id": "last", "type": "agent_message", "text": "done"})
+        say(type="turn.completed", usage={"input_tokens": 1, "output_tokens": 1})
     elif NAME == "gemini":
-        say(type="message", role="assistant", content="done")
-        say(type="result", status="success", stats={})
+        say(type="message", timestamp="t", role="assistant", content="do", delta=True)
+        say(type="message", timestamp="t", role="assistant", content="ne", delta=True)
+        say(type="result", timestamp="t", status="success", stats={"total_tokens": 1, "tool_calls": 1})
     else:
-        say(type="text", sessionID=SESSION, part={"text": "done"})
-        say(type="step_finish", sessionID=SESSION, part={"cost": 0.25})
+        opencode("text", text="done")
+        opencode("step_finish", reason="stop", cost=COST)
 
 
-def fail(message: str, code: int = 1) -> None:
+def fail(message: str, *, status: int | None = None) -> None:
     if NAME == "claude":
-        say(
-            type="result", subtype="error_during_execution", is_error=True, result=message, session_id=SESSION
-        )
+        subtype = "error_during_execution" if status is None else "success"
+        facts = {"api_error_status": status, "num_turns": 1, "total_cost_usd": 0.01}
+        claude("result", subtype=subtype, is_error=True, result=message, **facts)
     elif NAME == "codex":
+        say(type="error", message=message)
         say(type="turn.failed", error={"message": message})
     elif NAME == "gemini":
-        say(type="result", status="error", error={"type": "x", "message": message})
+        say(type="result", timestamp="t", status="error", error={"type": "Error", "message": message})
     else:
-        say(type="error", sessionID=SESSION, error={"message": message})
-    sys.exit(code)
+        about = {"name": "APIError", "data": {"message": message, "statusCode": status}}
+        say(type="error", timestamp=1, sessionID=SESSION, error=about)
+    sys.exit(1)
 
 
-def hang() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    while True:
-        time.sleep(0.05)
+def limit() -> None:
+    if NAME == "claude":
+        info = {"status": "rejected", "resetsAt": int(time.time()) + 1, "rateLimitType": "five_hour"}
+        claude("rate_limit_event", rate_limit_info=info)
+        said = "You've hit your limit · resets 2pm (Asia/Shanghai)"
+        content = [{"type": "text", "text": said}]
+        claude("assistant", error="rate_limit", message={"id": "x", "content": content})
+        fail(said, status=429)
+    fail("You've hit your usage limit. Upgrade to Pro or try again in 0.2 seconds.", status=429)
 
 
 def refuse() -> None:
-    """As each of them says it."""
-    words = f"No conversation found with session ID: {RESUMED}"
+    """As each says it where there is no such session."""
+    why = {
+        "claude": f"No conversation found with session ID: {RESUMED}",
+        "codex": f"thread/resume failed: no rollout found for thread id {RESUMED} (code -32600)",
+        "gemini": f'Error resuming session: Invalid session identifier "{RESUMED}".',
+        "opencode": f"Session not found: {RESUMED}",
+    }[NAME]
+    if DO == "refuse-stderr" or NAME == "gemini":
+        print(why, file=sys.stderr)
+        sys.exit({"gemini": 42, "opencode": 0}.get(NAME, 1))
     if NAME == "claude":
-        say(
-            type="result",
-            subtype="error_during_execution",
-            is_error=True,
-            num_turns=0,
-            session_id=str(uuid.uuid4()),
-            errors=[words],
-        )
+        facts = {"subtype": "error_during_execution", "is_error": True, "num_turns": 0, "total_cost_usd": 0}
+        say(type="result", session_id=str(uuid.uuid4()), errors=[why], **facts)
     elif NAME == "codex":
-        say(type="error", message=f"no rollout found for thread id {RESUMED}")
-    elif NAME == "opencode":
-        say(type="error", error={"name": "NotFoundError", "data": f"Session not found: {RESUMED}"})
+        say(type="error", message=why)
     else:
-        print(f"Error resuming session: Invalid session identifier {RESUMED}", file=sys.stderr)
+        say(type="error", timestamp=1, error={"name": "NotFoundError", "data": {"message": why}})
     sys.exit(1)
 
 
-def end_slowly() -> None:
-    """Count how often it is told to end, and take a while."""
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-    note("hangs", session=SESSION)
+def hang() -> None:
+    """Ending takes a moment, in which a second signal would interrupt it."""
+    told = []
+
+    def end(*_: object) -> None:
+        told.append(1)
+        note("told", session=SESSION)
+
+    signal.signal(signal.SIGTERM, end)
+    note("hangs", session=SESSION, parent=os.getppid())
     while not told:
         time.sleep(0.02)
-    end = time.monotonic() + 1.5
-    while time.monotonic() < end:
-        time.sleep(0.02)
-    note("ends", told=len(told))
+    time.sleep(0.8)
     sys.exit(143)
 
 
-def spend() -> None:
-    for _ in range(1000):
-        say(type="step_start", sessionID=SESSION, part={})
-        say(type="step_finish", sessionID=SESSION, part={"reason": "tool-calls", "cost": 0.4})
-        time.sleep(0.05)
-
-
-note("start", resumed=RESUMED, session=SESSION, prompt=PROMPT, args=ARGS, does=DO)
+note("start", resumed=RESUMED, session=SESSION, prompt=prompt(), args=ARGS, does=DO)
 os.makedirs(sessions(), exist_ok=True)
-if DO == "die":
+if DO == "early":
     os.kill(os.getpid(), signal.SIGKILL)
-if DO in ("grumble", "offline"):
-    limit = "Error 429 Too Many Requests: quota exceeded. Retry-After: 1"
-    print(limit if DO == "grumble" else "Error: getaddrinfo ENOTFOUND api.example.org", file=sys.stderr)
-    sys.exit(1)
-if RESUMED and DO == "refuse":
+elif DO == "offline":
+    sys.exit("Error: getaddrinfo ENOTFOUND api.example.com")
+elif DO == "limit-stderr":
+    sys.exit("Error 429 Too Many Requests: quota exceeded, retry in 0.2s")
+if RESUMED and (DO.startswith("refuse") or not os.path.exists(os.path.join(sessions(), RESUMED))):
     refuse()
-if RESUMED and (not os.path.exists(os.path.join(sessions(), RESUMED))):
-    print(f"No conversation found with session ID: {RESUMED}", file=sys.stderr)
-    sys.exit(1)
 open(os.path.join(sessions(), SESSION), "a").close()
 begin()
-work("working")
+for turn in range(int(DO[6:]) if DO.startswith("tools-") else 1):
+    work("working", turn)
+while DO == "endless":
+    turn += 1
+    work("still working", turn)
+    time.sleep(0.02)
 time.sleep(float(os.environ.get("FAKE_SLEEP", "0")))
-if DO == "crash":
+if DO == "reconnect":
+    say(type="error", message="Reconnecting... 1/5")
+if DO in ("crash", "reconnect", "other-id"):
     os.kill(os.getpid(), signal.SIGKILL)
 elif DO == "limit":
-    fail("API Error: rate limit reached, try again in 1s")
+    limit()
 elif DO == "error":
     fail("it is too hard")
-elif DO == "between":
-    say(type="step_finish", sessionID=SESSION, part={"reason": "tool-calls", "cost": 0.01})
-    os.kill(os.getpid(), signal.SIGKILL)
-elif DO == "reconnect":
-    say(type="error", message="Reconnecting... 1/5")
-    os.kill(os.getpid(), signal.SIGKILL)
-elif DO == "slow":
-    end_slowly()
-elif DO == "spend":
-    spend()
 elif DO == "hang":
-    note("hangs", session=SESSION)
     hang()
 note("finish", session=SESSION)
 finish()

@@ -2,6 +2,7 @@
 
 It goes on where an earlier try stopped. A session that was begun is resumed by its id; where that is refused, a new one
 begins with the brief. A service that says "not now" is waited for as long as it says, or the next agent takes over.
+The step's limits hold for all of that together.
 """
 
 from __future__ import annotations
@@ -13,25 +14,81 @@ import time
 import uuid
 from typing import Any
 
-from leftoff.agents.headless.commands import CHOOSES, KNOWN, WATCHED, Asked, command_of
+from leftoff.agents.headless.commands import (
+    Asked,
+    call_of,
+    check_asked,
+    chooses,
+    counted,
+    resumes,
+    templated,
+)
 from leftoff.agents.headless.ledger import Ledger
 from leftoff.agents.headless.lines import Outcome
-from leftoff.agents.headless.process import CANNOT, NOT_FOUND, Stopped, Watch, complain, live
+from leftoff.agents.headless.process import NOT_FOUND, Life, Stopped, Watch, complain
+from leftoff.clock import iso
 from leftoff.errors import LeftoffError
 
 CRASHES = 2  # of an agent that are answered by resuming its session, within one try at the step
-WAITS = 5  # for a service that says "not now"
-WAIT, LONGEST = 60.0, 7 * 86400.0  # seconds, where it does not say how long; at most
-LONGEST_WORD = 100_000  # bytes; the kernel takes no longer word than 128 KiB
+GUESSED, TOLD = 5, 100  # how often a service is waited for: where it does not say how long, and where it does
+WAIT, LONGEST = 60.0, 8 * 86400.0  # seconds, where it does not say how long; at most, if it says a week
 GO_ON = (
     "You were interrupted. Go on with the task where you left off; what is done need not be done again. "
     "The task was:\n\n"
 )
-BEGIN_AGAIN = "Somebody worked on this before and was interrupted. What is known:\n\n{brief}\n\nThe task:\n\n"
+NOT_YET = (
+    "The task is not done yet: {why} Go on with it where you left off; what is done need not be done again. "
+    "The task was:\n\n"
+)
+BEGIN_AGAIN = (
+    "Somebody worked on this before and was interrupted. Check what is there before you build on it; what is done "
+    "need not be done again. {why}What is known:\n\n{brief}\n\nThe task:\n\n"
+)
 TAKE_OVER = (
     "Another agent, {agent}, worked on this and cannot go on ({why}). Check what it did before you build on it; "
     "what is done need not be done again. What is known:\n\n{brief}\n\nThe task:\n\n"
 )
+
+
+class Spent:
+    """What the lives of a step's agents have used up, as far as they said so."""
+
+    def __init__(self, known: Any) -> None:
+        about = known if isinstance(known, dict) else {}
+        self.cost: float | None = about.get("cost_usd")
+        self.turns: int | None = about.get("turns")
+
+    def add(self, out: Outcome) -> None:
+        if out.cost is not None:
+            self.cost = round((self.cost or 0.0) + out.cost, 6)
+        if out.turns is not None:
+            self.turns = (self.turns or 0) + out.turns
+
+    def to_json(self) -> dict[str, Any]:
+        about = {"cost_usd": self.cost, "turns": self.turns}
+        return {key: value for key, value in about.items() if value is not None}
+
+
+class Next:
+    """How the agent is started next: by whom, in which session, told what.
+
+    ``kept``: an earlier session of the same agent, which counts until the new one has begun.
+    """
+
+    def __init__(self, agent: str, session: str | None, opening: str, kept: str | None = None) -> None:
+        self.agent = agent
+        self.session = session  # to be resumed; a new one where there is none
+        self.opening = opening
+        self.kept = kept
+
+
+class Failed(Exception):
+    """The step is not done: why, and the exit code."""
+
+    def __init__(self, why: str, code: int) -> None:
+        super().__init__(why)
+        self.why = why
+        self.code = code if 0 < code < 256 else 128 - code if code < 0 else 1
 
 
 class Act:
@@ -45,123 +102,149 @@ class Act:
         self.wait = float(given.get("wait") or WAIT)
         self.ledger = ledger
         self.watch = Watch()
-        self.crashes = self.waits = 0
-        self.cost, self.turns = 0.0, 0  # spent so far, also in earlier tries
+        self.crashes = self.guessed = self.told = 0
+        self.begun: set[str | None] = set()  # sessions that are known to be there
+        self.spent = Spent(None)
+        self.last = Outcome()
+        for agent in self.agents:
+            check_asked(agent, given, self.custom)
 
     def run(self) -> dict[str, Any]:
         """Do it; the result of the step."""
         known = self.ledger.known()
+        why = self.ledger.failure(known) if known else ""
         if known.get("done"):
             left = self.ledger.outcome(known)
             if left is not None:  # nobody lived to take it in
                 print("it had ended already, and left its result", flush=True)
                 return left
-            known = {}  # it was taken in, and the step is to be done once more
+            if not why:
+                known = {}  # it was taken in, and the step is to be done once more
+        self.spent = Spent(known.get("spent"))
+        then = self._first(known, why)
+        while True:
+            code, out = self._once(then)
+            own = templated(then.agent, self.custom) and code == 0 and not out.ended
+            if own or out.done(code):
+                return self._done(then.agent, out)
+            then = self._after(then, code, out)
+
+    def _first(self, known: dict[str, Any], why: str) -> Next:
+        """Where an earlier try stopped; else from the start."""
         before = known.get("agent")
         agent: str = before if before in self.agents else self.agents[0]
-        session: str | None = known.get("session_id") if agent == before else None
-        self._count(known.get("cost_usd"), known.get("turns"))
-        opening = self._again() if before and session is None else ""
-        while True:
-            code, out = self._once(agent, session, opening)
-            if self._did_it(agent, code, out):
-                result = {**out.to_json(agent), **self._spent()}
-                self.ledger.done(result)
-                return result
-            agent, session, opening = self._next(agent, session, code, out)
+        own = known if agent == before and resumes(agent, self.custom) else {}
+        session, kept = own.get("session_id"), own.get("kept")
+        if session or kept:
+            return Next(agent, session or kept, _go_on(why), kept if session else None)
+        return Next(agent, None, self._again(why) if known else "")
 
-    def _next(self, agent: str, session: str | None, code: int, out: Outcome) -> tuple[str, str | None, str]:
-        """Who goes on, in which session, told what; where nobody can, the step has failed."""
+    def _after(self, then: Next, code: int, out: Outcome) -> Next:
+        """What to do after a life that did not end well."""
+        agent, session = then.agent, out.session if resumes(then.agent, self.custom) else None
         after = self.agents[self.agents.index(agent) + 1 :]
         if out.limited or (code == NOT_FOUND and after):
-            return self._not_now(agent, out, after)
-        if session is not None and out.refused:
-            complain(f"session {session} cannot be resumed; a new one begins")
-            return agent, None, self._again()
-        if not out.ended and code not in (NOT_FOUND, CANNOT) and self._crashed(agent, code, out):
-            return agent, out.session, "" if out.session else self._again()
-        raise SystemExit(self._failed(agent, code, out))
-
-    def _crashed(self, agent: str, code: int, out: Outcome) -> bool:
-        """An agent that ended without a word of its own is asked again, a few times."""
+            return self._not_now(then, session, out, after)
+        if then.session is not None and out.refused:
+            return self._refused(then)
+        own = templated(agent, self.custom) and code > 0  # its exit code is all that it says
+        if out.ended or own or code == NOT_FOUND or self.crashes > CRASHES:
+            raise Failed(_why(agent, code, out), code)
         self.crashes += 1
-        if self.crashes > CRASHES or (agent in self.custom and not out.session):
-            return False
-        how = "its session is resumed" if out.session else "a new session begins"
-        complain(f"{agent} ended with exit code {code} in mid-stream; {how}")
-        return True
+        if self.crashes > CRASHES:
+            if then.session is None or then.session in self.begun or out.out_of_reach:
+                raise Failed(_why(agent, code, out), code)
+            return self._refused(then)  # it never came as far as to say why
+        ended, kept = f"{agent} ended with exit code {code} in mid-stream", None if out.begun else then.kept
+        if session is None:
+            complain(f"{ended}; a new session begins")
+            return Next(agent, None, self._again(""), kept)
+        complain(f"{ended}; its session is resumed")
+        return Next(agent, session, GO_ON, kept)
 
-    def _did_it(self, agent: str, code: int, out: Outcome) -> bool:
-        if agent in self.custom and agent not in KNOWN:
-            return code == 0
-        return out.ok and (code == 0 or agent not in WATCHED)
+    def _refused(self, then: Next) -> Next:
+        """The session is gone: the one before it, where that is not known to be; else a new one with the brief."""
+        if then.kept:
+            complain(f"session {then.session} cannot be resumed; {then.kept} is tried")
+            return Next(then.agent, then.kept, GO_ON)
+        complain(f"session {then.session} cannot be resumed; a new one begins")
+        return Next(then.agent, None, self._again(""), then.session)
 
-    def _again(self) -> str:
-        return BEGIN_AGAIN.format(brief=self.ledger.brief())
+    def _again(self, why: str) -> str:
+        said = f"It is not done yet: {why} " if why else ""
+        return BEGIN_AGAIN.format(brief=self.ledger.brief(), why=said)
 
-    # -- what was spent
-
-    def _count(self, cost: Any, turns: Any) -> None:
-        self.cost += float(cost or 0)
-        self.turns += int(turns or 0)
-
-    def _spent(self) -> dict[str, Any]:
-        """Of all lives of the agents that did the step."""
-        spent: dict[str, Any] = {"cost_usd": round(self.cost, 6), "turns": self.turns}
-        return {name: value for name, value in spent.items() if value}
-
-    def _once(self, agent: str, session: str | None, opening: str) -> tuple[int, Outcome]:
+    def _once(self, then: Next) -> tuple[int, Outcome]:
         """One life of the agent's process. Its session is on record before it starts, where that can be known."""
-        resume = session is not None
-        chosen = session or (str(uuid.uuid4()) if agent in CHOOSES else None)
-        prompt = _short((GO_ON if resume else opening) + self.prompt)
-        asked = self.asked.less(self.cost, self.turns)
-        words = command_of(agent, prompt, asked, self.custom, session=chosen, resume=resume)
-        facts = {"agent": agent, "session_id": chosen, "resumed": resume or None, **self._spent()}
+        agent, resume = then.agent, then.session is not None
+        asked = self._left(agent)
+        chosen = then.session or (str(uuid.uuid4()) if chooses(agent, self.custom) else None)
+        call = call_of(agent, then.opening + self.prompt, asked, self.custom, session=chosen, resume=resume)
         note = f"{agent} {'resumes' if resume else 'starts'} {chosen or 'a session'}"
-        self.ledger.keep("agent_start", note, **{k: v for k, v in facts.items() if v is not None})
+        spent = self.spent.to_json() or None
+        facts = {"agent": agent, "session_id": chosen, "resumed": resume or None, "kept": then.kept}
+        self.ledger.keep("agent_start", note, **facts, spent=spent)
 
-        def learned(found: str) -> None:
-            if (
-                found != chosen and not resume
-            ):  # a resumed session stays known by the id that it was resumed by
-                self.ledger.keep(None, None, session_id=found)
+        def begun(found: str | None) -> None:
+            new = found if not resume and found != chosen else None  # one that is resumed keeps its id
+            if new or then.kept:
+                self.ledger.keep(None, None, kept=None, **({"session_id": new} if new else {}))
 
-        def over(out: Outcome) -> str:
-            return asked.over(out.cost or 0.0, out.turns or 0) if agent in WATCHED else ""
+        def limit(out: Outcome) -> str:
+            return self._over(agent, asked, out)
 
-        code, out = live(words, agent, self.watch, self.ledger.beat, learned, over)
+        life = Life(agent, self.watch, self.ledger.beat, begun, limit, plain=templated(agent, self.custom))
+        self.last = out = life.out
+        code = life.run(call)
         out.session = chosen if resume else out.session or chosen
-        out.begun = out.begun or resume
-        if agent in self.custom and code != 0 and not out.error:
-            out.error = out.text[-2000:]
-        self._count(out.cost, out.turns)
-        if self._spent():
-            self.ledger.keep(None, None, **self._spent())
+        self.begun |= {out.session} if out.begun else set()
+        self.spent.add(out)
         return code, out
 
-    def _failed(self, agent: str, code: int, out: Outcome) -> int:
-        """Say why, and keep it; the exit code of the step."""
-        why = out.error or out.subtype or f"exit code {code}"
-        complain(f"{agent} did not do it: {why}")
-        self.ledger.keep(None, None, failed=" ".join(why.split())[:500])
-        return code if 0 < code < 256 else 128 - code if code < 0 else 1
+    # -- limits
 
-    def _not_now(self, agent: str, out: Outcome, after: list[str]) -> tuple[str, str | None, str]:
+    def _left(self, agent: str) -> Asked:
+        """What is left of the step's limits."""
+        given = {name: getattr(self.asked, name) for name in Asked.__slots__}
+        if self.asked.turns is not None:
+            given["turns"] = self.asked.turns - (self.spent.turns or 0)
+        if self.asked.budget is not None:
+            given["budget"] = round(self.asked.budget - (self.spent.cost or 0.0), 6)
+        for name, what in (("turns", "turns"), ("budget", "USD")):
+            if given[name] is not None and given[name] <= 0:
+                raise Failed(f"{agent} does not go on: {_used_up(name, what, self.asked)}", 1)
+        return Asked(given)
+
+    def _over(self, agent: str, left: Asked, out: Outcome) -> str:
+        """Why an agent must not go on whose own command line knows no such limit; empty where it may."""
+        if counted(agent, "turns", self.custom) and left.turns and (out.turns or 0) > left.turns:
+            return _used_up("turns", "turns", self.asked)
+        if counted(agent, "budget", self.custom) and left.budget and (out.cost or 0.0) >= left.budget:
+            return _used_up("budget", "USD", self.asked)
+        return ""
+
+    # -- waiting, handing over
+
+    def _not_now(self, then: Next, session: str | None, out: Outcome, after: list[str]) -> Next:
         """The next agent takes over; where there is none, wait as told, then go on with the same session."""
-        why = " ".join((out.why or "it is not there").split())[:200]
+        agent = then.agent
+        why = " ".join((out.said or out.subtype or "a rate limit").split())[:200]
         if after:
             complain(f"{agent}: {why}; {after[0]} takes over")
             told = TAKE_OVER.format(agent=agent, why=why, brief=self.ledger.brief())
-            return after[0], None, told
-        self.waits += 1
-        if self.waits > WAITS:
-            raise SystemExit(self._failed(agent, 1, out))
-        seconds = min(out.wait(time.time()) or self.wait * 2 ** (self.waits - 1), LONGEST)
+            return Next(after[0], None, told)
+        told_wait = out.wait(time.time())
+        self.guessed, self.told = self.guessed + (told_wait is None), self.told + (told_wait is not None)
+        if self.guessed > GUESSED or self.told > TOLD:
+            raise Failed(_why(agent, 1, out), 1)
+        seconds = min(self.wait * 2 ** (self.guessed - 1) if told_wait is None else told_wait, LONGEST)
         complain(f"{agent}: {why}; it goes on in {seconds:.0f} s")
-        self.ledger.keep(None, None, waits_for=why)
+        until = iso(self.ledger.desk.clock.now() + int(seconds * 1000))
+        self.ledger.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.to_json() or None)
         self.watch.sleep(seconds, self._beat_now_and_then())
-        return agent, out.session if out.begun else None, ""
+        if not out.begun:
+            return then  # nobody was told anything yet
+        return Next(agent, session, GO_ON) if session else Next(agent, None, self._again(""))
 
     def _beat_now_and_then(self) -> Any:
         last = [0.0]
@@ -173,15 +256,45 @@ class Act:
 
         return beat
 
+    # -- the end
 
-def _short(prompt: str) -> str:
-    """A prompt that fits on a command line: a longer one is in a file, which the agent is told to read."""
-    if len(prompt.encode()) <= LONGEST_WORD:
-        return prompt
-    path = os.path.join(os.path.dirname(os.environ["LEFTOFF_RESULT"]), "prompt.md")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(prompt)
-    return f"Your task is in the file {path}. Read all of it, and do what it says."
+    def _done(self, agent: str, out: Outcome) -> dict[str, Any]:
+        """The agent is done: that is on record before its process may be forgotten."""
+        about = {
+            "agent": agent,
+            "session_id": out.session,
+            "result": out.text,
+            "subtype": out.subtype or None,
+        }
+        result = {key: value for key, value in about.items() if value is not None} | self.spent.to_json()
+        self.ledger.keep(None, None, done=True, outcome=result, spent=self.spent.to_json() or None)
+        return result
+
+    def failed(self, why: str) -> dict[str, Any]:
+        """For the step's error: why, and what it took so far."""
+        spent = self.spent.to_json()
+        known = self.ledger.known()
+        if known:
+            self.ledger.keep(None, None, failed=why, spent=spent or None)
+        about = {"subtype": self.last.subtype or None, **spent}
+        about |= {name: known.get(name) for name in ("agent", "session_id")}
+        return {"message": why, **{key: value for key, value in about.items() if value is not None}}
+
+
+def _go_on(why: str) -> str:
+    return NOT_YET.format(why=why) if why else GO_ON
+
+
+def _used_up(name: str, what: str, asked: Asked) -> str:
+    return f"its {getattr(asked, name)} {what} are used up (`{name}`)."
+
+
+def _why(agent: str, code: int, out: Outcome) -> str:
+    """In a line."""
+    said = " ".join((out.error or out.subtype or out.warned).split())[-500:]
+    if out.subtype and out.subtype not in ("success", said):
+        said = f"{out.subtype}: {said}"
+    return f"{agent} did not do it: {said or f'it ended with exit code {code}'}"
 
 
 def main() -> int:
@@ -190,19 +303,28 @@ def main() -> int:
         with open(given[1:], encoding="utf-8") as file:
             given = file.read()
     ledger = Ledger()
-    act = Act(json.loads(given), ledger)
     try:
-        result = act.run()
-        with open(os.environ["LEFTOFF_RESULT"], "w", encoding="utf-8") as file:
-            json.dump(result, file)
-        return 0
+        act = Act(json.loads(given), ledger)
+        try:
+            return _leave(act.run(), 0)
+        except Failed as failed:
+            complain(failed.why)
+            return _leave(act.failed(failed.why), failed.code)
     except Stopped as stopped:
         return stopped.code
     except LeftoffError as error:
-        complain(f"{error.message} {error.hint}")
-        return error.exit_code
+        why = f"{error.message} {error.hint}"
+        complain(why)
+        return _leave({"message": why}, error.exit_code)
     finally:
         ledger.desk.close()
+
+
+def _leave(about: dict[str, Any], code: int) -> int:
+    """Write down the result, or what failed; the exit code."""
+    with open(os.environ["LEFTOFF_RESULT"], "w", encoding="utf-8") as file:
+        json.dump(about, file)
+    return code
 
 
 if __name__ == "__main__":

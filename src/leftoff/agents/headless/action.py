@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.headless.commands import LIMITS, check_agent, not_able
+from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, custom_agents
 from leftoff.engine.settings import load
 from leftoff.errors import Invalid, NotFound
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import actions
 from leftoff.workflow.actions import LONGEST, Command
 from leftoff.workflow.leftovers import ARGS
+from leftoff.workflow.problems import Problems
+from leftoff.workflow.template_names import is_template
 
 if TYPE_CHECKING:
-    from leftoff.workflow.definition import Step
+    from leftoff.workflow.definition import Step, Workflow
     from leftoff.workflow.template import Templates
 
 
@@ -29,20 +32,16 @@ class Agent:
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
         about = step.agent or {}
         section = load(self.project).section("agents")
-        custom = {name: entry for name, entry in section.items() if isinstance(entry, dict)}
+        custom = custom_agents(section)
         given = {name: about[name] for name in LIMITS if about.get(name) is not None}
-        wrong = [why for _, why, _ in problems(about, custom)]
-        if wrong:
-            hint = "`leftoff run FILE --check` finds it before anything runs."
-            raise Invalid(f"{step.path}: {'; '.join(wrong)}.", hint=hint)
         given.update(
-            agents=_names(about),
+            agents=[check_agent(name, custom) for name in _names(step)],
             prompt=self._prompt(step, templates, values),
             custom=custom,
             wait=section.get("wait"),
         )
         text = json.dumps(given)
-        if len(text) > LONGEST:
+        if len(text) > LONGEST:  # JSON is ASCII
             path = os.path.join(folder, ARGS)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -68,32 +67,52 @@ class Agent:
         except FileNotFoundError:
             return NOTHING
 
-
-def _names(about: dict[str, Any]) -> list[str]:
-    """The agents of a step, in the order in which they are tried."""
-    given = about.get("agents") or about.get("agent")
-    names = given if isinstance(given, list) else [given]
-    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
-
-
-def problems(about: dict[str, Any], custom: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What is wrong with an agent step: the key, what, and what to do. An option is never left out in silence."""
-    out: list[tuple[str, str, str]] = []
-    for name in _names(about):
+    def failure(self, folder: str) -> dict[str, Any]:
         try:
-            check_agent(name, custom)
-            found = [(key, not_able(name, key, custom)) for key in LIMITS if about.get(key) is not None]
-        except Invalid as error:
-            out.append(("agents" if about.get("agents") else "agent", error.message.rstrip("."), error.hint))
-            continue
-        out += [(key, why, f"Leave `{key}` out, or {name}.") for key, why in found if why]
-    return out
+            with open(os.path.join(folder, "result"), encoding="utf-8") as file:
+                found = json.load(file)
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found if isinstance(found, dict) and "message" in found else {}
 
 
-def check_step(project: str, about: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The same for a project, whose leftoff.toml may name agents of its own."""
+def _names(step: Step) -> list[str]:
+    """The agents of a step, in the order in which they are tried."""
+    about = step.agent or {}
+    given = about.get("agents") or [about.get("agent")]
+    return list(dict.fromkeys(given))
+
+
+def check(workflow: Workflow, project: str, *, prompts: bool) -> None:
+    """Raise what is wrong with agent steps before any is started. ``prompts``: also what files they are to read."""
     section = load(project).section("agents")
-    return problems(about, {name: entry for name, entry in section.items() if isinstance(entry, dict)})
+    custom = custom_agents(section)
+    problems = Problems(workflow.path)
+    made = [output for step in workflow.leaves() for output in step.outputs]
+    for step in workflow.leaves():
+        if step.kind != "agent":
+            continue
+        about = step.agent or {}
+        for name in _names(step):
+            try:
+                check_agent(name, custom)
+                check_asked(name, about, custom)
+            except Invalid as error:
+                problems.add(step, f"{step.path}: {error.message.rstrip('.')}", error.hint)
+        if prompts and not _readable(about.get("prompt_file"), project, made):
+            problems.add(
+                step,
+                f"{step.path}: the prompt_file {about['prompt_file']} does not exist",
+                "Write it; or name it among the `outputs` of the step that does.",
+            )
+    problems.check()
+
+
+def _readable(path: Any, project: str, made: list[str]) -> bool:
+    """Whether a prompt can be read, or will be there when it is: one with a template in it is only known then."""
+    if not isinstance(path, str) or is_template(path) or os.path.isfile(os.path.join(project, path)):
+        return True
+    return any(is_template(output) or fnmatch(path, output) for output in made)
 
 
 def register(project: str) -> None:

@@ -1,8 +1,7 @@
-"""The command lines of agents: to start a session, and to go on with one."""
+"""The command lines of agents: to start a session, and to go on with one; and what can be asked of each."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Any
 
@@ -10,26 +9,21 @@ from leftoff.errors import Invalid
 
 KNOWN = ("claude", "codex", "gemini", "opencode")
 CHOOSES = ("claude",)  # whose session id is ours to choose, before it starts
-LIMITS = ("model", "turns", "budget", "permissions", "tools")  # what a step may ask of an agent
-WATCHED = ("opencode",)  # who says of each turn what it cost, and is ended by us where that is too much
-# What each agent's command line has an option for, or tells of while it works.
-_ABLE: dict[str, tuple[str, ...]] = {
+LIMITS = ("model", "turns", "budget", "permissions", "tools")
+# What an agent's command line has an option for; and what is counted from its lines, so that it can be stopped.
+_OPTIONS = {
     "claude": LIMITS,
     "codex": ("model", "permissions"),
-    "gemini": ("model", "permissions"),
-    "opencode": ("model", "turns", "budget"),
+    "gemini": ("model", "permissions", "tools"),
+    "opencode": ("model",),
 }
-_WHAT = {
-    "model": "no choice of a model",
-    "turns": "no limit of turns",
-    "budget": "no limit of costs",
-    "permissions": "no permissions",
-    "tools": "no list of tools",
-}
+_COUNTED = {"codex": ("turns",), "gemini": ("turns",), "opencode": ("turns", "budget")}
+_LONGEST = 100_000  # bytes of a prompt on a command line; Linux has 131,072 for a word
+_KEYS = ("command", "resume")  # of an agent in leftoff.toml
 
 
 class Asked:
-    """What a step asks of an agent, whichever it is."""
+    """What a step asks of an agent, whichever it is: at first, or what is left of it."""
 
     __slots__ = ("budget", "model", "permissions", "tools", "turns")
 
@@ -41,48 +35,88 @@ class Asked:
         tools = given.get("tools")
         self.tools = ",".join(map(str, tools)) if isinstance(tools, list) else tools
 
-    def less(self, cost: float, turns: int) -> Asked:
-        """What is left of the limits, after so much was spent; never nothing."""
-        left = Asked({name: getattr(self, name) for name in self.__slots__})
-        if left.turns is not None:
-            left.turns = max(1, int(left.turns) - turns)
-        if left.budget is not None and cost:
-            left.budget = max(0.01, round(float(left.budget) - cost, 4))
-        return left
 
-    def over(self, cost: float, turns: int) -> str:
-        """Which limit so much is over; empty: none."""
-        if self.turns is not None and turns >= int(self.turns):
-            return "error_max_turns"
-        return "error_max_budget_usd" if self.budget is not None and cost >= float(self.budget) else ""
+class Call:
+    """The words that start an agent, and the prompt, where it comes on stdin."""
+
+    __slots__ = ("stdin", "words")
+
+    def __init__(self, words: list[str], stdin: str | None = None) -> None:
+        self.words = words
+        self.stdin = stdin
 
 
-def not_able(agent: str, asked: str, custom: dict[str, Any]) -> str:
-    """Why an agent cannot be asked for something, as a sentence; empty: it can."""
-    if _is_custom(agent, custom):
-        given = _template(agent, custom[agent], False)
-        able = [name for name in LIMITS if any(f"{{{name}}}" in word for word in given)]
-        hint = f"its command in leftoff.toml has no {{{asked}}}"
-    else:
-        able, hint = list(_ABLE[agent]), "its command line has none"
-    return "" if asked in able else f"{agent} has {_WHAT[asked]}: {hint}"
+# -- which agents there are
 
 
-def _is_custom(agent: str, custom: dict[str, Any]) -> bool:
-    return agent in custom and ("command" in custom[agent] or agent not in KNOWN)
+def custom_agents(section: dict[str, Any]) -> dict[str, Any]:
+    """The agents of leftoff.toml, by name; what else is said of all of them is in order."""
+    for key, value in section.items():
+        if key != "wait" and not isinstance(value, dict):
+            raise Invalid(
+                f"[agents] has no key {key!r}.", hint=f"It has `wait`; an agent is a table, [agents.{key}]."
+            )
+    wait = section.get("wait", 1)
+    if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 < wait < float("inf"):
+        raise Invalid(f"[agents] wait is a number of seconds, not {wait!r}.", hint="For example: wait = 30")
+    return {name: about for name, about in section.items() if name != "wait"}
+
+
+def templated(agent: str, custom: dict[str, Any]) -> bool:
+    """Whether leftoff.toml says how the agent is called."""
+    return agent in custom and (agent not in KNOWN or "command" in custom[agent])
 
 
 def check_agent(name: str, custom: dict[str, Any]) -> str:
-    """A name that stands for an agent."""
-    if name in KNOWN or name in custom:
-        return name
-    known = ", ".join([*KNOWN, *custom])
-    raise Invalid(
-        f"There is no agent {name!r}.", hint=f"One of {known}; or add it to leftoff.toml as [agents.{name}]."
-    )
+    """A name that stands for an agent, which can be called."""
+    if name not in KNOWN and name not in custom:
+        known = ", ".join([*KNOWN, *(other for other in custom if other not in KNOWN)])
+        raise Invalid(
+            f"There is no agent {name!r}.",
+            hint=f"One of {known}; or add it to leftoff.toml as [agents.{name}].",
+        )
+    for key in custom.get(name, ()):
+        if key not in _KEYS:
+            raise Invalid(f"[agents.{name}] has no key {key!r}.", hint=f"Its keys are {', '.join(_KEYS)}.")
+    if templated(name, custom):
+        for resume in (False, True):
+            _template(name, custom[name], resume)
+    return name
 
 
-def command_of(
+def check_asked(name: str, about: dict[str, Any], custom: dict[str, Any]) -> None:
+    """What nobody could see to is not promised."""
+    own = templated(name, custom)
+    can = () if own else (*_OPTIONS[name], *_COUNTED.get(name, ()))
+    for limit in LIMITS:
+        if about.get(limit) is not None and limit not in can:
+            hint = (
+                f"Put it into the command of [agents.{name}]." if own else f"It has {', '.join(can)}."
+            ) + " Leave it out, or take another agent."
+            raise Invalid(f"`{limit}` does not go with the agent {name}.", hint=hint)
+
+
+def counted(name: str, limit: str, custom: dict[str, Any]) -> bool:
+    """Whether a limit is kept by watching the agent's lines."""
+    return not templated(name, custom) and limit in _COUNTED.get(name, ())
+
+
+def chooses(name: str, custom: dict[str, Any]) -> bool:
+    """Whether the id of its session is ours to choose."""
+    if templated(name, custom):
+        return any("{session}" in word for word in _template(name, custom[name], False))
+    return name in CHOOSES
+
+
+def resumes(name: str, custom: dict[str, Any]) -> bool:
+    """Whether it can go on with a session."""
+    return not templated(name, custom) or "resume" in custom[name]
+
+
+# -- how they are called
+
+
+def call_of(
     agent: str,
     prompt: str,
     asked: Asked,
@@ -90,60 +124,91 @@ def command_of(
     *,
     session: str | None = None,
     resume: bool = False,
-) -> list[str]:
-    """The words that start a session, or with ``resume`` go on with it."""
-    if _is_custom(agent, custom):
-        filled = {"prompt": prompt, "session": session or ""}
-        filled.update({name: str(getattr(asked, name) or "") for name in LIMITS})
-        return [_filled(word, filled) for word in _template(agent, custom[agent], resume)]
+) -> Call:
+    """How a session is started, or with ``resume`` gone on with.
+
+    A prompt that a command line cannot hold, or that looks like an option, comes on stdin.
+    """
+    if templated(agent, custom):
+        return _filled(agent, prompt, _template(agent, custom[agent], resume), session)
     build = {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}[agent]
-    return build(prompt, asked, session, resume)
+    if len(prompt.encode("utf-8", "surrogateescape")) > _LONGEST or prompt.startswith("-"):
+        return Call(build(None, asked, session, resume), prompt)
+    return Call(build(prompt, asked, session, resume))
 
 
-def _claude(prompt: str, asked: Asked, session: str | None, resume: bool) -> list[str]:
-    words = ["claude", "-p", prompt, "--output-format", "stream-json", "--verbose"]
+def templated_words(agent: str, prompt: str, custom: dict[str, Any]) -> list[str]:
+    """The words that start an agent of leftoff.toml, where only words will do."""
+    call = _filled(agent, prompt, _template(agent, custom[agent], False), None)
+    if call.stdin is not None:
+        raise Invalid(
+            f"The command of [agents.{agent}] has no {{prompt}}, and a run is handed over in one.",
+            hint=_EXAMPLE,
+        )
+    return call.words
+
+
+def _claude(prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
+    words = ["claude", "-p", *_word(prompt), "--output-format", "stream-json", "--verbose"]
     words += ["--resume" if resume else "--session-id", session] if session else []
     words += _flag("--model", asked.model) + _flag("--max-turns", asked.turns)
     words += _flag("--max-budget-usd", asked.budget) + _flag("--permission-mode", asked.permissions)
     return words + _flag("--allowedTools", asked.tools)
 
 
-def _codex(prompt: str, asked: Asked, session: str | None, resume: bool) -> list[str]:
+def _codex(prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
     flags = ["--json", *_flag("--model", asked.model)]
-    if resume and session:  # which takes no --sandbox
-        flags += ["-c", f"sandbox_mode={asked.permissions}"] if asked.permissions else []
-        return ["codex", "exec", "resume", session, *flags, prompt]
-    return ["codex", "exec", *flags, *_flag("--sandbox", asked.permissions), prompt]
+    told = ["-" if prompt is None else prompt]
+    if resume and session:
+        # `resume` does not know --sandbox
+        mode = ["-c", f'sandbox_mode="{asked.permissions}"'] if asked.permissions else []
+        return ["codex", "exec", "resume", session, *flags, *mode, *told]
+    return ["codex", "exec", *flags, *_flag("--sandbox", asked.permissions), *told]
 
 
-def _gemini(prompt: str, asked: Asked, session: str | None, resume: bool) -> list[str]:
-    words = ["gemini", "-p", prompt, "--output-format", "stream-json"]
+def _gemini(prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
+    words = ["gemini", *(["-p", prompt] if prompt is not None else []), "--output-format", "stream-json"]
     words += ["--resume", session] if resume and session else []
-    return words + _flag("--model", asked.model) + _flag("--approval-mode", asked.permissions)
+    words += _flag("--model", asked.model) + _flag("--approval-mode", asked.permissions)
+    return words + _flag("--allowed-tools", asked.tools)
 
 
-def _opencode(prompt: str, asked: Asked, session: str | None, resume: bool) -> list[str]:
+def _opencode(prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
     words = ["opencode", "run", "--format", "json", *_flag("--model", asked.model)]
-    return [*words, *(["-s", session] if resume and session else []), prompt]
+    return [*words, *(["-s", session] if resume and session else []), *_word(prompt)]
+
+
+def _word(prompt: str | None) -> list[str]:
+    return [] if prompt is None else [prompt]
 
 
 def _flag(name: str, value: Any) -> list[str]:
     return [name, str(value)] if value not in (None, "") else []
 
 
-def _template(agent: str, about: Any, resume: bool) -> list[str]:
-    """The command of an agent from leftoff.toml: words with {prompt}, {session}, {turns}, … in them."""
-    given = about.get("resume") if resume and isinstance(about, dict) else None
-    given = given or (about.get("command") if isinstance(about, dict) else about)
-    words = shlex.split(given) if isinstance(given, str) else given
+def _template(agent: str, about: dict[str, Any], resume: bool) -> list[str]:
+    """The command of an agent from leftoff.toml, with {prompt} and {session} in it."""
+    key = "resume" if resume and "resume" in about else "command"
+    given = about.get(key)
+    try:
+        words = shlex.split(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise Invalid(f"[agents.{agent}] {key} is no command: {error}.", hint=_EXAMPLE) from None
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise Invalid(
-            f"[agents.{agent}] has no command.",
-            hint='For example: command = ["my-agent", "--do", "{prompt}"]',
-        )
+        raise Invalid(f"[agents.{agent}] has no {key}.", hint=_EXAMPLE)
     return words
 
 
-def _filled(word: str, values: dict[str, str]) -> str:
-    """One pass, so that what is filled in is not looked at again."""
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found.group(1), found.group()), word)
+_EXAMPLE = 'For example: command = ["my-agent", "--do", "{prompt}"]'
+
+
+def _filled(agent: str, prompt: str, words: list[str], session: str | None) -> Call:
+    filled = [word.replace("{session}", session or "") for word in words]
+    if not any("{prompt}" in word for word in words):
+        return Call(filled, prompt)
+    if len(prompt.encode("utf-8", "surrogateescape")) > _LONGEST:
+        raise Invalid(
+            f"The prompt has {len(prompt):,} characters, too many for the command line of [agents.{agent}].",
+            hint="Leave {prompt} out of its command: then the prompt comes on stdin.",
+        )
+    return Call([word.replace("{prompt}", prompt) for word in filled])

@@ -38,15 +38,28 @@ class Ledger:
 
     def known(self) -> dict[str, Any]:
         """What an earlier try left: its agent and session; its outcome, where that was known."""
+        found = self._record("step").get(KEY)
+        return dict(found) if isinstance(found, dict) else {}
+
+    def failure(self, known: dict[str, Any]) -> str:
+        """Why the try that left this failed; empty where it did not fail, or did not live to say so."""
+        error = self._record("step").get("last_error")
+        if not isinstance(error, dict):  # it was left as failed, and resumed
+            error = self._record("error")
+            if error.get("attempt") != known.get("number"):
+                return ""
+        return " ".join(str(error.get("message") or "").split())
+
+    def _record(self, collection: str) -> dict[str, Any]:
+        """What a collection has about the step."""
         store = self.desk.store
 
         def look(view: View) -> Any:
             row = self._find(view)
-            found = Reader(store, view, row.run, row.run_id).value("step", self.step)
-            return found.plain.get(KEY) if found is not None else None
+            return Reader(store, view, row.run, row.run_id).value(collection, self.step)
 
         found: Any = store.read(look)
-        return dict(found) if isinstance(found, dict) else {}
+        return dict(found.plain) if found is not None and isinstance(found.plain, dict) else {}
 
     def outcome(self, known: dict[str, Any]) -> dict[str, Any] | None:
         """The result of the last try, where nobody lived to take it in: then that try is not on record as ended well.
@@ -62,12 +75,11 @@ class Ledger:
         found = known.get("outcome")
         return found if isinstance(found, dict) and self.desk.store.read(look) else None
 
-    def done(self, result: dict[str, Any]) -> None:
-        """The agent is done: that is on record before its process may be forgotten."""
-        self.keep(None, None, done=True, outcome=result)
-
     def keep(self, trigger: str | None, note: str | None, **facts: Any) -> None:
-        """Put facts about the session into the step's record; with ``trigger``, as a checkpoint."""
+        """Put facts about the session into the step's record; with ``trigger``, as a checkpoint.
+
+        With an agent among them a life begins, and what was known of the one before it goes. None takes a fact away.
+        """
         store, now = self.desk.store, self.desk.clock.now()
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -76,7 +88,8 @@ class Ledger:
             begun = {"since": iso(now), "number": record.get("attempt")}
             before: Any = record.get(KEY)
             about: dict[str, Any] = begun if "agent" in facts or not isinstance(before, dict) else before
-            changes.put("step", self.step, {**record, KEY: {**about, **facts}})
+            kept = {key: value for key, value in {**about, **facts}.items() if value is not None}
+            changes.put("step", self.step, {**record, KEY: kept})
             return Seal(trigger, self.step, note) if trigger else None
 
         report(store, self._find, make, now, guard=self.guard, scrubber=self.desk.redactor)

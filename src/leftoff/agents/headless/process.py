@@ -7,17 +7,22 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
+from leftoff.agents.headless.commands import Call
 from leftoff.agents.headless.lines import Outcome, feed
 
-NOT_FOUND, CANNOT = 127, 126
-_KEPT = 4000  # characters of what it complains of
-_PATIENCE = 0.5  # seconds that an agent has to end by itself, having been told together with us
-_LOOK = 1.0
+NOT_FOUND = 127
 BEAT = 20.0
+_LOOK = 1.0
+_GRACE = 10.0  # seconds that an agent has to end, once we told it to
+_KEPT = 4000  # characters of stderr
+_LAST = 5  # lines of what an agent printed that has no lines of its own
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PATIENCE = 1.0  # seconds until we pass on what somebody told us alone
 
 
 class Stopped(BaseException):
@@ -29,108 +34,168 @@ class Stopped(BaseException):
 
 
 class Watch:
-    """Whether we were told to end. The agent is in our process group, and was told with us."""
+    """Whether we were told to end.
+
+    The agent is in our session, and whoever ends a step tells everybody in it: it is not told twice, as agents take a
+    second SIGTERM for "now". Only where somebody else told us, and perhaps us alone, it is passed on, once.
+    """
 
     def __init__(self) -> None:
         self.told: float | None = None
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        self.alone = False
+        self._waits = hasattr(
+            signal, "sigtimedwait"
+        )  # which says by whom; where there is none, we were not alone
+        for number in _ENDS:
             signal.signal(number, self._on)
+        self.block(True)
 
     def _on(self, number: int, frame: Any) -> None:
         self.told = self.told or time.monotonic()
+
+    def block(self, held: bool) -> None:
+        """Signals wait until they are asked for; not while a process is started, which would inherit that."""
+        if self._waits:
+            signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, _ENDS)
+
+    def look(self, seconds: float = 0) -> bool:
+        """Whether we were told, by now or within some seconds."""
+        if not self._waits:
+            time.sleep(seconds)
+        elif self.told is None:
+            found = signal.sigtimedwait(_ENDS, seconds)
+            if found is not None:
+                self.told, self.alone = time.monotonic(), found.si_pid != os.getppid()
+        return self.told is not None
 
     def sleep(self, seconds: float, each: Callable[[], None]) -> None:
         """Wait, and say now and then that we do."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            if self.told is not None:
-                raise Stopped(128 + signal.SIGTERM)
             each()
-            time.sleep(min(left, 0.5))
+            if self.look(min(left, _LOOK)):
+                raise Stopped(128 + signal.SIGTERM)
 
 
-def live(
-    words: list[str],
-    agent: str,
-    watch: Watch,
-    beat: Callable[[], None],
-    learned: Callable[[str], None],
-    over: Callable[[Outcome], str],
-) -> tuple[int, Outcome]:
-    """Run an agent to its end; its exit code and what it said. ``learned`` is told its session's id.
+class Life:
+    """An agent's process while it runs. ``limit`` says why it must not go on, if so."""
 
-    ``over`` is asked after each line which limit it has gone over: then it is told to end.
-    """
-    out = Outcome()
-    try:
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-    except OSError as error:
-        out.error = f"{words[0]} cannot be started: {error.strerror}"
-        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT, out
-    known: str | None = None
-    gone_over = ""
-    for stream, line in _Lines(process, watch, beat):
-        if stream is process.stderr:
-            out.complaints = f"{out.complaints}{line}\n"[-_KEPT:]
-            print(line, file=sys.stderr, flush=True)
-            continue
-        shown = feed(agent, line, out)
-        if shown:
-            print(shown, flush=True)
-        if out.session and out.session != known:
-            known = out.session
-            learned(known)
-        if not gone_over and not out.ended and (gone_over := over(out)):
-            process.terminate()
-    code = process.wait()
-    if watch.told is not None:
-        raise Stopped(code if code >= 0 else 128 - code)
-    if gone_over:
-        out.ended, out.ok, out.subtype, out.error = True, False, gone_over, gone_over
-    return code, out
+    def __init__(
+        self,
+        agent: str,
+        watch: Watch,
+        beat: Callable[[], None],
+        begun: Callable[[str | None], None],
+        limit: Callable[[Outcome], str],
+        *,
+        plain: bool,
+    ) -> None:
+        self.out = Outcome()
+        self._agent = agent
+        self._watch = watch
+        self._beat = beat
+        self._begun = begun
+        self._limit = limit
+        self._plain = plain
+        self._known: tuple[bool, str | None] = (False, None)
+        self._ending: float | None = None  # when we told it to end
+        self._why = ""
 
-
-class _Lines:
-    """What a process prints, on both streams, as it comes; until it has closed them or is gone."""
-
-    def __init__(self, process: subprocess.Popen[bytes], watch: Watch, beat: Callable[[], None]) -> None:
-        self.process = process
-        self.watch = watch
-        self.beat = beat
-        self.ended = False  # it was told to end
-
-    def __iter__(self) -> Iterator[tuple[Any, str]]:
-        rest: dict[Any, bytes] = {self.process.stdout: b"", self.process.stderr: b""}
-        left, last = set(rest), time.monotonic()
-        while left:
-            ready = select.select(list(left), [], [], _LOOK if self.watch.told is None else 0.1)[0]
+    def run(self, call: Call) -> int:
+        """Run it to its end; its exit code, below 0 where a signal ended it."""
+        try:
+            process = self._start(call)
+        except OSError as error:
+            self.out.error = f"{call.words[0]} cannot be started: {error.strerror}"
+            return NOT_FOUND
+        for line in self._lines(process):
+            shown = feed(self._agent, line, self.out, plain=self._plain)
+            if shown:
+                print(shown, flush=True)
             self._tell()
-            if time.monotonic() - last > BEAT:
-                last = time.monotonic()
-                self.beat()
-            if not ready and self.process.poll() is not None:
-                break  # something that it left behind holds its output open
-            for stream in ready:
-                data = os.read(stream.fileno(), 1 << 16)
-                if not data:
-                    left.discard(stream)
-                *whole, rest[stream] = (rest[stream] + data).split(b"\n")
-                for line in whole:
-                    yield stream, line.decode("utf-8", "replace").rstrip("\r")
-        for stream, data in rest.items():
-            if data.strip():
-                yield stream, data.decode("utf-8", "replace")
+            if not self._why and not self.out.ok and (why := self._limit(self.out)):
+                self._why = why
+                self._end(process)
+        code = process.wait()
+        if self._plain and code and not self.out.error:  # what it printed at last is why
+            self.out.warned = "\n".join([*self.out.text.splitlines()[-_LAST:], self.out.warned])
+        self.out.close(code)
+        if self._why and not self.out.ok:
+            self.out.fail(self._why)
+        if self._watch.look() and not self.out.done(code):
+            raise Stopped(code if code >= 0 else 128 - code)
+        return code
+
+    def _start(self, call: Call) -> subprocess.Popen[bytes]:
+        source: IO[bytes] | int = subprocess.DEVNULL
+        if call.stdin is not None:
+            source = tempfile.TemporaryFile()  # noqa: SIM115  # closed below
+            source.write(call.stdin.encode("utf-8", "surrogateescape"))
+            source.seek(0)
+        self._watch.block(False)
+        try:
+            return subprocess.Popen(call.words, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        finally:
+            self._watch.block(True)
+            if not isinstance(source, int):
+                source.close()
 
     def _tell(self) -> None:
-        """Tell it once, where it was not told with us: a second time would cut off what it does to end cleanly."""
-        told = self.watch.told
-        if told is None or self.ended or time.monotonic() - told < _PATIENCE:
-            return
-        self.ended = True
-        if self.process.poll() is None:
-            self.process.terminate()
+        """That its session is there, and by which id; once."""
+        now = (self.out.begun, self.out.session)
+        if self.out.begun and now != self._known:
+            self._known = now
+            self._begun(self.out.session)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Tell it to end; what was told before is not said again."""
+        if self._ending is None:
+            self._ending = time.monotonic()
+            process.terminate()
+
+    def _keep_time(self, process: subprocess.Popen[bytes]) -> None:
+        """Pass on what we alone were told; kill what we told to end and does not."""
+        watch, now = self._watch, time.monotonic()
+        if watch.look() and watch.alone and watch.told is not None and now - watch.told > _PATIENCE:
+            self._end(process)
+        if self._ending is not None and now - self._ending > _GRACE:
+            process.kill()
+
+    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[str]:
+        """Its lines as they come, until it has ended; what it says on stderr goes on to ours."""
+        assert process.stdout is not None and process.stderr is not None
+        out, err = process.stdout.fileno(), process.stderr.fileno()
+        open_ones, rest, last = [out, err], b"", time.monotonic()
+        while open_ones or process.poll() is None:
+            hurried = self._ending is not None or self._watch.told is not None
+            wait = 0.1 if hurried else _LOOK
+            ready = select.select(open_ones, [], [], wait if open_ones else 0.05)[0]
+            self._keep_time(process)
+            if time.monotonic() - last > BEAT:
+                last = time.monotonic()
+                self._beat()
+            if not ready and process.poll() is not None:
+                break  # where something is open still, what it left behind holds it
+            for fd in ready:
+                data = os.read(fd, 1 << 16)
+                if not data:
+                    open_ones.remove(fd)
+                elif fd == err:
+                    self._pass_on(data)
+                else:
+                    *whole, rest = (rest + data).split(b"\n")
+                    for line in whole:
+                        yield line.decode("utf-8", "replace").rstrip("\r")
+        if rest.strip():
+            yield rest.decode("utf-8", "replace")
+        process.stdout.close()
+        process.stderr.close()
+
+    def _pass_on(self, data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        self.out.warned = (self.out.warned + text)[-_KEPT:]
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def complain(text: str) -> None:

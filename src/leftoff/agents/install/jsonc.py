@@ -1,4 +1,4 @@
-"""JSON as people write it, with comments and trailing commas: where in a text each value is."""
+"""JSON as people write it, with comments and trailing commas: where in a text each value, comma and comment is."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import Any
 from leftoff.errors import Invalid
 
 OBJECT, ARRAY, VALUE = "object", "array", "value"
-_BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_BLANK = re.compile(r"[\s\ufeff]+")
+_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _WORD = re.compile(r"[^\s,\]}:/]+")
 
 
 class Node:
-    """A value: where it starts and ends, and what is in it."""
+    """A value: where it is, and what is in it. ``start`` is that of the member, its key included."""
 
-    __slots__ = ("end", "items", "key", "kind", "start", "value")
+    __slots__ = ("at", "comma", "end", "items", "key", "kind", "start", "value")
 
-    def __init__(self, kind: str, start: int, key: str | None, at: int) -> None:
+    def __init__(self, kind: str, at: int, key: str | None, start: int) -> None:
         self.kind = kind
         self.key = key
-        self.start = at if key is not None else start  # of the member, its key included
-        self.end = start
+        self.start = start if key is not None else at
+        self.at = at  # where the value itself starts
+        self.end = at
+        self.comma: int | None = None  # the one behind it
         self.items: list[Node] = []
         self.value: Any = None
 
@@ -42,38 +45,42 @@ class _Parser:
     def __init__(self, text: str, path: str) -> None:
         self.text = text
         self.path = path
-        self.at = 1 if text.startswith("\ufeff") else 0
+        self.at = 0
+        self.comments: list[tuple[int, int]] = []
 
     def wrong(self, what: str) -> Invalid:
-        line = self.text.count("\n", 0, self.at) + 1
-        column = self.at - self.text.rfind("\n", 0, self.at)
-        return Invalid(
-            f"{self.path}:{line}:{column}: {what}.", hint="Nothing was changed. Mend the file first."
-        )
+        return wrong_at(self.text, self.path, self.at, what)
 
     def blank(self) -> str:
-        found = _BLANK.match(self.text, self.at)
-        assert found is not None
-        self.at = found.end()
-        return self.text[self.at : self.at + 1]
+        """Go to whatever comes next that is neither blank nor a comment; its first character."""
+        while True:
+            blank = _BLANK.match(self.text, self.at)
+            if blank is not None:
+                self.at = blank.end()
+            comment = _COMMENT.match(self.text, self.at)
+            if comment is None:
+                return self.text[self.at : self.at + 1]
+            self.comments.append(comment.span())
+            self.at = comment.end()
 
     def string(self) -> str:
         found = _STRING.match(self.text, self.at)
         if found is None:
             raise self.wrong("a text in quotes is expected here")
-        self.at = found.end()
         try:
-            return str(json.loads(found.group(), strict=False))
+            read = str(json.loads(found.group(), strict=False))
         except ValueError:
             raise self.wrong("this is no JSON text") from None
+        self.at = found.end()
+        return read
 
-    def node(self, depth: int = 0, key: str | None = None, at: int = 0) -> Node:
+    def node(self, depth: int = 0, key: str | None = None, start: int = 0) -> Node:
         char = self.blank()
         if depth > 100:
             raise self.wrong("this is nested too deeply")
         if char in ("{", "["):
-            return self._container(OBJECT if char == "{" else ARRAY, depth, key, at)
-        made = Node(VALUE, self.at, key, at)
+            return self._container(OBJECT if char == "{" else ARRAY, depth, key, start)
+        made = Node(VALUE, self.at, key, start)
         if char == '"':
             made.value = self.string()
         else:
@@ -88,20 +95,22 @@ class _Parser:
         made.end = self.at
         return made
 
-    def _container(self, kind: str, depth: int, key: str | None, at: int) -> Node:
-        made = Node(kind, self.at, key, at)
+    def _container(self, kind: str, depth: int, key: str | None, start: int) -> Node:
+        made = Node(kind, self.at, key, start)
         close = "}" if kind == OBJECT else "]"
         self.at += 1
         while self.blank() != close:
-            start, name = self.at, None
+            begin, name = self.at, None
             if kind == OBJECT:
                 name = self.string()
                 if self.blank() != ":":
                     raise self.wrong("a colon is expected here")
                 self.at += 1
-            made.items.append(self.node(depth + 1, name, start))
+            item = self.node(depth + 1, name, begin)
+            made.items.append(item)
             char = self.blank()
             if char == ",":
+                item.comma = self.at
                 self.at += 1
             elif char != close:
                 raise self.wrong(f"a comma or {close} is expected here")
@@ -110,12 +119,24 @@ class _Parser:
         return made
 
 
-def parse(text: str, path: str) -> Node:
-    """The object that a text holds; ``Invalid`` says where it holds none."""
+def wrong_at(text: str, path: str, at: int, what: str) -> Invalid:
+    """What is wrong, with the line and the column."""
+    line = text.count("\n", 0, at) + 1
+    column = at - text.rfind("\n", 0, at)
+    return Invalid(f"{path}:{line}:{column}: {what}.", hint="Nothing was changed. Mend the file first.")
+
+
+def parse(text: str, path: str) -> tuple[Node, list[tuple[int, int]]]:
+    """The object that a text holds, and its comments; ``Invalid`` says where it holds none."""
     parser = _Parser(text, path)
     root = parser.node()
     if parser.blank():
         raise parser.wrong("there is more after the end")
     if root.kind != OBJECT:
-        raise Invalid(f"{path} is no JSON object.", hint="Nothing was changed. Mend the file first.")
-    return root
+        raise wrong_at(text, path, root.at, "an object in braces is expected here")
+    return root, parser.comments
+
+
+def comments_of(blank: str) -> list[str]:
+    """The comments of a text that holds nothing else."""
+    return _COMMENT.findall(blank)

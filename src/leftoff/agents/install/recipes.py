@@ -108,15 +108,3 @@ class Recipe:
                 kind = "prompts" if self.agent == "codex" else "commands"
                 out[os.path.join(self.folder, kind, f"{name}.md")] = markdown_command(name)
         return out
-
-
-def is_ours(hook: Any, agent: str) -> bool:
-    """Whether a hook calls `leftoff hook AGENT`, wherever that leftoff is."""
-    if not isinstance(hook, dict) or not isinstance(hook.get("command"), str):
-        return False
-    args = hook.get("args")
-    try:
-        words = [hook["command"], *args] if isinstance(args, list) else shlex.split(hook["command"])
-    except ValueError:
-        return False
-    return len(words) > 2 and os.path.basename(words[0]) == "leftoff" and words[1:3] == ["hook", agent]

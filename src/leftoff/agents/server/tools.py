@@ -6,19 +6,15 @@ Their arguments are named as the command's options and its JSON keys are. Every 
 
 from __future__ import annotations
 
-import inspect
-from difflib import get_close_matches
 from typing import Any
 
-from mcp import MCPError
-from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
-from mcp.types import INVALID_PARAMS
-from pydantic import ValidationError
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 
-from leftoff._version import __version__
+from leftoff.agents.server.words import told
 from leftoff.agents.server.work import NO_RESULT, Work
-from leftoff.errors import Ambiguous, LeftoffError, Usage
+from leftoff.errors import LeftoffError, Usage
 
 INSTRUCTIONS = (
     "leftoff keeps the progress of long work, so that it can be resumed after a crash, a compaction or in a new "
@@ -43,8 +39,6 @@ class Tools:
         work = Work(self.project, self.store)
         try:
             return getattr(work, name)(*args, **more)
-        except LeftoffError as error:
-            raise ToolError(_told(error)) from None
         finally:
             work.desk.close()
 
@@ -52,13 +46,13 @@ class Tools:
         self,
         workflow: str,
         title: str | None = None,
-        steps: list[str | dict[str, Any]] | None = None,
+        steps: list[str | dict[str, Any]] | str | None = None,
         total: int | None = None,
         branch: str | None = None,
         variables: dict[str, Any] | None = None,
         run_id: str | None = None,
         issue: str | int | None = None,
-        task: str | None = None,
+        task: str | int | None = None,
         agent: str | None = None,
         resume: bool = False,
     ) -> Answer:
@@ -67,13 +61,21 @@ class Tools:
         workflow: a short name for this kind of work, like "convert-pdfs". title: what this run is about.
         steps: the planned steps in order, each a name like "collect" or "convert/page-1", or an object with "id",
         "title" and "instructions". total: how many steps there will be, if their names are not known yet.
-        resume: go on with the unfinished run of that workflow if there is one, instead of a second one.
+        variables: values to begin with, by name. run_id: a name for the run, if it must have a certain one.
+        issue, task: the number or id of what it is about. agent: who works on it. branch: a line of work, "main" if
+        left out. resume: go on with the unfinished run of that workflow if there is one, instead of a second one.
+        If the answer has unfinished_twin, another run of the same kind was left unfinished: look at it first.
         """
-        number = str(issue).lstrip("#") if issue not in (None, "") else None
-        facts = {"issue": number, "task": task, "agent": agent, "total": _counted(total)}
+        facts = {
+            "issue": str(issue).lstrip("#") if issue is not None else None,
+            "task": str(task) if task is not None else None,
+            "agent": agent,
+            "total": _counted("total", total),
+        }
         known = {key: value for key, value in facts.items() if value is not None}
+        planned = [name.strip() for name in steps.split(",")] if isinstance(steps, str) else steps or []
         named: dict[str, Any] = {"workflow": workflow, "title": title, "branch": branch, "run_id": run_id}
-        opening = {**named, "facts": known, "steps": steps or [], "variables": variables}
+        opening = {**named, "facts": known, "steps": planned, "variables": variables}
         found: Answer = self._call("start", opening, resume)
         return found
 
@@ -87,7 +89,8 @@ class Tools:
         error: str | None = None,
         type: str | None = None,
         resume_with: str | None = None,
-        outputs: list[str] | None = None,
+        output: list[str] | str | None = None,
+        outputs: list[str] | str | None = None,
         note: str | None = None,
         total: int | None = None,
     ) -> Answer:
@@ -95,13 +98,18 @@ class Tools:
 
         status: running (you begin it), completed, failed, blocked (somebody must do something first) or skipped.
         completed, failed, blocked and skipped also save a checkpoint. result: what came of it, any JSON.
-        outputs: files that it wrote, inside the project; a copy of each is kept. error: why it failed or is blocked.
-        resume_with: what whoever goes on must do first. Returns the run_id and the next step.
+        output: the files that it wrote, inside the project; a copy of each is kept (outputs is the same).
+        error: why it failed or is blocked; type: what kind of error that is. resume_with: what whoever goes on must
+        do first. title: what the step is called. note: to be remembered. total: how many steps it has below it.
+        A step that asks a person for a decision takes no report: only they decide it.
+        Returns the run_id and the next step.
         """
+        files = [*_listed(output), *_listed(outputs)]
         facts = {"title": title, "error": error, "kind": type, "resume_with": resume_with, "note": note}
         given = NO_RESULT if result is None else result
+        count = _counted("total", total)
         found: Answer = self._call(
-            "step", run_id, step, status, outputs=outputs, result=given, total=_counted(total), **facts
+            "step", run_id, step, status, outputs=files, result=given, total=count, **facts
         )
         return found
 
@@ -124,7 +132,8 @@ class Tools:
         """Keep any record under a collection and a key.
 
         collection: message, conflict, knowledge, member, criterion, score, error, context, extra or another word of
-        leftoff's. new: fail instead of overwriting one that exists.
+        leftoff's. value: any JSON. new: fail instead of overwriting one that exists. Approvals are not put: ask for
+        one with request_approval.
         """
         found: Answer = self._call("put", run_id, collection, key, value, new)
         return found
@@ -143,15 +152,15 @@ class Tools:
 
     def list_runs(
         self,
-        status: str | list[str] | None = None,
+        status: list[str] | str | None = None,
         workflow: str | None = None,
         branch: str | None = None,
         limit: int = 50,
     ) -> Answer:
         """The runs of this project, latest first. status: only those that are running, paused, blocked, failed
-        (these four are unfinished), completed or abandoned; one of these words or a list of them."""
-        words = [status] if isinstance(status, str) else status
-        found: Answer = self._call("runs", words, workflow, branch, limit)
+        (these four are unfinished), completed or abandoned; one or several. workflow, branch: only those of it.
+        limit: how many at most, up to 500."""
+        found: Answer = self._call("runs", _listed(status) or None, workflow, branch, limit)
         return found
 
     def show_run(self, run_id: str | None = None) -> Answer:
@@ -173,32 +182,48 @@ class Tools:
         found: Answer = self._call("verify", run_id)
         return found
 
-    def resume_run(self, run_id: str | None = None, accept: list[str] | None = None) -> Answer:
+    def resume_run(self, run_id: str | None = None, accept: list[str] | str | None = None) -> Answer:
         """Go on with an unfinished run: it is marked running, and brief says what is done, what is next, what changed.
-        Do not do completed steps again. The world is checked first: where a person must decide, this fails and says
-        about what; ask your user. accept: the codes of the findings that your user agreed to."""
-        found: Answer = self._call("resume", run_id, accept)
+        Do not do completed steps again.
+
+        The world is checked first, as verify_resume does it. Where a person must decide, it is an error that says
+        what was found; ask them, and if they agree, call it again. accept: the codes of the findings to go on in
+        spite of, like "outputs.missing". Some findings cannot be accepted here, and a refusal never can.
+        """
+        found: Answer = self._call("resume", run_id, _listed(accept))
         return found
 
     def add_note(
         self, text: str, step: str | None = None, resume: bool = False, run_id: str | None = None
     ) -> Answer:
-        """Leave a note for whoever goes on. resume: it must be read first."""
+        """Leave a note for whoever goes on. step: which step it is about. resume: it must be read first."""
+        if not text.strip():
+            raise Usage("text is empty.", hint="Say what is to be remembered.")
         found: Answer = self._call("note", run_id, text, step, resume)
         return found
 
     def request_approval(
-        self, step: str, ask: str, options: list[str] | None = None, run_id: str | None = None
+        self, step: str, ask: str, options: list[str] | str | None = None, run_id: str | None = None
     ) -> Answer:
         """Ask a person for a decision: the step waits until somebody decides with the command in how, which you cannot
-        do yourself. options: what can be chosen (default: approve, reject). Then go on with something else."""
-        found: Answer = self._call("ask", run_id, step, ask, options)
+        do yourself: show it to them. step: a name for the decision, like "sign-off". ask: the question. options: what
+        can be chosen (default: approve, reject). Then go on with something else; next_step and show_run tell when it
+        is decided."""
+        if not ask.strip():
+            raise Usage("ask is empty.", hint="Say what a person shall decide.")
+        if options is not None and not {word.strip() for word in _listed(options)} - {"", "reject"}:
+            raise Usage(
+                "options has nothing that could be chosen.",
+                hint='Name two or more, like ["publish", "hold"], or leave it out for approve and reject.',
+            )
+        found: Answer = self._call("ask", run_id, step, ask, _listed(options))
         return found
 
     def finish_run(
         self, status: str = "completed", summary: str | None = None, run_id: str | None = None
     ) -> Answer:
-        """End a run: completed, failed or abandoned. left names steps that are not done."""
+        """End a run. status: completed, failed or abandoned. summary: what was done, in a sentence. In the answer, left
+        names steps that are not done."""
         found: Answer = self._call("finish", run_id, status, summary)
         return found
 
@@ -212,8 +237,8 @@ class Tools:
     def _read(self, name: str, ref: str) -> Any:
         try:
             return self._call(name, ref)
-        except ToolError as error:
-            raise ResourceNotFoundError(str(error)) from None
+        except LeftoffError as error:
+            raise ResourceNotFoundError(told(error)) from None
 
     def brief_resource(self, run_id: str) -> str:
         """What one must know to go on with a run."""
@@ -225,109 +250,42 @@ class Tools:
         found: Answer = self._read("checkpoint", checkpoint_id)
         return found
 
-    def _briefed(self, run_id: str) -> str:
-        try:
-            told: str = self._call("brief", run_id or None)
-        except ToolError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from None
-        return told
-
     def resume_prompt(self, run_id: str = "") -> str:
-        """Go on with unfinished work."""
-        told = self._briefed(run_id)
-        return f"Go on with this work. What is done need not be done again; report each step.\n\n{told}"
-
-    def handover_prompt(self, run_id: str = "") -> str:
-        """Hand the work over to another agent."""
-        told = self._briefed(run_id)
+        """Go on with unfinished work. run_id: which run; left out, the only unfinished one."""
+        known = self._prompted(run_id)
         return (
-            "Another agent worked on this and hands it over to you. Check that what it says is so before you build on "
-            f"it; what is done need not be done again.\n\n{told}"
+            "Go on with this work. What is done need not be done again; call resume_run first, and report each step "
+            f"with report_step.\n\n{known}"
         )
 
+    def handover_prompt(self, run_id: str = "") -> str:
+        """Hand the work over to another agent. run_id: which run; left out, the only unfinished one."""
+        known = self._prompted(run_id)
+        return (
+            "Another agent worked on this and hands it over to you. Check that what it says is so before you build on "
+            f"it; what is done need not be done again.\n\n{known}"
+        )
 
-def _counted(total: int | None) -> int | None:
-    if total is not None and total < 0:
-        raise ToolError(f"total cannot be {total}. It is how many steps there will be, or left out.")
-    return total
-
-
-# What the hints of commands say, in the words of one that has tools.
-_TOOL_WORDS = {
-    "`leftoff start WORKFLOW` starts one": "start_run starts one",
-    "`leftoff start` makes one": "start_run makes one",
-    "`leftoff ls --all` lists every run": "list_runs lists them",
-    "(`start --resume`, leftoff.resume)": "(start_run with resume: true)",
-    "Use `leftoff start`, `pause` and `finish`": "Use start_run and finish_run",
-    "`leftoff set K:=JSON`": "set_variables",
-    "--run RUN, or set LEFTOFF_RUN": "pass its run_id",
-}
-
-
-def _told(error: LeftoffError) -> str:
-    """What is wrong, and what to do about it, as a model reads it that has tools and no command line."""
-    if isinstance(error, Ambiguous):
-        return f"{error.message} Say which one is meant: pass its run_id."
-    hint = error.hint if error.hint != Usage.default_hint else "Nothing was changed."
-    for words, instead in _TOOL_WORDS.items():
-        hint = hint.replace(words, instead)
-    return f"{error.message} {hint}".strip()
-
-
-class Server(MCPServer[Any]):
-    """The SDK's server, which says of a wrong argument what is wrong with it, and takes none that it does not know."""
-
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        if name not in TOOLS:
-            raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(TOOLS)}.")
-        known = [one for one in inspect.signature(getattr(Tools, name)).parameters if one != "self"]
-        unknown = [one for one in arguments if one not in known]
-        if unknown:
-            near = get_close_matches(unknown[0], known, 1)
-            meant = f" Did you mean {near[0]}?" if near else ""
-            raise ToolError(
-                f"{name} has no argument {unknown[0]!r}.{meant} Arguments: {', '.join(known)}. Nothing was changed."
-            )
+    def _prompted(self, run_id: str) -> str:
         try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            if isinstance(error.__cause__, ValidationError):
-                raise ToolError(_mistaken(name, error.__cause__)) from None
-            raise
+            found: str = self._call("brief", run_id or None)
+        except LeftoffError as error:
+            raise MCPError(INVALID_PARAMS, told(error)) from None
+        return found
 
 
-def _mistaken(name: str, error: ValidationError) -> str:
-    """What is wrong with the arguments of a call, one sentence each."""
-    said: dict[str, str] = {}
-    for one in error.errors(include_url=False):
-        argument = str(one["loc"][0]) if one["loc"] else "it"
-        if one["type"] == "missing":
-            said[argument] = f"{name} needs the argument {argument}."
-        else:
-            given = repr(one.get("input"))
-            shown = given if len(given) <= 80 else f"{given[:80]}…"
-            want = one["msg"].removeprefix("Input should be ")
-            said.setdefault(argument, f"{argument} should be {want}, and is {shown}.")
-    return f"{' '.join(said.values())} Nothing was changed."
+def _listed(value: list[str] | str | None) -> list[str]:
+    """One or several."""
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _counted(name: str, value: int | None) -> int | None:
+    if value is not None and not 0 <= value < 10**9:
+        raise Usage(f"{name} must be a whole number from 0 on, not {value}.", hint=f"For example: {name}: 12")
+    return value
 
 
 TOOLS = (
     "start_run report_step next_step set_variables put_record save_checkpoint list_runs show_run diff_checkpoints "
     "verify_resume resume_run add_note request_approval finish_run"
 ).split()
-
-
-def make_server(project: str, store: str | None) -> MCPServer[Any]:
-    """The server of one project."""
-    server = Server("leftoff", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL")
-    tools = Tools(project, store)
-    for name in TOOLS:
-        server.tool(name=name)(getattr(tools, name))
-    server.resource("run://{run_id}", name="run", mime_type="application/json")(tools.run_resource)
-    server.resource("run://{run_id}/brief", name="brief", mime_type="text/plain")(tools.brief_resource)
-    server.resource("checkpoint://{checkpoint_id}", name="checkpoint", mime_type="application/json")(
-        tools.checkpoint_resource
-    )
-    server.prompt(name="resume")(tools.resume_prompt)
-    server.prompt(name="handover")(tools.handover_prompt)
-    return server

@@ -6,10 +6,12 @@ here deletes anything or rolls back files.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.desk import Desk
+from leftoff.agents.server.words import for_a_model
 from leftoff.dialects.verdict import verify_run
 from leftoff.engine.approvals import OPTIONS, how, question
 from leftoff.engine.brief import brief
@@ -27,16 +29,19 @@ from leftoff.engine.sessions import session_of
 from leftoff.engine.settle import settle
 from leftoff.engine.show import document
 from leftoff.engine.start import start_run
+from leftoff.engine.state import Reader
 from leftoff.engine.steps import (
     STATUS,
     StepReport,
     capture_outputs,
     next_order,
-    refuse_undecided,
+    refuse_approval,
     step_changes,
 )
 from leftoff.engine.upnext import up_next
-from leftoff.engine.verify.finding import check_codes
+from leftoff.engine.verify.finding import ASK, NEVER_YES, REFUSE, check_codes
+from leftoff.engine.verify.taking import take_in
+from leftoff.engine.workspace.journal import forget
 from leftoff.engine.world import remember_git
 from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, Usage
 from leftoff.host import SHELLS, ancestor
@@ -46,7 +51,9 @@ from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
 
 if TYPE_CHECKING:
     from leftoff.engine.report import Make, Reported
+    from leftoff.engine.verify.finding import Finding
     from leftoff.engine.verify.verify import Report
+    from leftoff.errors import LeftoffError
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
@@ -141,7 +148,6 @@ class Work:
         about.masked(self.desk.redactor)
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            refuse_undecided(tx, row, about.path, about.action)
             seal = step_changes(self.store, tx, row, changes, about, self.at)
             if seal is not None:
                 remember_git(self.desk.project, row, changes)
@@ -184,11 +190,14 @@ class Work:
     def put(self, run_id: str | None, collection: str, key: str, value: Any, new: bool) -> dict[str, Any]:
         check_collection(collection)
         if collection == "approval":
-            raise NeedsPerson("An approval is a person's to decide.", hint="request_approval asks for one.")
+            raise NeedsPerson(
+                "Only a person decides an approval.",
+                hint="Nothing was changed. request_approval asks for one.",
+            )
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             if collection == "step":
-                refuse_undecided(tx, row, key)
+                refuse_approval(Reader(self.store, tx, row.run, row.run_id), row.run_id, check_step(key))
                 put_step(self.store, tx, row, changes, check_step(key), value, new=new)
             else:
                 put_record(changes, collection, key, value, new=new)
@@ -203,9 +212,6 @@ class Work:
         return _told(self.report(run_id, _nothing, changes=changes))
 
     def note(self, run_id: str | None, text: str, step: str | None, resume: bool) -> dict[str, Any]:
-        if not text.strip():
-            raise Usage("The note is empty.", hint="text says what whoever goes on must know.")
-
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             put_note(tx, row, changes, self.desk.redactor.mask(text), self.at, step=step, resume=resume)
             return None
@@ -217,7 +223,7 @@ class Work:
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             remember_git(self.desk.project, row, changes)
-            return Seal(trigger, tx.leaf(row.run, "running"), kept)
+            return Seal(trigger, tx.leaf(row.run, "running"), kept, asked=True)
 
         version = self.report(run_id, make).version
         assert version is not None
@@ -225,19 +231,18 @@ class Work:
 
     def ask(self, run_id: str | None, step: str, ask: str, options: list[str] | None) -> dict[str, Any]:
         path = check_step(step)
-        if not ask.strip() or options == []:
-            what = "The question is empty." if not ask.strip() else "There is nothing to choose from."
-            raise Usage(what, hint="ask says what is to be decided, options (if given) what can be chosen.")
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            there = tx.row(row.run, "step", path)
-            if there is not None and there[1] in STEP_ENDED:
-                raise Conflict(
-                    f"Step {path} is {there[1]} already.", hint="Ask under the name of a new step."
-                )
+            reader = Reader(self.store, tx, row.run, row.run_id)
+            refuse_approval(reader, row.run_id, path)
+            there = reader.value("step", path)
+            old: dict[str, Any] = dict(there.plain) if there is not None else {}
+            if old.get("status") in STEP_ENDED or old.get("kind") is not None:
+                about = f"is {old['status']} already" if old["status"] in STEP_ENDED else "is the runner's"
+                raise Conflict(f"Step {path} {about}.", hint="Ask under the name of a new step.")
+            old.setdefault("order", next_order(tx, row.run, path))
             told = self.desk.redactor.mask(ask)
-            about = {"status": "waiting", "kind": "approval", "order": next_order(tx, row.run, path)}
-            changes.put("step", path, about)
+            changes.put("step", path, {**old, "status": "waiting", "kind": "approval"})
             changes.put("approval", path, question(path, told, options or OPTIONS, self.at))
             return Seal("approval", path, told)
 
@@ -291,32 +296,87 @@ class Work:
 
     # -- resuming
 
-    def verify(self, run_id: str | None) -> dict[str, Any]:
-        return self._verdict(self.target(run_id)).to_json()
-
-    def _verdict(self, target: Target) -> Report:
+    def verdict(self, target: Target) -> Report:
         desk = self.desk
-        return verify_run(self.store, target, self.at, desk.project, desk.settings, session=self.session)
+        found = verify_run(self.store, target, self.at, desk.project, desk.settings, session=self.session)
+        for finding in found.findings:
+            finding.hint = for_a_model(finding.hint)
+        return found
 
-    def resume(self, run_id: str | None, accept: list[str] | None = None) -> dict[str, Any]:
+    def verify(self, run_id: str | None) -> dict[str, Any]:
+        return self.verdict(self.target(run_id)).to_json()
+
+    def resume(self, run_id: str | None, accept: list[str]) -> dict[str, Any]:
         target = self.target(run_id)
-        if target.version is not None:
-            raise Usage("Going back to a checkpoint is a person's to do.", hint=f"leftoff resume {run_id}")
-        if target.row.status not in UNFINISHED:
-            raise CannotResume(f"Run {target.row.run_id} is {target.row.status}.", hint="Start a new one.")
-        if definition_of(self.store, target.row) is not None:
-            raise Conflict(
-                f"Run {target.row.run_id} is one of a workflow file, which a runner executes.",
-                hint=f"Run this in a shell: leftoff resume {target.row.run_id}",
-            )
-        found = self._verdict(target)
-        found.accept(check_codes(accept or ()))
-        found.insist(
-            f"resume_run(run_id={target.row.run_id!r}, accept={{codes}}) goes on, once your user agrees."
-        )
+        self._refuse(target, run_id)
+        for code in check_codes(accept):
+            if code in NEVER_YES:
+                raise NeedsPerson(
+                    f"{code} cannot be accepted here.",
+                    hint=f"A person decides it, in a shell: leftoff resume {target.row.run_id}",
+                )
+        report = self.verdict(target)
+        report.accept(accept)
+        if report.verdict in (ASK, REFUSE):
+            raise _not_now(report)
+        if any(finding.code == "files.half_restored" for finding in report.findings):
+            forget(self.store, self.desk.project, target.row.run_id)
+        agreed = [finding for finding in report.findings if _stays(finding)]
+        if agreed:
+            take_in(report.world, agreed, self.current(target.row.run_id), self.at, self.desk.redactor)
         pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=self.session)
-        told = [finding.to_json() for finding in found.findings]
-        return {**self.run_json(target.row.run), "brief": self.brief(target.row.run_id), "findings": told}
+        found = [finding.to_json() for finding in report.findings]
+        return {
+            **self.run_json(target.row.run),
+            "findings": found,
+            "brief": self.brief(target.row.run_id),
+        }
+
+    def _refuse(self, target: Target, given: str | None) -> None:
+        """Runs that nobody can go on with from here."""
+        row = target.row
+        if target.version is not None:
+            raise NeedsPerson(
+                f"{given} is a checkpoint. Going back to one is a person's to do.",
+                hint=f"run_id: {row.run_id} goes on from where it is; in a shell, leftoff resume {given} goes back.",
+            )
+        if row.status not in UNFINISHED:
+            raise CannotResume(
+                f"Run {row.run_id} is {row.status}: nothing is left to do.",
+                hint="start_run starts a new one.",
+            )
+        if definition_of(self.store, row) is not None:
+            raise Conflict(
+                f"Run {row.run_id} is one of a workflow file, which a runner executes.",
+                hint=f"Run this in a shell: leftoff resume {row.run_id}",
+            )
+
+
+def _stays(finding: Finding) -> bool:
+    """Whether what was found is how it shall be from now on."""
+    known = finding.code in ("files.changed", "outputs.changed") or finding.code.startswith("issue.")
+    return known or bool(finding.clears)
+
+
+def _not_now(report: Report) -> LeftoffError:
+    """Why it does not go on: every finding that keeps it from it, and what to do."""
+    run_id = report.world.run_id
+    stand = [finding for finding in report.findings if finding.level == report.verdict]
+    lines = [f"- {finding.code}: {finding.message} {finding.hint}".rstrip() for finding in stand]
+    if report.verdict == REFUSE:
+        return CannotResume(
+            "\n".join([f"Run {run_id} cannot be resumed as things are:", *lines]),
+            hint="\nNothing was changed. Tell the person; verify_resume shows whether it is resolved.",
+        )
+    codes = list(dict.fromkeys(finding.code for finding in stand))
+    hint = f"\nNothing was changed. Ask the person. If they agree, call resume_run with accept: {json.dumps(codes)}."
+    theirs = [code for code in codes if code in NEVER_YES]
+    if theirs:
+        hint = (
+            f"\nNothing was changed. {', '.join(theirs)} cannot be accepted here: a person decides it, in a shell: "
+            f"leftoff resume {run_id}"
+        )
+    return NeedsPerson("\n".join([f"A person must decide whether run {run_id} goes on:", *lines]), hint=hint)
 
 
 def _nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:

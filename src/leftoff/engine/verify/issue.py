@@ -31,7 +31,7 @@ def issue(world: World) -> Iterator[Finding]:
             name,
         )
         return
-    yield from _compare(name, then, now)
+    yield from _compare(world, name, then, now)
 
 
 def _snapshot(world: World) -> dict[str, Any] | None:
@@ -40,15 +40,18 @@ def _snapshot(world: World) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _compare(name: str, then: dict[str, Any], now: dict[str, Any]) -> Iterator[Finding]:
+def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any]) -> Iterator[Finding]:
     if now["state"] == "closed" and str(then.get("state") or "open").lower() != "closed":
         yield Finding(
             "issue.closed", f"Issue {name} was closed.", "--accept issue.closed goes on all the same.", name
         )
-    if "body" in then and (then["body"] or "") != now["body"]:
+    before = then.get("body") or ""
+    if (
+        "body" in then and isinstance(before, str) and before != now["body"]
+    ):  # one with a secret in it was not kept
         from leftoff.engine.workspace.differences import unified
 
-        diff = unified(str(then["body"] or ""), now["body"], f"{name} (then)", f"{name} (now)")
+        diff = world.settings.redactor().mask(unified(before, now["body"], f"{name} (then)", f"{name} (now)"))
         hint = "Does it still ask for the same? --accept issue.body goes on."
         yield Finding("issue.body", f"The text of issue {name} was modified.", hint, name, diff=diff)
     if isinstance(then.get("labels"), list) and sorted(map(str, then["labels"])) != now["labels"]:

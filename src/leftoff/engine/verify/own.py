@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.clock import iso
 from leftoff.engine.criteria import met
 from leftoff.engine.lease import describe, stands_in_the_way, state
 from leftoff.engine.verify.finding import WARN, Finding
+from leftoff.errors import Corrupt, NotFound
 from leftoff.model.times import ago, millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from leftoff.engine.verify.world import World
 
@@ -36,11 +39,31 @@ def integrity(world: World) -> Iterator[Finding]:
         yield Finding("integrity.fields", f"The run's state lacks: {names}.", _hint_of_damage(world), names)
 
 
+def blobs(world: World) -> Iterator[Finding]:
+    """The copies of files that the run has: each is read where every byte is looked at."""
+    if not world.deep:
+        return
+    known = {**world.records.get("file", {}), **world.artifact_records()}
+    for path, about in known.items():
+        hash = about.get("hash") if isinstance(about, dict) and about.get("captured") else None
+        if not isinstance(hash, str):
+            continue
+        try:
+            for _ in world.store.load_blob(bytes.fromhex(hash.partition(":")[2])):
+                pass
+        except (Corrupt, NotFound) as error:
+            message = f"The copy of {about.get('path') or path} that the run has is damaged or gone: {error.message}"
+            yield Finding("integrity.blob", message, _hint_of_damage(world), str(about.get("path") or path))
+
+
 def _hint_of_damage(world: World) -> str:
-    return (
-        f"`leftoff fsck --repair` sets damage aside and says where; `leftoff log {world.run_id}` lists the checkpoints "
-        "that can still be resumed from."
+    whole = world.last_whole()
+    back = (
+        f"{whole} is whole: `leftoff resume {whole}` goes on from there. "
+        if whole is not None
+        else "No checkpoint before it is whole. "
     )
+    return f"{back}`leftoff fsck --repair` sets damage aside and says where."
 
 
 def incomplete_write(world: World) -> Iterator[Finding]:
@@ -88,6 +111,9 @@ def times(world: World) -> Iterator[Finding]:
             future.append(path)
         if began is not None and ended is not None and ended < began:
             order.append(path)
+    began, ended = millis(world.facts.get("created_at")), millis(world.facts.get("completed_at"))
+    if began is not None and ended is not None and ended < began:
+        order.append(f"the run itself ({iso(ended)}, started {iso(began)})")
     if world.version.at > latest:
         future.append(f"version {world.version.seq} ({iso(world.version.at)})")
     hint = "Was a clock wrong? If what is recorded is right otherwise, go on with --accept {}."
@@ -196,7 +222,7 @@ def criteria(world: World) -> Iterator[Finding]:
         for name, about in world.records["criterion"].items()
         if name in unmet and isinstance(about, dict) and isinstance(about.get("step"), str)
     ]
-    could = f" These steps could meet them: {', '.join(dict.fromkeys(steps))}." if steps else ""
+    could = f" These steps could meet them: {_some(list(dict.fromkeys(steps or world.leaves())), ', ')}."
     yield Finding(
         "criteria.unmet",
         f"The run is completed, but these criteria are not met: {_some(unmet)}.{could}",
@@ -233,6 +259,15 @@ def prerequisites(world: World) -> Iterator[Finding]:
         )
 
 
-def _some(words: list[str]) -> str:
+def redacted(world: World, given: Collection[str]) -> Iterator[Finding]:
+    """Secret variables of a run that somebody reports on, which are neither given again nor in the environment."""
+    for name in world.redacted:
+        if name not in given and not os.environ.get(name):
+            message = f"The variable {name} is a secret, and was not stored."
+            hint = f"Give it again: --var {name}=…, or {name} in the environment; --accept variables.redacted goes on."
+            yield Finding("variables.redacted", message, hint, name)
+
+
+def _some(words: list[str], between: str = "; ") -> str:
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return "; ".join(words[:_SHOWN]) + more
+    return between.join(words[:_SHOWN]) + more

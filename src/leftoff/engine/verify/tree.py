@@ -20,7 +20,7 @@ GIT_S = 20.0
 
 
 def outputs(world: World) -> Iterator[Finding]:
-    """What finished steps wrote: gone, or not what it was."""
+    """What finished steps wrote: gone, or not what it was. What the run itself changed is no surprise."""
     from leftoff.engine.verify.files import look_at_outputs
 
     seen = look_at_outputs(world)
@@ -34,27 +34,26 @@ def outputs(world: World) -> Iterator[Finding]:
             paths=(path,),
         )
     for step, path in seen.changed:
+        why = _own_doing(world, [path])
         yield Finding(
             "outputs.changed",
-            f"{path}, which step {step} wrote, is not what it was.",
+            f"{path}, which step {step} wrote, is not what it was.{why}",
             f"--accept outputs.changed (or --yes) keeps it as it is now; --from-step {step} does the step again.",
             step,
+            level=WARN if why else None,
             choices=("run the step again", "accept", "stop"),
             paths=(path,),
         )
 
 
 def files(world: World) -> Iterator[Finding]:
-    """Tracked files that differ. Where the run was cut off in mid-step, or git explains it, that is no surprise."""
+    """Tracked files that differ. Where the run itself changed them, or git explains it, that is no surprise."""
     from leftoff.engine.verify.files import look_at_tracked
 
     seen = look_at_tracked(world)
     if not seen.paths:
         return
-    expected = world.in_flight() or bool(world.attempts)
-    explained = "" if expected else git_explains(world, seen.paths)
-    level = WARN if expected or explained else None
-    why = " A step was in flight, so they may be half edited." if expected else explained
+    why = _own_doing(world, seen.paths) or git_explains(world, seen.paths)
     shown = ", ".join(seen.paths[:_SHOWN]) + (
         f" and {len(seen.paths) - _SHOWN} more" if len(seen.paths) > _SHOWN else ""
     )
@@ -62,13 +61,33 @@ def files(world: World) -> Iterator[Finding]:
         "files.changed",
         f"Tracked files differ from the checkpoint: {shown}.{why}",
         "--accept files.changed (or --yes) keeps them as they are; "
-        f"`leftoff rollback {world.run_id} --files` restores them.",
+        f"`leftoff restore {world.run_id} PATH…` brings single ones back.",
         seen.paths[0],
-        level=level,
+        level=WARN if why else None,
         diff=seen.diff or None,
         choices=("keep the current", "restore from the checkpoint", "stop"),
         paths=tuple(seen.paths),
     )
+
+
+def _own_doing(world: World, paths: list[str]) -> str:
+    """Whether the run itself may have changed these files; in a sentence.
+
+    It has where a step was in flight when it stopped, or where they were last changed before its last sign of life.
+    """
+    if world.in_flight() or world.attempts:
+        return " A step was in flight, so that may be half done."
+    if not world.is_head:
+        return ""
+    beat = world.lease.beat if world.lease is not None and world.lease.beat is not None else 0
+    last = max(world.version.at, beat) * 1_000_000
+    for path in paths:
+        try:
+            if os.lstat(os.path.join(world.project, path)).st_ctime_ns > last:
+                return ""
+        except OSError:  # when it went, nobody knows
+            return ""
+    return " That was while the run was at work."
 
 
 def half_restored(world: World) -> Iterator[Finding]:
@@ -142,7 +161,9 @@ def _dirty(world: World) -> Iterator[Finding]:
     known = world.said(DIRTY)
     if not isinstance(known, list):
         return
-    new = [path for path in dirty_paths(world.project) or () if path not in known]
+    folders = tuple(path for path in known if isinstance(path, str) and path.endswith("/"))
+    dirty = dirty_paths(world.project) or ()
+    new = [path for path in dirty if path not in known and not path.startswith(folders)]
     if new:
         own = set(world.records.get("file", {}))
         for about in (*world.steps.values(), *world.artifact_records().values()):
@@ -167,8 +188,8 @@ def git_explains(world: World, paths: list[str]) -> str:
         return ""
     if run_git(world, "status", "--porcelain=v1", "--", *paths):
         return ""
-    changed = run_git(world, "diff", "--name-only", head, "HEAD", "--", *paths)
-    same = changed is not None and set(paths) <= set(changed.splitlines())
+    changed = run_git(world, "diff", "--name-only", "--relative", "-z", head, "HEAD", "--", *paths)
+    same = changed is not None and set(paths) <= set(changed.split("\0"))
     return " Commits since then changed them." if same else ""
 
 

@@ -35,7 +35,7 @@ QUICK: tuple[Check, ...] = (
     own.prerequisites,
     tree.half_restored,
 )
-WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue)
+WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue, own.blobs)
 
 
 OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # findings about what a step left
@@ -109,14 +109,16 @@ def verify(
     """Check the world against a run. ``more``: checks of whoever drives it; ``known``: what became of its steps."""
     levels = levels_of(settings.section("verify"))
     world = World(store, target, now, project, settings, deep=deep, session=session)
-    found = [finding for check in QUICK for finding in check(world)]
-    if not world.damage:
+    if world.damage:
+        found = list(own.integrity(world))
+    else:
+        found = [finding for check in QUICK for finding in check(world)]
         found += _at_once([*WAITING, *more], world)
     for finding in found:
         levelled(finding, levels)
     found = [finding for finding in found if finding.level != "resume"]
     found.sort(key=lambda finding: -LEVELS.index(finding.level))
-    return Report(world, found, known(world) if known is not None else {})
+    return Report(world, found, known(world) if known is not None and not world.damage else {})
 
 
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
     from leftoff.store.rows import Attempt, Lease, RunRow
 
+_LOOKED_AT = 10  # checkpoints, for one that is whole
 _READ = ("run", "file", "context", "criterion", "error", "extra")
 _DECLARED = ("run", "step", "artifact", "file", "context", "extra")
 
@@ -65,7 +66,12 @@ class World:
         self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
         self.redacted: list[str] = []
         self.is_head = True
-        store.read(self._read)
+        self.row = target.row
+        self._seq = target.row.seq if target.version is None else target.version.seq
+        try:
+            store.read(self._read)
+        except Corrupt as error:  # of a page: nothing more can be read
+            self._damaged(error)
         self.project = home_of(self.records.get("run", {}), project, getattr(store, "folder", None))
 
     def _read(self, view: View) -> None:
@@ -75,6 +81,7 @@ class World:
         self.row = row
         seq = row.seq if self.target.version is None else self.target.version.seq
         self.is_head = seq == row.seq
+        self._seq = seq
         self.version = need_version(view, row.run, row.run_id, seq)
         self.lease = view.lease(row.run)
         self.attempts = [attempt for attempt in view.attempts(row.run) if attempt.ended_at is None]
@@ -93,7 +100,7 @@ class World:
             try:
                 rows, part = reader.bulk(collection)
             except Corrupt as error:
-                self.damage.append(("integrity.record", error))
+                self._damaged(error)
                 continue
             total += part
             self._take(reader, collection, rows)
@@ -119,8 +126,34 @@ class World:
 
     def _damaged(self, error: Corrupt) -> None:
         code = "integrity.blob" if "blob" in error.where else "integrity.record"
+        number = f"of run {self.row.run}"
+        if error.where.endswith(number):  # the store knows runs by their numbers
+            error.message = error.message.replace(number, f"of run {self.run_id}")
+            error.where = error.where.replace(number, f"of run {self.run_id}")
         if all(known.message != error.message for _, known in self.damage):
             self.damage.append((code, error))
+
+    def last_whole(self) -> str | None:
+        """The newest checkpoint before this version that reads as it was committed; a few are looked at."""
+
+        def look(view: View) -> str | None:
+            older = view.versions(self.row.run, sealed=True, before=self._seq, limit=_LOOKED_AT)
+            return next(
+                (f"{self.run_id}@{version.seq}" for version in older if self._is_whole(view, version)), None
+            )
+
+        try:
+            return self.store.read(look)
+        except Corrupt:
+            return None
+
+    def _is_whole(self, view: View, version: Version) -> bool:
+        reader = Reader(self.store, view, self.row.run, self.run_id, version.seq)
+        try:
+            total = sum(reader.bulk(collection)[1] for collection in reader.collections())
+        except Corrupt:
+            return False
+        return (total & MASK).to_bytes(32, "big") == version.digest
 
     # -- as the checks ask
 
@@ -179,5 +212,8 @@ class World:
         return None, ()
 
     def in_flight(self) -> bool:
-        """Whether a step was running when the run stopped being driven."""
-        return any(step.get("status") == "running" for step in self.steps.open.values())
+        """Whether a step was running when the run stopped being driven; one that was told to stop is put back."""
+        return any(
+            step.get("status") == "running" or (step.get("status") == "pending" and "interrupted_at" in step)
+            for step in self.steps.open.values()
+        )

@@ -70,6 +70,7 @@ class Journal:
         token: str,
         todo: list[Todo] | None = None,
         saved: int = 0,
+        placed: bool = False,
     ) -> None:
         self.kind = kind
         self.run = run  # its number, which no later run of this name has
@@ -79,6 +80,7 @@ class Journal:
         self.token = token
         self.todo = todo  # None: no file was touched yet
         self.saved = saved  # the version that has the present
+        self.placed = placed  # all files are in their place, and only the records are to follow
 
     def to_json(self, project: str) -> dict[str, Any]:
         todo = None if self.todo is None else [one.to_json() for one in self.todo]
@@ -92,13 +94,14 @@ class Journal:
             "token": self.token,
             "todo": todo,
             "saved": self.saved,
+            "placed": self.placed,
         }
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Journal:
         todo = None if found["todo"] is None else [Todo.from_json(one) for one in found["todo"]]
         words = {name: found[name] for name in ("kind", "run", "run_id", "ref", "seq", "token", "saved")}
-        return cls(**words, todo=todo)
+        return cls(**words, todo=todo, placed=found.get("placed") is True)
 
 
 class Journals:

@@ -13,7 +13,9 @@ import os
 from leftoff.engine.workspace.capturing import Tracked
 from leftoff.engine.workspace.content import (
     ABSENT,
+    FILE,
     FOLDER,
+    LINK,
     NOTHING_THERE,
     cut_off,
     mode_of,
@@ -25,7 +27,7 @@ from leftoff.engine.workspace.journal import ROLLBACK, SINGLE, Journal, Journals
 from leftoff.engine.workspace.plan import DELETE, make_plan
 from leftoff.engine.workspace.put import Putter
 from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
-from leftoff.errors import Conflict
+from leftoff.errors import Conflict, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.redact import Redactor
     from leftoff.engine.workspace.plan import Entry, Plan
+    from leftoff.errors import LeftoffError
     from leftoff.store.base import Store, View
 
     Agree = Callable[[Plan], bool]
@@ -53,18 +56,22 @@ if TYPE_CHECKING:
 
 
 class Outcome:
-    """What was done: the plan, or ``None`` where one that had been cut short was completed; the version gone to."""
+    """What was done: the plan, or ``None`` where one that had been cut short was completed; the version gone to.
 
-    __slots__ = ("done", "plan", "seq")
+    ``before``: what became of another one that had been cut short, in a sentence.
+    """
 
-    def __init__(self, seq: int, plan: Plan | None, *, done: bool = True) -> None:
+    __slots__ = ("before", "done", "plan", "seq")
+
+    def __init__(self, seq: int, plan: Plan | None, before: str = "", *, done: bool = True) -> None:
         self.seq = seq
         self.plan = plan
+        self.before = before
         self.done = done  # False: somebody said no
 
     def to_json(self) -> dict[str, Any]:
         plan = self.plan.to_json() if self.plan is not None else {"restore": [], "delete": [], "keep": []}
-        return {**plan, "completed": self.plan is None}
+        return {**plan, "completed": self.plan is None, **({"before": self.before} if self.before else {})}
 
 
 class Restorer:
@@ -89,23 +96,27 @@ class Restorer:
 
     def _run(self, kind: str, target: Target, ref: str, paths: list[str] | None, agree: Agree) -> Outcome:
         self.hand.check()
+        before = ""
         with Journals(self.store, self.project) as journals:
             left = journals.load(target.row.run, target.row.run_id)
             if left is not None:
                 same = (
                     left.kind == kind and (left.ref == ref or left.seq == target.seq) and _covers(left, paths)
                 )
-                if self._complete(journals, left, target) and same:
+                completed = self._complete(journals, left, target)
+                if completed and same:
                     return Outcome(left.seq, None)
                 if same:
                     target = self._again(target, left.seq)
+                elif left.todo is not None:
+                    before = _told(left, completed)
             plan = make_plan(self.store, self.project, target, self.redactor, only=paths)
             if not agree(plan):
-                return Outcome(target.seq, plan, done=False)
+                return Outcome(target.seq, plan, before, done=False)
             token = os.urandom(4).hex()
             journal = Journal(kind, target.row.run, target.row.run_id, ref, target.seq, token)
             self._carry_out(journals, journal, target, plan)
-            return Outcome(target.seq, plan)
+            return Outcome(target.seq, plan, before)
 
     def _again(self, target: Target, seq: int) -> Target:
         """The version that the call which was cut short meant."""
@@ -116,11 +127,17 @@ class Restorer:
     # -- one that was cut short
 
     def _complete(self, journals: Journals, journal: Journal, target: Target) -> bool:
-        """Finish what was begun; whether that could be: not before the first file, nor if somebody came between."""
+        """Finish what was begun; whether that could be.
+
+        Not before the first file; not if somebody wrote to one, or the run went on since: what was done meanwhile must
+        be saved first, so all is planned anew.
+        """
         if journal.todo is None:
             return False
-        if self._finished(journal, target):
-            journals.remove(journal.run_id)
+        if self._went_on(journal, target):
+            if not (journal.placed and self._followed(journal, target)):
+                return False
+            journals.remove(journal.run_id)  # only its own end was cut short
             return True
         paths = {one.path for one in journal.todo}
         for one in journal.todo:
@@ -129,7 +146,7 @@ class Restorer:
             room = FOLDER in (now.kind, one.was.kind) and now.kind in (FOLDER, ABSENT)  # made, or being made
             if not now.same(one.want) and not now.same(one.was) and not room:
                 self._tidy(journal.todo)
-                return False  # what somebody wrote since must be saved first, so all is planned anew
+                return False
         self._finish(journals, journal)
         return True
 
@@ -140,8 +157,13 @@ class Restorer:
             if one.want.kind == ABSENT and not cut_off(self.project, one.path, paths):
                 putter.tidy(one.path)
 
-    def _finished(self, journal: Journal, target: Target) -> bool:
-        """Whether only the journal's own end was cut short: the records have followed."""
+    def _went_on(self, journal: Journal, target: Target) -> bool:
+        """Whether anything was committed since the present was saved."""
+        head = self.store.read(lambda view: view.head(target.row.run))
+        return head is not None and head[0] > journal.saved
+
+    def _followed(self, journal: Journal, target: Target) -> bool:
+        """Whether the records went back, too."""
 
         def look(view: View) -> bool:
             newer = view.versions(target.row.run, sealed=True)
@@ -192,11 +214,23 @@ class Restorer:
         return got
 
     def _finish(self, journals: Journals, journal: Journal) -> None:
-        put_in_place(
-            Putter(self.store, self.project, repository(self.project), journal.token), journal.todo or []
-        )
+        todo = journal.todo or []
+        try:
+            put_in_place(Putter(self.store, self.project, repository(self.project), journal.token), todo)
+        except Interrupted as error:
+            raise self._half_done(journal, todo, error) from None
+        journal.placed = True
+        journals.write(journal)
         self._records(journal)
         journals.remove(journal.run_id)
+
+    def _half_done(self, journal: Journal, todo: list[Todo], error: Interrupted) -> LeftoffError:
+        """Some files are in their place, the others are not; which could not be put there, and what to do."""
+        done = sum(present(self.project, one.path).same(one.want) for one in todo)
+        told = f"{error.path} {error.why}. {done} of {len(todo)} files are in their place; what was there is saved."
+        if error.changed:
+            return Conflict(told, hint=f"The same `leftoff {journal.kind}` saves that, too, and goes on.")
+        return StoreUnavailable(told, hint=f"Then the same `leftoff {journal.kind}` completes it.")
 
     def _records(self, journal: Journal) -> None:
         if journal.kind == ROLLBACK:
@@ -214,22 +248,60 @@ class Restorer:
             )
 
 
+class Interrupted(Exception):
+    """A file could not be put in its place, and why; or somebody ``changed`` it just now."""
+
+    def __init__(self, path: str, why: str, *, changed: bool = False) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+        self.changed = changed
+
+
 def put_in_place(putter: Putter, todo: list[Todo]) -> None:
     """Every file of a journal. What is there already is left alone, so that doing it again does no harm."""
     coming = [one for one in todo if one.want.kind != ABSENT]
     names = {one.path for one in coming}
-    gone = [one.path for one in todo if one.want.kind == ABSENT]
-    for path in gone:
-        if not cut_off(putter.project, path, names):  # a second try: what came is there already
-            putter.delete(path)
+    gone = [one for one in todo if one.want.kind == ABSENT and not cut_off(putter.project, one.path, names)]
+    for one in gone:
+        _put(putter, one)
     for one in coming:
-        for path in gone:
-            if path.startswith(one.path + "/") and not cut_off(putter.project, path, names):
-                putter.tidy(path)  # a folder makes room for a file
-        putter.restore(one.path, one.want, one.commit, one.folders)
-    for path in gone:
-        if not cut_off(putter.project, path, names):
-            putter.tidy(path)
+        for other in gone:
+            if other.path.startswith(one.path + "/") and not cut_off(putter.project, other.path, names):
+                _tidy(putter, other.path)  # a folder makes room for a file
+        _put(putter, one)
+    for one in gone:
+        if not cut_off(putter.project, one.path, names):
+            _tidy(putter, one.path)
+
+
+def _tidy(putter: Putter, path: str) -> None:
+    try:
+        putter.tidy(path)
+    except OSError as error:
+        raise Interrupted(path, f"has a folder that cannot be removed: {error.strerror or error}") from None
+
+
+def _put(putter: Putter, one: Todo) -> None:
+    """One file, unless somebody wrote to it since it was saved: that must be saved first."""
+    try:
+        now = present(putter.project, one.path)
+        if now.kind in (FILE, LINK) and not (now.same(one.was) or now.same(one.want)):
+            raise Interrupted(one.path, "was changed while files were restored", changed=True)
+        if one.want.kind == ABSENT:
+            putter.delete(one.path)
+        else:
+            putter.restore(one.path, one.want, one.commit, one.folders)
+    except OSError as error:
+        raise Interrupted(one.path, f"cannot be restored: {error.strerror or error}") from None
+
+
+def _told(journal: Journal, completed: bool) -> str:
+    """What became of one that had been cut short, before something else was done."""
+    what = f"A rollback to version {journal.seq}" if journal.kind == ROLLBACK else "Restoring files"
+    if completed:
+        return f"{what} that had been cut short was completed first."
+    return f"{what} that had been cut short was given up: the run went on, or its files were changed since."
 
 
 def _covers(journal: Journal, paths: list[str] | None) -> bool:

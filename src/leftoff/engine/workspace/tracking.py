@@ -7,6 +7,7 @@ from leftoff.engine.state import Reader
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
 from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
+from leftoff.engine.workspace.stat import SAME, look
 from leftoff.errors import CannotResume, NotFound, StoreUnavailable
 
 TYPE_CHECKING = False
@@ -84,6 +85,26 @@ def look_at_git(
     tracked = Tracked(store, project, redactor, at, known=known, limits=limits, withheld=withheld)
     tracked.until = until
     return dirty_state(tracked, repo)
+
+
+def for_checkpoint(
+    store: Store, project: str, redactor: Redactor, capture: Capture, row: RunRow, at: int
+) -> Found:
+    """What a checkpoint of a run says of files: those it knows, as they are by now; where wanted, all that is dirty."""
+    if capture.git:
+        return look_at_git(store, project, redactor, capture, row, at)
+    known = files_of(store, row)
+    seen = look(
+        project, {path: about for path, about in known.items() if "hash" in about or "target" in about}
+    )
+    paths = [path for path, what in seen.items() if what != SAME]
+    if not paths:
+        return Found([], [])
+    from leftoff.engine.workspace.git import repository
+
+    tracked = Tracked(store, project, redactor, at, known=known, withheld=withheld_outputs(store, row))
+    tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
+    return track(tracked, paths, repository(project), row.created_at)
 
 
 def withheld_outputs(store: Store, row: RunRow) -> set[str]:

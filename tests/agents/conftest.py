@@ -1,0 +1,14 @@
+"""What the tests of agents share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.agents.stage import Stage
+
+
+@pytest.fixture
+def stage(project: Path) -> Stage:
+    return Stage(project)

@@ -1,0 +1,58 @@
+"""Damage, from the verdict to going on: what is damaged is named, and so is the last checkpoint that is whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.verify.situations import Place, codes, only
+
+pytestmark = pytest.mark.damages_store
+
+
+def test_the_last_good_checkpoint_is_offered(place: Place) -> None:
+    """A damaged head: the newest checkpoint that is whole is named, and going on from there works."""
+    place.start("--steps", "a,b,c")
+    for step in ("a", "b"):
+        succeed("step", "done", step, cwd=place.folder)
+    whole = place.head["seq"]
+    succeed("set", "x=1", cwd=place.folder)
+    place.tamper("UPDATE record SET data = x'4a32' WHERE collection = 'variable' AND key = 'x'")
+    found = only(place.verify(code=4))
+    assert ("integrity.record", "refuse") == (found["code"], found["level"])
+    assert "variable/x of run r" in found["message"]
+    assert f"`leftoff resume r@{whole}`" in found["hint"]
+    place.back("--yes", code=4)
+    assert 0 == call("resume", f"r@{whole}", "--yes", cwd=place.folder).code
+    assert ("completed", "pending") == (place.status("b"), place.status("c"))
+    assert [] == place.verify(code=0)["findings"]
+
+
+def test_a_digest_that_is_off(place: Place) -> None:
+    """The same where no record is damaged by itself: one is gone."""
+    place.start("--steps", "a,b")
+    succeed("step", "done", "a", cwd=place.folder)
+    whole = place.head["seq"]
+    succeed("set", "x=1", "y=2", cwd=place.folder)
+    place.tamper("DELETE FROM record WHERE collection = 'variable' AND key = 'x'")
+    found = only(place.verify(code=4))
+    assert ("integrity.digest", True) == (found["code"], f"r@{whole} is whole" in found["hint"])
+
+
+def test_a_damaged_copy(place: Place) -> None:
+    """`--deep` reads every copy that the run has; one that is damaged is refused, with its path."""
+    place.start("--steps", "a,b")
+    (place.folder / "o.bin").write_bytes(bytes(range(256)) * 8000)
+    succeed("step", "done", "a", "--output", "o.bin", cwd=place.folder)
+    assert [] == place.verify("r", "--deep", code=0)["findings"]
+    (blob,) = (path for path in (place.folder / ".leftoff/blobs").rglob("*") if path.is_file())
+    blob.chmod(0o600)
+    data = bytearray(blob.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    blob.write_bytes(data)
+    found = place.verify("r", "--deep", code=4)
+    assert [("integrity.blob", "refuse")] == codes(found)
+    assert "o.bin" == found["findings"][0]["subject"]
+    assert [] == place.verify(code=0)["findings"]
+    call("fsck", "--repair", cwd=place.folder)
+    assert [("integrity.blob", "refuse")] == codes(place.verify("r", "--deep", code=4))
