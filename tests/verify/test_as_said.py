@@ -403,6 +403,12 @@ def test_a_refused_resume_takes_nothing_in(place: Place) -> None:
     assert ("files.changed", "warn") in codes(place.dry(code=0))
     before = all_of(place)
     assert "does not hold" in place.back("--yes", code=7).err
+    driver = place.resume("--yes")
+    driver.end(7)
+    assert [["step.not_idempotent"], "end"] == [
+        [finding["code"] for finding in driver.of("verdict")[-1]["findings"]],
+        driver.events[-1]["event"],
+    ]
     assert before == all_of(place)
     place.file("gate")
     place.resume("--accept", "step.not_idempotent").end(0)
