@@ -70,6 +70,20 @@ def test_its_form_is_the_protocols(tmp_path: Path) -> None:
     ), terminal.shown
 
 
+def test_phases_where_the_protocol_counts_them(tmp_path: Path) -> None:
+    """A project that follows claude: `Phase 2 of 4 completed`, `Continue from Phase 3`, and its name for the file."""
+    succeed("init", "--dialect", "claude", cwd=tmp_path)
+    run = failed(tmp_path, "--title", "Release 1.4")
+    assert re.fullmatch(r"release_release_1_4_\d{8}_\d{6}", run)
+    assert (tmp_path / f".claude/checkpoints/failed/{run}.json").exists()
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect(CHOICE)
+        terminal.type(CTRL_C)
+        terminal.end()
+    assert "Progress: Phase 2 of 4 completed\n" in terminal.shown
+    assert "(r)esume - Continue from Phase 3\n" in terminal.shown
+
+
 @pytest.mark.parametrize("typed", ["r\n", "R\n", "resume\n", " r \n"])
 def test_resume(tmp_path: Path, typed: str) -> None:
     """(r) goes on with it, to its end."""

@@ -123,13 +123,13 @@ def _choice(args: Args, ctx: Context, twin: RunRow) -> str:
             f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
             hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
         )
-    from leftoff.cli.prompt import ask, continuing
+    from leftoff.cli.prompt import ask
     from leftoff.engine.find import Target
     from leftoff.engine.show import document
 
     target = Target(twin, None)
     found = document(ctx.store, target, ctx.now, ctx.limits)
-    return ask(ctx, target, found, continuing(found))
+    return ask(ctx, target, found)
 
 
 def _start(

@@ -244,6 +244,8 @@ def find(args: Args, ctx: Context) -> Target:
             raise NoCheckpoint(f"There is no checkpoint {args.checkpoint}.")
         return target
     if named is not None:
+        if args.dry_run or args.list:
+            return ctx.target(named, lambda view: latest(view, ctx))
         ctx.bring_back(named)
         return resolve(ctx.store, named, lambda view: latest(view, ctx))
     need_store(ctx.store)

@@ -64,7 +64,11 @@ def verify_run(
         return dialect.findings(state, project, now)
 
     settled = dialect.settled(state, project) if target.version is None else {}
-    return look(more=(findings,), known={path: _intent(record["status"]) for path, record in settled.items()})
+    known = {path: _intent(record["status"]) for path, record in settled.items()}
+    report = look(more=(findings,), known=known)
+    if dialect.errors_block and not state.of("error"):
+        report.findings = [finding for finding in report.findings if finding.code != "blocked.errors"]
+    return report
 
 
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:

@@ -153,10 +153,9 @@ def verify(
     levels, drive = levels_of(settings.section("verify")), drive or Drive()
     world = World(store, target, now, project, settings, deep=deep, session=session)
     if world.damage:
-        found = list(own.integrity(world))
-    else:
-        found = [finding for check in QUICK for finding in check(world)]
-        found += _at_once([*WAITING, *drive.checks, *more], world)
+        return Report(world, list(own.integrity(world)), drive, levels, {})
+    found = [finding for check in QUICK for finding in check(world)]
+    found += _at_once([*WAITING, *drive.checks, *more], world)
     return Report(world, found, drive, levels, known or {})
 
 
