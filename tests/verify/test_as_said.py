@@ -9,7 +9,7 @@ import pytest
 import leftoff
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
-from tests.verify.situations import Place, codes, plan
+from tests.verify.situations import DAY, Place, codes, plan
 from tests.workflow.driving import mark, until, wait
 
 
@@ -357,6 +357,20 @@ def test_a_refused_way_back_changes_nothing(place: Place, dead: bool) -> None:
     assert (1, 2) == (len(place.starts("a")), len(place.starts("b")))
 
 
+def test_a_refused_resume_takes_the_run_from_nobody(place: Place) -> None:
+    """A driver that cannot be seen, and may be alive, is fenced off by whoever goes on, not by whoever only asks."""
+    cut_off(place, CHECKED.replace("- id: a", "- id: a\n    idempotent: false"), a_txt="half")
+    hour = DAY // 24
+    place.tamper(
+        f"UPDATE lease SET scope = 'there@there/boot/1', beat = beat - {hour}, since = since - {hour}"
+    )
+    refused = place.back("--yes", code=7)
+    assert "does not hold" in refused.err
+    assert ("lease.silent", "ask") in codes(place.verify(code=7))
+    place.file("gate")
+    place.resume("--yes", "--accept", "step.not_idempotent").end(0)
+
+
 def test_contradictions(place: Place) -> None:
     """--from-step and --only say different things: wrong usage, and nothing is done."""
     flow(place, ONCE)
@@ -389,6 +403,12 @@ def test_a_refused_resume_takes_nothing_in(place: Place) -> None:
     assert ("files.changed", "warn") in codes(place.dry(code=0))
     before = all_of(place)
     assert "does not hold" in place.back("--yes", code=7).err
+    driver = place.resume("--yes")
+    driver.end(7)
+    assert [["step.not_idempotent"], "end"] == [
+        [finding["code"] for finding in driver.of("verdict")[-1]["findings"]],
+        driver.events[-1]["event"],
+    ]
     assert before == all_of(place)
     place.file("gate")
     place.resume("--accept", "step.not_idempotent").end(0)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
-    from leftoff.workflow.resumption import Onward
+    from leftoff.workflow.resumption import Onward, Unanswered
 
 
 def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> int:
@@ -217,7 +217,7 @@ def go_on(
     """Resume a run that a runner drives. ``workflow``: where its file was given."""
     from leftoff.cli.progress import Info, observer
     from leftoff.workflow.graph import Graph
-    from leftoff.workflow.resumption import resume
+    from leftoff.workflow.resumption import Unanswered, resume
     from leftoff.workflow.verdict import loaded
 
     ask = Questions(ctx, accept)
@@ -230,6 +230,19 @@ def go_on(
     with interruptible(), observer(ctx, info) as watching:
         setting = setting_of(ctx, found.new, watching, ask, target.row.issue)
         check_requirements(ctx, found.new, ask)
-        runner = resume(setting, target, found, way, take_over=True)
+        try:
+            runner = resume(setting, target, found, way, take_over=True)
+        except Unanswered as error:
+            if not ctx.args.json:
+                raise
+            return _unanswered(ctx, target, error)
         code = drive(ctx, runner, watching)
     return decided(ctx, runner, code)
+
+
+def _unanswered(ctx: Context, target: Target, error: Unanswered) -> int:
+    """For programs: what was found is a result, as every verdict is; the run is as it was."""
+    found = {"verdict": error.finding.level, "findings": [error.finding.to_json()]}
+    ctx.emit({"event": "verdict", **found, "run_id": target.row.run_id})
+    ctx.emit({"event": "end", "run": ctx.info(target.row).to_json(), "exit": error.exit_code})
+    return error.exit_code

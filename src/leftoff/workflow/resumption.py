@@ -106,6 +106,14 @@ def _let_go(runner: Runner) -> None:
         ledger.store.write(work)
 
 
+class Unanswered(NeedsPerson):
+    """A question that nobody could foresee, and that nobody answers: what was found."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message, hint=finding.hint)
+        self.finding = finding
+
+
 class _Now:
     """The run as whoever goes on with it sees it, at the version that it shall go on from."""
 
@@ -193,6 +201,12 @@ class Resumption:
         self.orphans = [orphan for orphan in found if not orphan.ends]
         self.strays = [*strays, *(orphan.attempt for orphan in found if orphan.ends)]
 
+    def _agreed(self, finding: Finding) -> bool:
+        try:
+            return self.setting.ask(finding.code, finding.message, finding.hint)
+        except NeedsPerson:
+            raise Unanswered(finding) from None
+
     def _failing(self, orphan: Orphan) -> str:
         """Which of its checks does not hold; each is run once."""
         token = orphan.attempt.token
@@ -211,8 +225,8 @@ class Resumption:
                 raise CannotResume(finding.message, hint=finding.hint)
             if level == WARN and finding.code == "definition.changed":
                 self.stage.tell("warning", message=finding.message)
-            if level == ASK_LEVEL and not self.setting.ask(finding.code, finding.message, finding.hint):
-                raise NeedsPerson(finding.message, hint=finding.hint)
+            if level == ASK_LEVEL and not self._agreed(finding):
+                raise Unanswered(finding)
 
     # -- what is put back
 
