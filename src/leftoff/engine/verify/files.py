@@ -41,8 +41,8 @@ def look_at_outputs(world: World) -> Outputs:
         paths += _outputs(record)
     paths.sort()
     rows = world.artifact_rows
-    known = {} if paths == [row[0] for row in rows] else {row[0]: row for row in rows}
-    if known:  # else each artifact is an output, and the other way round
+    if paths != [row[0] for row in rows]:  # else each artifact is an output, and the other way round
+        known = {row[0]: row for row in rows}
         rows = [known.get(path, (path, b"", b"")) for path in paths]
         out.missing += _artifacts_gone(world, known.keys() - paths, frozenset(paths))
     doubtful = paths if world.deep else _not_as_recorded(world, rows)
