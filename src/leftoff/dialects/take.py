@@ -122,7 +122,7 @@ class Taking:
         if not edits:
             return None
         _apply(edits, head.records, changes)
-        _tell(edits, self.dialect, self.source, theirs.at, changes)
+        _tell(edits, self.dialect, self.source, self.source.modified or theirs.at, changes)
         for key, value in self.facts.items():
             changes.put("run", key, value)
         current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
