@@ -6,6 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,8 +103,8 @@ def test_a_session_that_only_talks_leaves_no_run(repository: Path) -> None:
     session = Session(repository)
     session.fire("UserPromptSubmit", prompt="hello")
     session.fire("SessionEnd", reason="exit")
-    assert {"runs": []} == succeed("ls", "--json", cwd=repository).json
     assert not (repository / ".leftoff" / "pending").exists()
+    assert {"runs": []} == succeed("ls", "--json", cwd=repository).json
 
 
 @pytest.mark.parametrize("ending", ["Stop", "UserPromptSubmit", "SessionEnd"])
@@ -146,7 +149,7 @@ def test_content_that_was_kept_at_one_prompt_is_not_written_again(repository: Pa
     first = {path: path.stat().st_ino for path in blobs}
     session.fire("UserPromptSubmit", prompt="y")
     assert first == {path: path.stat().st_ino for path in blobs} and len(first) == 2
-    (kept,) = (repository / ".leftoff" / "pending").iterdir()
+    (kept,) = (repository / ".leftoff" / "pending").glob("*.json")
     data = json.loads(kept.read_text())
     for one in data["captured"]:
         one["at"] -= 3_000_000
@@ -166,6 +169,19 @@ def test_content_that_is_gone_is_no_reason_to_lose_a_session(repository: Path) -
         about["path"] for about in succeed("show", "latest", "--json", cwd=repository).json["files"]
     }
     assert not (repository / ".leftoff" / "hook.log").exists()
+
+
+def test_a_session_that_only_talks_in_a_clean_repository_leaves_nothing(repository: Path) -> None:
+    """Not even a folder for a store that nobody needs."""
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "all")
+    before = sorted(path.name for path in repository.iterdir())
+    session = Session(repository)
+    session.fire("SessionStart", source="startup")
+    session.fire("UserPromptSubmit", prompt="hello")
+    session.fire("Stop")
+    session.fire("SessionEnd", reason="exit")
+    assert before == sorted(path.name for path in repository.iterdir())
 
 
 def test_git_is_not_touched(repository: Path) -> None:
@@ -329,3 +345,72 @@ def test_a_project_that_is_known_by_another_name(
     Session(folder).fire("PreToolUse", tool_name="Write", tool_input=given)
     shown = succeed("show", "latest", "--json", cwd=folder).json
     assert ["told.txt"] == [about["path"] for about in shown["files"]]
+
+
+# -- hooks that take longer than the agent waits
+
+
+def locked(folder: Path) -> subprocess.Popen[str]:
+    """A process that holds the store's lock until its stdin ends."""
+    script = (
+        "import fcntl, sys\n"
+        f"file = open({str(folder / '.leftoff' / 'lock')!r}, 'rb+')\n"
+        "fcntl.flock(file, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    )
+    made = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert made.stdout is not None and "held\n" == made.stdout.readline()
+    return made
+
+
+def test_the_content_before_an_edit_does_not_wait_for_the_store(folder: Path) -> None:
+    """Locked from before the edit to after it: what was there before is kept all the same, and comes back."""
+    session = Session(folder)
+    session.todos(one="in_progress")
+    before = tree(folder)
+    with locked(folder) as holder:
+        session.writes("told.txt", "edited while nobody could be told\n")
+        holder.communicate("")
+    wait_for(lambda: _knows(folder, "told.txt"))
+    session.fire("Stop")
+    succeed("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
+    assert before == tree(folder)
+
+
+def _knows(cwd: Path, path: str) -> bool:
+    """Whether the newest version has the file as it is."""
+    shown = succeed("show", "latest", "--json", cwd=cwd).json["files"]
+    return [one["size"] for one in shown if one["path"] == path] == [(cwd / path).stat().st_size]
+
+
+def wait_for(there: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if there():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never came")
+
+
+def test_what_was_changed_after_the_answer_is_not_the_state_before(folder: Path) -> None:
+    """A file that is read too late has no content on record, rather than a wrong one."""
+    from leftoff.agents.desk import Desk
+    from leftoff.agents.hooks.files import peek
+
+    (late,) = peek(Desk(str(folder)), ["told.txt"], until=0)
+    assert (None, False) == (late.data, late.about["captured"])
+
+
+def test_the_end_of_a_turn_waits_for_its_beginning(repository: Path) -> None:
+    """However long that takes: a prompt's picture that is still being taken is there when the turn ends."""
+    import fcntl
+
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x")
+    (lock,) = (repository / ".leftoff" / "pending").glob("*.lock")
+    sed(repository, "untold.txt")
+    with open(lock, "rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as the hook of the prompt would, were it still at work
+        session.fire("Stop")
+        assert [] == succeed("ls", "--all", "--json", cwd=repository).json["runs"]
+    wait_for(lambda: bool(succeed("ls", "--all", "--json", cwd=repository).json["runs"]))

@@ -37,11 +37,13 @@ def run(args: Args, ctx: Context) -> int:
 
 def show_log(target: Target, args: Args, ctx: Context) -> int:
     """Also what `resume --list` shows."""
-    from leftoff.engine.history import checkpoints
+    from leftoff.engine.history import checkpoints, refused
 
     versions = checkpoints(ctx.store, target)
     if args.json:
-        ctx.emit({"checkpoints": [version.to_json() for version in versions]})
+        cannot = refused(ctx.store, target, versions)
+        found = [{**version.to_json(), "can_resume": version.seq not in cannot} for version in versions]
+        ctx.emit({"checkpoints": found})
         return 0
     if not versions:
         ctx.say(f"Run {target.row.run_id} has no checkpoints yet. `leftoff save` seals one.")

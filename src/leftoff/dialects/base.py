@@ -53,6 +53,8 @@ class Dialect:
     marks: tuple[str, ...] = ()
     #: what is worked out from other entries: by its key, the keys of those
     derived: dict[str, tuple[str, ...]] = {}
+    #: what it calls a step where it counts them
+    counted: str | None = None
     #: whether its documents are YAML
     yaml = False
     #: whether the id in a document names one version of the run, rather than the run
@@ -85,6 +87,9 @@ class Dialect:
 
     #: what is asked first where something needs a person; who says yes starts fresh
     corrupted: str | None = None
+
+    #: whether a run that is blocked goes on once somebody has cleared its errors from the file
+    errors_block = False
 
     def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
         """What it checks before a run goes on, beyond what is checked of every run: with the codes of the table."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.engine.approvals import as_word, how
 from leftoff.engine.show import document, inner_steps
-from leftoff.engine.world import git_moved, look_at_files
+from leftoff.engine.workspace.tracking import BEFORE, MARK
+from leftoff.engine.world import DIRTY, git_moved, look_at_files
 from leftoff.model.codec import text
 from leftoff.model.words import AS_WRITTEN, FINISHED
 
@@ -100,7 +101,7 @@ def parts(found: dict[str, Any], now: int, project: str) -> list[Part]:
         Part("Decisions:", _decisions(records), 250),
         Part("Notes, newest first:", _notes(records), 600),
         Part("Artifacts by step:", _artifacts(found["artifacts"]), 450),
-        Part("Files touched:", _files(found["files"]), 250),
+        Part("Files touched:", _files(found), 250),
         Part("Other records (`leftoff get COLLECTION/KEY` prints one):", _others(records), 300),
         Part("Changed in the world since the last checkpoint:", _world(found, project), 500),
     ]
@@ -150,7 +151,8 @@ def _instructions(records: dict[str, Any]) -> list[str]:
             out.append(f"- for step {error.get('step', key)}: {_words(error['resume_with'], _INSTRUCTION)}")
     for note in reversed(list(records.get("note", {}).values())):
         if isinstance(note, dict) and note.get("resume"):
-            out.append(f"- {_words(note.get('text'), _INSTRUCTION)} (noted {note.get('at')})")
+            noted = f" (noted {note['at']})" if note.get("at") else ""
+            out.append(f"- {_words(note.get('text'), _INSTRUCTION)}{noted}")
     return out
 
 
@@ -189,7 +191,9 @@ def _step(record: dict[str, Any]) -> str:
     if record["title"]:
         line += f": {_words(record['title'])}"
     if record["status"] == "running":
-        line += f" (running since {record['started_at']}, attempt {record['attempt']})"
+        since = f" since {record['started_at']}" if record["started_at"] else ""
+        attempt = f", attempt {record['attempt']}" if record["attempt"] else ""
+        line += f" (running{since}{attempt})"
     elif record["status"] == "skipped":
         line += " (skipped)"
     if record["result"] is not None:
@@ -277,8 +281,9 @@ def _notes(records: dict[str, Any]) -> list[str]:
     out = []
     for note in reversed(list(records.get("note", {}).values())):
         if isinstance(note, dict) and not note.get("resume"):
-            about = f" [{note['step']}]" if note.get("step") else ""
-            out.append(f"- {note.get('at')}{about} {_words(note.get('text'))}")
+            step = f"[{note['step']}]" if note.get("step") else None
+            words = (note.get("at"), step, _words(note.get("text")))
+            out.append(f"- {' '.join(str(word) for word in words if word)}")
     return out
 
 
@@ -296,17 +301,30 @@ def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _files(files: list[dict[str, Any]]) -> list[str]:
-    return [f"- {short(str(about.get('path')))}" for about in files]
+def _files(found: dict[str, Any]) -> list[str]:
+    """What git called dirty before the run began, and is as it was then, nobody touched."""
+    began = str(found["created_at"])
+    return [
+        f"- {short(str(about.get('path')))}"
+        for about in found["files"]
+        if about.get("by") != "git" or str(about.get("captured_at")) > began
+    ]
 
 
 def _others(records: dict[str, Any]) -> list[str]:
     out = []
     for name, known in records.items():
-        found = [key for key in known if name != "extra" or not key.startswith(AS_WRITTEN)]
+        found = [key for key in known if not _is_ours(name, key)]
         if found and name not in ("run", "note", "error", "approval"):
             out.append(f"- {len(found)} {name}: {short(', '.join(found), 200)}")
     return out
+
+
+def _is_ours(collection: str, key: str) -> bool:
+    """What leftoff keeps for itself."""
+    if collection == "context":
+        return key in (DIRTY, MARK) or key.startswith(BEFORE)
+    return collection == "extra" and key.startswith(AS_WRITTEN)
 
 
 def _world(found: dict[str, Any], project: str) -> list[str]:

@@ -13,7 +13,7 @@ from leftoff.engine.resume import put_back
 from leftoff.engine.runs import asked_id, newest_of, opening_changes, start_in
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import next_order
-from leftoff.errors import CannotResume, Conflict
+from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leftoff.engine.runs import Opening
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import Follower, Store, Tx, View
     from leftoff.store.rows import RunRow
 
 
@@ -65,12 +65,9 @@ def start_run(
     changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> Started:
-        twin = _twin(tx, opening)
-        named = asked_id(tx, opening, at)
-        there = _of_id(tx, named) if named else twin
+        twin, there = _twin(tx, opening), unfinished(tx, tx.follower, opening, at)
         if resume and there is not None:
             _refuse_other(there, opening)
-            _refuse_final(there)
             _go_on(store, tx, there, opening, at, scrubber, session)
             return Started(there.run, there.run_id, resumed=True, twin=None)
         head, _, _ = start_in(tx, opening, changes, blobs, at, None)
@@ -79,6 +76,12 @@ def start_run(
         return Started(head.run, head.run_id, resumed=False, twin=twin)
 
     return store.write(work)
+
+
+def unfinished(view: View, follower: Follower | None, opening: Opening, at: int) -> RunRow | None:
+    """The run that would be gone on with: of the id that is asked for, else of the same work."""
+    named = asked_id(follower, opening, at)
+    return _of_id(view, named) if named else _twin(view, opening)
 
 
 def _twin(view: View, opening: Opening) -> RunRow | None:
@@ -105,15 +108,6 @@ def _refuse_other(row: RunRow, opening: Opening) -> None:
         raise Conflict(
             f"Run {row.run_id} is a run of {row.workflow}, not of {opening.workflow}.",
             hint=f"Nothing was changed. `leftoff resume {row.run_id}` goes on with it; or choose another id.",
-        )
-
-
-def _refuse_final(row: RunRow) -> None:
-    """A run may say of itself that it cannot go on: the document that it came from did."""
-    if any(row.card.get(key) is False for key in ("can_resume", "resumable")):
-        raise CannotResume(
-            f"Run {row.run_id} says of itself that it cannot be resumed.",
-            hint=f"`leftoff verify {row.run_id}` says more; without --resume a new run is started.",
         )
 
 

@@ -87,6 +87,17 @@ def make_folder(folder: str) -> None:
             file.write(GITIGNORE)
 
 
+def forget_folder(folder: str) -> None:
+    """Remove a store's folder in which there never was a store; one that has anything in it stays as it is."""
+    if os.listdir(folder) != [".gitignore"]:
+        return
+    os.unlink(os.path.join(folder, ".gitignore"))
+    try:
+        os.rmdir(folder)
+    except OSError:  # somebody made a store in it just now
+        make_folder(folder)
+
+
 def sync_folder(path: str) -> None:
     """Make the names in a folder durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

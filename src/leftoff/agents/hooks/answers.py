@@ -38,8 +38,9 @@ def findings(desk: Desk, row: RunRow, session: str) -> Findings:
     from leftoff.workflow.verdict import verify_run
 
     report = verify_run(desk.store, Target(row, None), desk.at, desk.project, desk.settings, session=session)
-    lines = [f"- {one.message} {one.hint}".rstrip() for one in report.findings if one.level != RESUME]
+    lines = [f"- {one.message}" for one in report.findings if one.level != RESUME]
     if report.verdict == REFUSE:
+        lines = [f"- {one.message} {one.hint}".rstrip() for one in report.findings if one.level == REFUSE]
         head = f"The unfinished run {row.run_id} cannot be gone on with as things are:"
         return Findings("\n".join([head, *lines[:20]]), refused=True)
     said = "\n".join(["Found before it went on:", *lines[:20], "", ""]) if lines else ""

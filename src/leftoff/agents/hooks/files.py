@@ -13,16 +13,18 @@ from leftoff.engine.artifacts import Captured, relative
 from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
 from leftoff.engine.workspace.content import recorded
 from leftoff.engine.workspace.paths import is_own
+from leftoff.engine.workspace.tracking import withheld_outputs
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from leftoff.agents.desk import Desk
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.store.base import View
-    from leftoff.store.rows import RunRow
+    from leftoff.store.base import Save, View
+    from leftoff.store.rows import BlobRow, RunRow
 
 PENDING = "pending"
 _NONE: dict[str, Any] = {"commit": None, "captured": [], "open": False}
@@ -43,24 +45,64 @@ def inside(desk: Desk, paths: list[str]) -> list[str]:
     return [name for name in names if not os.path.isabs(name) and not is_own(name)]
 
 
-def before(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:
-    """The files that a run knows nothing of yet, as they are; one that is not there, as not being there."""
-    known = _known(desk, row, paths)
-    tracked = Tracked(
-        desk.store, desk.project, desk.redactor, desk.at, limits=Limits.of(desk.settings.capture)
-    )
-    out = []
-    for path in paths:
-        if path not in known:
-            out += _captured(tracked, path) or [tracked.deleted(path)]
-    return out
+class Peeked:
+    """A file as it was at a moment, in memory: what its record says, and its content where that is to be kept."""
+
+    __slots__ = ("about", "data", "path")
+
+    def __init__(self, got: Captured, data: bytes | None) -> None:
+        self.path = got.key
+        self.about = got.about
+        self.data = data
+
+
+def peek(desk: Desk, paths: list[str], until: int) -> list[Peeked]:
+    """The files as they are, read before anything waits for the store: the agent does not wait for that.
+
+    One that is not there counts as not being there. ``until``: when the agent goes on, in nanoseconds.
+    """
+    from leftoff.model.hashing import long_sha256 as sha256
+    from leftoff.store.rows import BlobRow
+
+    contents: dict[bytes, bytes] = {}
+
+    def keep(chunks: Iterable[bytes]) -> BlobRow:
+        data = b"".join(chunks)
+        row = BlobRow(sha256(data).digest(), len(data), 0, "raw")
+        contents[row.hash] = data
+        return row
+
+    limits = Limits.of(desk.settings.capture)
+    tracked = Tracked(desk.store, desk.project, desk.redactor, desk.at, limits=limits)
+    tracked.save, tracked.until = keep, until
+    found = [(_captured(tracked, path) or [tracked.deleted(path)])[0] for path in paths]
+    return [Peeked(got, contents[got.blob.hash] if got.blob is not None else None) for got in found]
+
+
+def before(desk: Desk, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:
+    """Of these files those that a run knows nothing of yet; their content is in the store now."""
+    known = _known(desk, row, [one.path for one in peeked])
+    fresh = [one for one in peeked if one.path not in known]
+    withheld = withheld_outputs(desk.store, row) if row is not None and fresh else ()
+    for one in fresh:
+        if one.path in withheld:
+            one.data, one.about["captured"] = None, False
+
+    def work(save: Save) -> list[Captured]:
+        rows = [save([one.data]) if one.data is not None else None for one in fresh]
+        return [Captured(one.path, one.about, row) for one, row in zip(fresh, rows, strict=True)]
+
+    return desk.store.save_together(work) if fresh else []
 
 
 def after(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:
     """The files as they are now, and what became of them."""
     known = _known(desk, row, paths)
     limits = Limits.of(desk.settings.capture)
-    tracked = Tracked(desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits)
+    withheld = withheld_outputs(desk.store, row) if row is not None else ()
+    tracked = Tracked(
+        desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits, withheld=withheld
+    )
     out = []
     for path in paths:
         found = _captured(tracked, path, next_status(known.get(path), True, False))
@@ -93,18 +135,22 @@ def _known(desk: Desk, row: RunRow | None, paths: list[str]) -> dict[str, dict[s
     return desk.store.read(look)
 
 
-def changed(desk: Desk, row: RunRow) -> Found:
+def changed(desk: Desk, row: RunRow, until: int | None) -> Found:
     """All that git calls dirty; outside of a repository, what changed of the files that the run knows."""
     from leftoff.engine.workspace.tracking import files_of, look_again, look_at_git
 
     try:
+        capture = desk.settings.capture
         return look_at_git(
-            desk.store, desk.project, desk.redactor, desk.settings.capture, row, desk.at, always=True
+            desk.store, desk.project, desk.redactor, capture, row, desk.at, always=True, until=until
         )
     except NotFound:
         known = files_of(desk.store, row)
         limits = Limits.of(desk.settings.capture, known.values())
-        tracked = Tracked(desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits)
+        withheld = withheld_outputs(desk.store, row)
+        tracked = Tracked(
+            desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits, withheld=withheld
+        )
         return look_again(tracked, row.created_at)
 
 
@@ -115,10 +161,11 @@ class Pending:
     that is older than half of that is written anew.
     """
 
-    def __init__(self, desk: Desk, session: str) -> None:
+    def __init__(self, desk: Desk, session: str, until: int | None = None) -> None:
         from leftoff.model.hashing import sha256
 
         self.desk = desk
+        self.until = until
         folder = getattr(desk.store, "folder", None) or os.path.join(desk.project, ".leftoff")
         name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
         self.folder = os.path.join(folder, PENDING)
@@ -141,6 +188,7 @@ class Pending:
         tracked = Tracked(
             desk.store, desk.project, desk.redactor, desk.at, known=known, kept=blobs, limits=limits
         )
+        tracked.until = self.until
         return dirty_state(tracked, repo)
 
     def turn(self, *, begins: bool) -> str | None:
@@ -196,12 +244,32 @@ class Pending:
             return self.look()
         return Found([_unpacked(one) for one in kept["captured"]], [], kept["commit"])
 
+    @property
+    def lock(self) -> str:
+        """The file that hooks of the session queue on."""
+        return self.path.removesuffix(".json") + ".lock"
+
     def forget(self) -> None:
+        _unlink(self.path)
+
+    def end(self) -> None:
+        """Leave nothing behind, not even the store's folder where nothing else is in there."""
+        from leftoff.store.location import forget_folder
+
+        _unlink(self.path)
+        _unlink(self.lock)
         try:
-            os.unlink(self.path)
             os.rmdir(self.folder)
+            forget_folder(os.path.dirname(self.folder))
         except OSError:
             pass
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 def _moved(kept: dict[str, Any], found: Found) -> str | None:
@@ -231,3 +299,38 @@ def _unpacked(one: dict[str, Any]) -> Captured:
     blob = one["blob"]
     row = BlobRow(bytes.fromhex(blob[0]), *blob[1:]) if blob else None
     return Captured(one["about"]["path"], one["about"], row)
+
+
+class Turn:
+    """Hooks of one session that come one after another stay so, however long one of them takes.
+
+    Where a turn begins or ends, all others are waited for; the others wait only for these. Sessions do not wait for
+    each other. ``make``: where there is no store's folder yet, it is made; else there is nothing to wait for.
+    """
+
+    def __init__(self, desk: Desk, session: str, *, alone: bool = False, make: bool = False) -> None:
+        self._path = Pending(desk, session).lock
+        self._alone = alone
+        self._make = make
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        from leftoff.store.location import make_folder
+
+        folder = os.path.dirname(self._path)
+        try:
+            if self._make:
+                make_folder(os.path.dirname(folder))
+            elif not os.path.isdir(os.path.dirname(folder)):
+                return
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX if self._alone else fcntl.LOCK_SH)
+        except OSError:  # a folder that takes no files: what follows says so
+            pass
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)

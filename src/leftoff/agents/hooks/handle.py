@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from leftoff.agents.desk import Desk
     from leftoff.agents.hooks.events import Event
+    from leftoff.engine.artifacts import Captured
     from leftoff.engine.report import Make, Reported
     from leftoff.engine.runs import Opening
     from leftoff.engine.sessions import Who
@@ -39,12 +40,15 @@ _ERROR = "session"  # the key of the error that ended a turn
 class Hook:
     """One event at one desk. ``anywhere``: the hook is called in every folder, and must not make a store in each."""
 
-    def __init__(self, desk: Desk, event: Event, who: Who, *, anywhere: bool, driven: bool) -> None:
+    def __init__(
+        self, desk: Desk, event: Event, who: Who, *, anywhere: bool, driven: bool, until: int
+    ) -> None:
         self.desk = desk
         self.event = event
         self.who = who
         self.anywhere = anywhere
         self.driven = driven  # the agent does a step of a run that a runner drives
+        self.until = until  # when the agent goes on at the latest, nanoseconds
 
     # -- committing
 
@@ -100,7 +104,7 @@ class Hook:
 
     def has_home(self) -> bool:
         """Whether a store is there already, or may be made: in a git repository."""
-        return self.desk.store.exists() or _is_git(self.desk.project)
+        return self.desk.store.exists() or is_git(self.desk.project)
 
     def seal(
         self,
@@ -129,7 +133,7 @@ class Hook:
         return self.desk.redactor.mask(text[:_LONGEST])
 
 
-def _is_git(folder: str) -> bool:
+def is_git(folder: str) -> bool:
     """Whether a folder is in a git repository, without asking git."""
     while not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -213,14 +217,15 @@ def _taken(hook: Hook) -> bytes:
 
 def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
     """A turn begins or ends: what a shell changed is known from now on, too."""
+    begins = hook.event.name == "UserPromptSubmit"
+    until = hook.until if begins else None  # what is changed later is the turn's
     row = hook.row()
-    if row is None and _is_git(hook.desk.project):
-        begins = hook.event.name == "UserPromptSubmit"
-        first = files.Pending(hook.desk, hook.who.session).turn(begins=begins)
+    if row is None and is_git(hook.desk.project):
+        first = files.Pending(hook.desk, hook.who.session, until).turn(begins=begins)
         row = hook.begin(_edits([first])) if first is not None else None
     if row is None:
         return
-    found = files.changed(hook.desk, row)
+    found = files.changed(hook.desk, row, until)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         _forget_error(tx, row, changes)
@@ -246,7 +251,7 @@ def session_end(hook: Hook) -> bytes:
             _turn(hook, lambda make, blobs: hook.report(make, blobs=blobs))
         why = hook.message("reason") or "the session ended"
         sessions.end_session(desk.store, hook.who, desk.at, scrubber=desk.redactor, why=why)
-        pending.forget()
+        pending.end()
     return NOTHING
 
 
@@ -259,8 +264,13 @@ def before_tool(hook: Hook) -> bytes:
     paths = files.inside(desk, hook.event.paths())
     if not paths or (hook.anywhere and not hook.has_home()):
         return NOTHING
-    found = files.before(desk, hook.row(), paths)
+    peeked = files.peek(desk, paths, hook.until)  # first of all: the store may be locked for long
+    with files.Turn(desk, hook.who.session):
+        _keep_first(hook, files.before(desk, hook.row(), peeked))
+    return NOTHING
 
+
+def _keep_first(hook: Hook, found: list[Captured]) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         for got in found:
             if tx.row(row.run, "file", got.key) is None:
@@ -269,8 +279,7 @@ def before_tool(hook: Hook) -> bytes:
 
     if found:
         blobs = [got.blob for got in found if got.blob is not None]
-        hook.report(make, title=_edits(paths), start=True, blobs=blobs)
-    return NOTHING
+        hook.report(make, title=_edits([got.key for got in found]), start=True, blobs=blobs)
 
 
 def after_tool(hook: Hook) -> bytes:

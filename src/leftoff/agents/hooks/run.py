@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 
 from leftoff.agents.hooks import log
-from leftoff.agents.hooks.bounded import bounded
+from leftoff.agents.hooks.bounded import LIMIT, bounded
 from leftoff.agents.hooks.events import read_event
 from leftoff.engine.project import find_project, store_location
 from leftoff.errors import LeftoffError
@@ -15,6 +16,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.agents.hooks.events import Event
     from leftoff.host import Process
+
+
+_FIRST = (
+    "SessionStart",
+    "PreToolUse",
+)  # these wait for nobody: their answer, or their content, is due at once
+_ALONE = ("UserPromptSubmit", "Stop", "SessionEnd")
 
 
 class Call:
@@ -57,9 +65,11 @@ def _places(call: Call, event: Event) -> tuple[str, str]:
 
 def _work(call: Call, event: Event, project: str, folder: str, process: Process | None) -> bytes:
     """In a process of its own: everything that may take long, or go wrong."""
+    until = time.time_ns() + int(LIMIT * 1e9)
     try:
         from leftoff.agents.desk import Desk
-        from leftoff.agents.hooks.handle import EVENTS, Hook
+        from leftoff.agents.hooks.files import Turn
+        from leftoff.agents.hooks.handle import EVENTS, Hook, is_git
         from leftoff.engine.sessions import Who
 
         react = EVENTS.get(event.name)
@@ -69,7 +79,12 @@ def _work(call: Call, event: Event, project: str, folder: str, process: Process 
         try:
             who = Who(event.session, call.agent, process, os.environ.get("LEFTOFF_RUN") or None)
             driven = bool(os.environ.get("LEFTOFF_ATTEMPT"))
-            return react(Hook(desk, event, who, anywhere=call.anywhere, driven=driven))
+            hook = Hook(desk, event, who, anywhere=call.anywhere, driven=driven, until=until)
+            if event.name in _FIRST:
+                return react(hook)
+            make = event.name == "UserPromptSubmit" and is_git(project)
+            with Turn(desk, event.session, alone=event.name in _ALONE, make=make):
+                return react(hook)
         finally:
             desk.close()
     except Exception as error:

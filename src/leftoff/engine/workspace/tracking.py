@@ -66,6 +66,7 @@ def look_at_git(
     at: int,
     *,
     always: bool = False,
+    until: int | None = None,
 ) -> Found:
     """The dirty files of a project whose settings say so (or ``always``), for the next checkpoint of a run."""
     if not capture.git and not always:
@@ -81,9 +82,9 @@ def look_at_git(
     others = [about for about in known.values() if about.get("by") != "git"]
     limits = Limits.of(capture, others)
     withheld = withheld_outputs(store, row)
-    return dirty_state(
-        Tracked(store, project, redactor, at, known=known, limits=limits, withheld=withheld), repo
-    )
+    tracked = Tracked(store, project, redactor, at, known=known, limits=limits, withheld=withheld)
+    tracked.until = until
+    return dirty_state(tracked, repo)
 
 
 def for_checkpoint(
@@ -93,9 +94,8 @@ def for_checkpoint(
     if capture.git:
         return look_at_git(store, project, redactor, capture, row, at)
     known = files_of(store, row)
-    seen = look(
-        project, {path: about for path, about in known.items() if "hash" in about or "target" in about}
-    )
+    entries = {path: about for path, about in known.items() if "hash" in about or "target" in about}
+    seen = look(project, entries, modes=True)
     paths = [path for path, what in seen.items() if what != SAME]
     if not paths:
         return Found([], [])
