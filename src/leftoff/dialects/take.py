@@ -138,7 +138,7 @@ class Taking:
         new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
         edits.records.update(looked_at(new, self.project, self.source, self.source.modified, MOST_HASHED))
         _apply(edits, head.records, changes)
-        _tell(edits, self.dialect, self.source, theirs.at, changes)
+        _tell(edits, self.dialect, self.source, self.source.modified or theirs.at, changes)
         for key, value in self.facts.items():
             changes.put("run", key, value)
         current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
