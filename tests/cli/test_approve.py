@@ -339,3 +339,24 @@ def test_a_run_waits_and_goes_on(tmp_path: Path) -> None:
     assert ["beside", "drafted", "roundtable"] == sorted((tmp_path / "ran.txt").read_text().split())
     assert "completed" == shown(tmp_path, "story-1")["status"]
     assert "roundtable\n" not in succeed("logs", "story-1", cwd=tmp_path).out  # it went into the file
+
+
+@pytest.mark.parametrize("word", ["start", "done", "skip", "fail", "block"])
+def test_a_report_decides_nothing(word: str, tmp_path: Path) -> None:
+    """`step` on an approval is refused with the commands that decide it, also before the run has come to it."""
+    run = story(tmp_path)
+    put(tmp_path, "step", "later", {"status": "pending", "kind": "approval"}, run)
+    before = shown(tmp_path, run)
+    for step in ("sign-off", "later"):
+        result = call("step", word, step, "--run", run, cwd=tmp_path)
+        assert 7 == result.code and f"`leftoff approve {run} {step}` or `leftoff reject" in result.err
+    assert before == shown(tmp_path, run)
+
+
+def test_done_of_an_approved_step(tmp_path: Path) -> None:
+    """What was approved is done: saying so again changes nothing, and is no error."""
+    run = story(tmp_path)
+    succeed("approve", run, "sign-off", cwd=tmp_path)
+    before = shown(tmp_path, run)
+    succeed("step", "done", "sign-off", "--run", run, cwd=tmp_path)
+    assert before == shown(tmp_path, run)

@@ -64,6 +64,16 @@ def test_json(checkpoint: str, tmp_path: Path) -> None:
     assert BYTES == base64.b64decode(found["base64"])
 
 
+def test_a_file_of_an_archived_run(tmp_path: Path) -> None:
+    """Its bundle is opened by itself."""
+    (tmp_path / "f.md").write_text("hi")
+    succeed("start", "w", "--run-id", "r", cwd=tmp_path)
+    succeed("artifact", "f.md", cwd=tmp_path)
+    succeed("finish", cwd=tmp_path)
+    succeed("archive", "r", cwd=tmp_path)
+    assert "hi" == succeed("cat", "r:f.md", cwd=tmp_path).out
+
+
 def test_clean_files_come_from_git(tmp_path: Path) -> None:
     """Where a version captured all that was dirty, the others are as the commit has them."""
     repository(tmp_path, a="committed\n")

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command import call, succeed
+from tests.dialects.examples import CLAUDE
+from tests.dialects.files import CLAUDE_FILE, put
 
 STATE = {
     "project_name": "dark_mode",
@@ -73,6 +75,87 @@ def test_list_is_one_row_each(project: Path) -> None:
     assert 2 == len(succeed("compat", "list-checkpoints", cwd=project).out.splitlines())
     assert "" == succeed("compat", "list-checkpoints", "orchestrate", cwd=project).out
     assert 2 == len(succeed("compat", "list-checkpoints", "--json", cwd=project).json["checkpoints"])
+
+
+def test_list_whatever_a_checkpoint_says(project: Path) -> None:
+    """A row for one without phases too, in the protocol's words."""
+    succeed("compat", "save-checkpoint", "test-all", '{"foo": 1}', cwd=project)
+    (row,) = succeed("compat", "list-checkpoints", cwd=project).out.splitlines()
+    assert ["test-all", "project", "in_progress", "0/0"] == row.split()[1:5]
+
+
+def test_the_project_is_where_the_protocol_has_it(project: Path) -> None:
+    """At the top, else in `workflow_state`, else in the id."""
+    succeed("compat", "save-checkpoint", "orchestrate", json.dumps(CLAUDE["format"]), cwd=project)
+    loaded = succeed("compat", "load-checkpoint", "orchestrate", "auth_system", cwd=project)
+    assert "auth_system" == json.loads(loaded.out)["project_name"]
+    given = '{"checkpoint_id": "implement_dark_mode_20251003_192230"}'
+    succeed("compat", "save-checkpoint", "implement", given, cwd=project)
+    succeed("compat", "load-checkpoint", "implement", "dark_mode", cwd=project)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_the_path_that_is_printed_is_the_files(project: Path, mirrored: bool) -> None:
+    """Whatever the type is called, and where the protocol puts it: `failed/`, or nowhere once it succeeded."""
+    if mirrored:
+        succeed("init", "--dialect", "claude", cwd=project)
+    odd = succeed("compat", "save-checkpoint", "../../x", '{"project_name": "p"}', cwd=project).out.strip()
+    assert odd.startswith(".claude/checkpoints/x_p_")
+    assert Path(odd).stem == json.loads((project / odd).read_text())["checkpoint_id"]
+    far = '{"checkpoint_id": "../../../far", "project_name": "q"}'
+    assert (
+        ".claude/checkpoints/far.json"
+        == succeed("compat", "save-checkpoint", "y", far, cwd=project).out.strip()
+    )
+    failed = saved(project, status="failed")
+    assert failed.exists() and "failed" == failed.parent.name
+    again = saved(project)
+    assert (again.parent, True) == (failed.parent.parent, again.exists()) and not failed.exists()
+    done = succeed(
+        "compat", "save-checkpoint", "implement", json.dumps({**STATE, "status": "completed"}), cwd=project
+    )
+    assert ("", True) == (done.out, again.stem in done.err) and not again.exists()
+    assert "completed" == succeed("show", again.stem, "--json", cwd=project).json["status"]
+
+
+def test_what_the_protocol_has_no_key_for(project: Path) -> None:
+    """It is in `workflow_state`, once, also when it is saved again; keys of later schemas stay at the top."""
+    for n in (1, 2):
+        given = json.dumps({"foo": n, f"only_{n}": n, "state_machine": {"current_state": "plan"}})
+        path = succeed("compat", "save-checkpoint", "test-all", given, cwd=project).out.strip()
+    document = json.loads((project / path).read_text())
+    assert {"foo": 2, "only_1": 1, "only_2": 2} == document["workflow_state"]
+    assert not {"foo", "only_1", "only_2"} & set(document) and "state_machine" in document
+
+
+def test_saving_again_by_its_id(project: Path) -> None:
+    """What is not said again stays as it is."""
+    path = saved(project)
+    began = json.loads(path.read_text())["created_at"]
+    given = json.dumps({"checkpoint_id": path.stem, "current_phase": 3, "completed_phases": [1, 2]})
+    succeed("compat", "save-checkpoint", "implement", given, cwd=project)
+    document = json.loads(path.read_text())
+    assert (began, {"plan_path": "plan.md"}, [1, 2]) == tuple(
+        document[key] for key in ("created_at", "workflow_state", "completed_phases")
+    )
+
+
+def test_a_save_that_is_refused_leaves_the_checkpoint(project: Path) -> None:
+    """The one that was there before is still there."""
+    path = saved(project)
+    before = path.read_bytes()
+    given = json.dumps({**STATE, "schema_version": "9.0"})
+    assert 4 == call("compat", "save-checkpoint", "implement", given, cwd=project).code
+    assert before == path.read_bytes()
+
+
+def test_tests_that_nobody_spoke_of(project: Path) -> None:
+    """A document of the first schema says nothing of tests: nothing is said of them, and the first reason counts."""
+    old = {**CLAUDE["format"], "workflow_state": {"project_name": "auth_system"}}
+    put(project / CLAUDE_FILE, old)
+    succeed("import", ".", cwd=project)
+    told = succeed("compat", "load-checkpoint", "orchestrate", cwd=project).err
+    assert "tests" not in told and "older than 7 days" in told
 
 
 def test_cleanup_by_age(project: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from leftoff.agents.server.tools import TOOLS
+from leftoff.agents.server.words import for_a_model
 from leftoff.model.words import TRIGGERS
 from tests.cli.command import LEFTOFF, call, environment, succeed
 
@@ -131,9 +133,31 @@ def test_every_trigger(project: Path) -> None:
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("start_run", {}, "workflow"),
+    ("start_run", {}, "start_run needs workflow. It takes workflow (needed), title, steps"),
     ("start_run", {"workflow": ""}, "empty"),
-    ("start_run", {"workflow": "w", "steps": 7}, "list"),
+    ("start_run", {"workflow": 5}, "workflow must be a text, not 5."),
+    ("start_run", {"workflow": "w", "bogus": 1}, "start_run has no argument 'bogus'. Nothing was changed."),
+    ("start_run", {"workflow": "w", "total": -1}, "total must be a whole number from 0 on, not -1."),
+    ("start_run", {"workflow": "w", "steps": [["a"]]}, "steps[0] must be a text or an object"),
+    ("start_run", {"workflow": "w", "run_id": "the-run"}, "resume_run, or start_run with resume: true"),
+    ("starts_run", {}, "Did you mean start_run?"),
+    ("report_step", {"step": "a", "state": "failed"}, "Did you mean status?"),
+    ("report_step", {"step": "a", "status": "failed", "total": -1}, "total must be"),
+    ("report_step", {"step": "a", "status": "completed", "output": [1]}, "output[0] must be a text"),
+    ("show_run", {"run": "the-run"}, "Did you mean run_id?"),
+    ("list_runs", {"limit": 0}, "from 1 to 500"),
+    ("list_runs", {"limit": "few"}, "limit must be a whole number"),
+    ("add_note", {"text": " "}, "text is empty"),
+    ("request_approval", {"step": "q", "ask": ""}, "ask is empty"),
+    ("request_approval", {"step": "q", "ask": "x", "options": []}, "options has nothing"),
+    ("resume_run", {"accept": "outputs.gone"}, "There is no finding"),
+    ("resume_run", {"accept": "lease.held"}, "verify_resume says"),
+    (
+        "resume_run",
+        {"accept": ["step.not_idempotent"]},
+        "A person decides it, in a shell: leftoff resume the-run",
+    ),
+    ("resume_run", {"run_id": "the-run@1"}, "is a checkpoint"),
     ("start_run", {"workflow": "w", "steps": ["a", "a"]}, "twice"),
     ("start_run", {"workflow": "w", "run_id": "no spaces!"}, "run id"),
     ("report_step", {"step": "a", "status": "almost"}, "completed"),
@@ -148,26 +172,6 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("finish_run", {"status": "maybe"}, "completed"),
     ("resume_run", {"run_id": "nobody"}, "nobody"),
     ("set_variables", {"variables": {"": 1}}, "empty"),
-    ("set_variables", {"variables": [1]}, "variables must be"),
-    ("set_variables", {"variables": {"a\0b": 1}}, "NUL"),
-    ("set_variables", {}, "needs variables"),
-    ("report_step", {"step": "b", "status": "completed", "output": ["o.txt"]}, "o.txt"),
-    ("report_step", {"step": ["a"], "status": "running"}, "step must be"),
-    ("report_step", {"step": "a\0", "status": "running"}, "NUL"),
-    ("report_step", {"step": "a", "status": None}, "needs status"),
-    ("report_step", {"step": "x" * 5000, "status": "running"}, "too long"),
-    ("start_run", {"workflow": "w", "bogus": 1}, "It takes workflow"),
-    ("start_run", {"workflow": "w", "total": -1}, "from 0 on, not -1"),
-    ("start_run", {"workflow": "w", "total": "many"}, "total must be"),
-    ("start_run", {"workflow": "w", "run_id": "no\0pe"}, "run id"),
-    ("list_runs", {"limit": 0}, "1 to 500"),
-    ("add_note", {"text": " "}, "empty"),
-    ("request_approval", {"step": "gate", "ask": ""}, "empty"),
-    ("request_approval", {"step": "gate", "ask": "Ship?", "options": []}, "could be chosen"),
-    ("put_record", {"collection": "approval", "key": "gate", "value": {"status": "approved"}}, "a person"),
-    ("put_record", {"collection": "run", "key": "status", "value": "completed"}, "finish_run"),
-    ("diff_checkpoints", {"from_ref": "@"}, "needs to_ref"),
-    ("roll_back", {}, "There are start_run"),
 ]
 
 
@@ -175,87 +179,131 @@ def test_wrong_arguments(project: Path) -> None:
     """An error says what is wrong, and the server goes on."""
 
     async def work(agent: Agent) -> None:
-        await agent.call("start_run", workflow="flow", steps=["a"])
+        await agent.call("start_run", workflow="flow", run_id="the-run", steps=["a"])
+        await agent.call("save_checkpoint")
         for tool, arguments, word in WRONG:
             with pytest.raises(Failed) as caught:
                 await agent.call(tool, **arguments)
             assert word in str(caught.value), (tool, arguments, str(caught.value))
-            assert not any(word in str(caught.value) for word in ("Traceback", "pydantic", "type="))
-        for uri in ("run://nobody", "run://nobody/brief", "checkpoint://abcd1234"):
+            assert not any(word in str(caught.value) for word in ("Traceback", "pydantic", "executing tool"))
+        for uri in ("run://nobody", "run://nobody/brief", "checkpoint://abcd1234", "fun://nobody"):
             with pytest.raises(Exception, match=r"nobody|abcd1234"):
                 await agent.read(uri)
+        for prompt, given, word in (
+            ("resume", {"run_id": "nobody"}, "nobody"),
+            ("handover", {"run_id": "nobody"}, "nobody"),
+            ("resume", {"run": "x"}, "Did you mean run_id"),
+            ("resumes", {}, "Did you mean resume"),
+        ):
+            with pytest.raises(Exception, match=word):
+                await agent.client.get_prompt(prompt, given)
         assert 1 == len((await agent.call("list_runs"))["runs"])
 
     drive(project, work)
 
 
-def test_what_the_command_takes_is_taken(project: Path) -> None:
-    """A single status, the number of an issue; text in any language, and long."""
+def test_what_is_meant_is_taken(project: Path) -> None:
+    """One value where a list may be, a number, a list or an object as text; `output` as the option is called."""
+    (project / "o.txt").write_text("made")
 
     async def work(agent: Agent) -> None:
-        run = await agent.call(
-            "start_run", workflow="flow", issue=42, title="Übung 日本語 🎉", steps=["añadir"]
-        )
-        assert "42" == run["issue"] and "Übung 日本語 🎉" == run["title"]
-        long = "é" * 300_000
-        await agent.call("set_variables", variables={"long": long, "deep": [[[{"a": None}]]]})
-        assert long == (await agent.call("show_run"))["variables"]["long"]
-        assert 1 == len((await agent.call("list_runs", status="running"))["runs"])
-        assert [] == (await agent.call("list_runs", status="completed"))["runs"]
+        run = await agent.call("start_run", workflow="w", steps="a, b", issue=42, task=7, total="2")
+        assert ("42", 2) == (run["issue"], run["steps"]["total"])
+        done = {"step": "a", "status": "completed"}
+        await agent.call("report_step", **done, output="o.txt", note='{"not": "read"}', result=[1])
+        shown = await agent.call("show_run", run_id=None)
+        assert ["o.txt"] == shown["step_records"][0]["outputs"]
+        assert ['{"not": "read"}'] == [note["text"] for note in shown["records"]["note"].values()]
+        await agent.call("set_variables", variables='{"x": [1]}')
+        assert [1] == (await agent.call("show_run"))["variables"]["x"]
+        assert 1 == len((await agent.call("list_runs", status="running", limit="3"))["runs"])
+        await agent.call("request_approval", step="q", ask="?", options="yes")
+        assert 1 == len((await agent.call("list_runs", status='["running"]'))["runs"])
 
     drive(project, work)
 
 
-def test_hints_name_tools(project: Path) -> None:
-    """A model that has tools is told of tools; a prompt that cannot be made says why."""
+def git(cwd: Path, *words: str) -> None:
+    name = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *name, *words], cwd=cwd, check=True, capture_output=True)
+
+
+def test_resume_obeys_the_verdict(project: Path) -> None:
+    """What refuses, refuses; what a person must decide is asked, with every finding; what they accept goes on."""
+    git(project, "init", "-q", "-b", "main")
+    git(project, "commit", "-q", "--allow-empty", "-m", "x")
+    git(project, "checkout", "-q", "-b", "feat")
+    (project / "o.txt").write_text("made")
 
     async def work(agent: Agent) -> None:
-        for tool, arguments in (("add_note", {"text": "x"}), ("next_step", {})):
-            with pytest.raises(Failed, match="start_run"):
-                await agent.call(tool, **arguments)
-        with pytest.raises(Exception, match="start_run"):
-            await agent.client.get_prompt("resume")
-        await agent.call("start_run", workflow="flow", run_id="r")
-        with pytest.raises(Failed, match="resume: true"):
-            await agent.call("start_run", workflow="flow", run_id="r")
-        with pytest.raises(Exception, match="nobody"):
-            await agent.client.get_prompt("handover", {"run_id": "nobody"})
+        await agent.call("start_run", workflow="w", run_id="r", steps=["a", "b"])
+        await agent.call("report_step", step="a", status="completed", output="o.txt")
+        (project / "o.txt").unlink()
+        with pytest.raises(Failed, match=r'(?s)- outputs.missing: o.txt.*accept: \["outputs.missing"\]'):
+            await agent.call("resume_run")
+        assert "running" == (await agent.call("show_run"))["status"]
+        resumed = await agent.call("resume_run", accept="outputs.missing")
+        assert ["outputs.missing"] == [finding["code"] for finding in resumed["findings"]]
+        await agent.call("report_step", step="b", status="blocked", error="no key")
+        with pytest.raises(Failed, match=r"(?s)- blocked.errors: .*- outputs.missing: "):
+            await agent.call("resume_run")
+        assert "blocked" == (await agent.call("show_run"))["status"]
+        git(project, "checkout", "-q", "main")
+        git(project, "branch", "-q", "-D", "feat")
+        for accept in ([], ["git.branch_gone", "outputs.missing", "blocked.errors"]):
+            with pytest.raises(Failed, match=r"(?s)cannot be resumed as things are:.*git.branch_gone"):
+                await agent.call("resume_run", accept=accept)
+        assert "blocked" == (await agent.call("show_run"))["status"]
 
     drive(project, work)
 
 
-def test_an_approval_is_a_persons(project: Path) -> None:
-    """Whoever asked for it cannot report the step done, nor put its record."""
+def test_no_tool_decides_an_approval(project: Path) -> None:
+    """One that the agent asked for, or one of a workflow, which has not even been reached: only a person does."""
+    gate = (
+        "name: w\nsteps:\n  - id: a\n    run: 'false'\n  - id: gate\n    approval: Deploy?\n    needs: [a]\n"
+    )
+    (project / "f.yaml").write_text(gate)
+    call("run", "f.yaml", "--run-id", "w1", cwd=project)
 
     async def work(agent: Agent) -> None:
-        name = (await agent.call("start_run", workflow="flow", steps=["gate"]))["run_id"]
-        await agent.call("request_approval", step="gate", ask="Deploy?")
-        for status in ("completed", "skipped", "running"):
-            with pytest.raises(Failed, match=f"leftoff approve {name} gate"):
-                await agent.call("report_step", step="gate", status=status)
-        with pytest.raises(Failed, match="only a person"):
-            await agent.call("put_record", collection="step", key="gate", value={"status": "completed"})
+        await agent.call("start_run", workflow="flow", run_id="r", steps=["a", "gate"])
+        await agent.call("request_approval", step="gate", ask="Deploy?", run_id="r")
+        for run in ("r", "w1"):
+            before = (await agent.call("show_run", run_id=run))["records"]
+            tries: list[tuple[str, dict[str, Any]]] = [
+                ("report_step", {"step": "gate", "status": status})
+                for status in ("completed", "running", "failed", "skipped", "blocked")
+            ]
+            tries += [
+                ("put_record", {"collection": "approval", "key": "gate", "value": {"status": "approved"}}),
+                ("put_record", {"collection": "step", "key": "gate", "value": {"status": "completed"}}),
+                ("put_record", {"collection": "step", "key": "gate", "value": {"title": "harmless"}}),
+                ("request_approval", {"step": "gate", "ask": "Something else?"}),
+            ]
+            for tool, arguments in tries:
+                with pytest.raises(Failed, match=r"[Oo]nly a person"):
+                    await agent.call(tool, **arguments, run_id=run)
+            assert before == (await agent.call("show_run", run_id=run))["records"]
 
     drive(project, work)
-    assert 7 == call("step", "done", "gate", cwd=project).code
-    succeed("approve", "latest", "gate", cwd=project)
-    assert "completed" == succeed("show", "latest", "--json", cwd=project).json["step_records"][0]["status"]
+    succeed("approve", "r", "gate", cwd=project)
 
 
-def test_resuming_asks_the_same_verdict_as_the_command(project: Path) -> None:
-    """What the command would ask about, or refuse, the tool does not do: it says why, and who can."""
-    (project / "out.txt").write_text("made")
-    name = succeed("start", "flow", "--steps", "a,b", cwd=project).out.strip()
-    succeed("step", "done", "a", "--output", "out.txt", cwd=project)
-    succeed("pause", cwd=project)
-    (project / "out.txt").unlink()
-
-    async def work(agent: Agent) -> None:
-        with pytest.raises(Failed, match=r"out\.txt(.|\n)*Ask the person"):
-            await agent.call("resume_run", run_id=name)
-
-    drive(project, work)
-    assert "paused" == succeed("show", name, "--json", cwd=project).json["status"]
+def test_hints_speak_of_tools() -> None:
+    """What is a tool is called so; what is not is left to a shell; and it can be said twice."""
+    for said, wanted in (
+        ("`leftoff start WORKFLOW` starts one.", "start_run starts one."),
+        ("`leftoff ls --all` lists every run.", "list_runs lists every run."),
+        (
+            "`leftoff step done x --run r` says so",
+            "report_step (step: x, status: completed, run_id: r) says so",
+        ),
+        ("`leftoff resume r --from-step x` asks", "`leftoff resume r --from-step x` in a shell asks"),
+        ("--accept age.stale goes on", 'accept: ["age.stale"] goes on'),
+        ("Use --branch b, or --run r.", "Pass run_id: r."),
+    ):
+        assert wanted == for_a_model(said) == for_a_model(for_a_model(said))
 
 
 def test_several_unfinished_runs_are_not_mixed_up(project: Path) -> None:

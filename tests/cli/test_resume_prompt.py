@@ -70,6 +70,20 @@ def test_its_form_is_the_protocols(tmp_path: Path) -> None:
     ), terminal.shown
 
 
+def test_phases_where_the_protocol_counts_them(tmp_path: Path) -> None:
+    """A project that follows claude: `Phase 2 of 4 completed`, `Continue from Phase 3`, and its name for the file."""
+    succeed("init", "--dialect", "claude", cwd=tmp_path)
+    run = failed(tmp_path, "--title", "Release 1.4")
+    assert re.fullmatch(r"release_release_1_4_\d{8}_\d{6}", run)
+    assert (tmp_path / f".claude/checkpoints/failed/{run}.json").exists()
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect(CHOICE)
+        terminal.type(CTRL_C)
+        terminal.end()
+    assert "Progress: Phase 2 of 4 completed\n" in terminal.shown
+    assert "(r)esume - Continue from Phase 3\n" in terminal.shown
+
+
 @pytest.mark.parametrize("typed", ["r\n", "R\n", "resume\n", " r \n"])
 def test_resume(tmp_path: Path, typed: str) -> None:
     """(r) goes on with it, to its end."""
@@ -161,14 +175,16 @@ def test_resume_asks_nothing_where_nothing_is_found(tmp_path: Path, words: tuple
     assert "Choice" not in terminal.shown and "[y/N]" not in terminal.shown
 
 
-@pytest.mark.parametrize(("typed", "percent"), [("y\n", 25), ("n\n", 50)])
-def test_finished_steps_are_a_question_of_their_own(tmp_path: Path, typed: str, percent: int) -> None:
+@pytest.mark.parametrize(("typed", "code", "percent"), [("y\n", 0, 25), ("n\n", 7, 50)])
+def test_finished_steps_are_a_question_of_their_own(
+    tmp_path: Path, typed: str, code: int, percent: int
+) -> None:
     """Going back over finished steps asks; a no changes nothing."""
     run = paused(tmp_path)
     with Terminal("resume", f"{run}@{_first(tmp_path, run)}", cwd=tmp_path) as terminal:
         terminal.expect("1 finished step would run again: build.")
         terminal.type(typed)
-        assert 0 == terminal.end()
+        assert code == terminal.end()
     assert percent == run_of(tmp_path, run)["percent"]
 
 

@@ -42,6 +42,7 @@ def test_killed_at_a_few_points(situation: Situation, calls: list[tuple[str, int
 
 
 @pytest.mark.crash_full
+@pytest.mark.timeout(3600)
 def test_killed_at_every_point(situation: Situation, calls: list[tuple[str, int]], tmp_path: Path) -> None:
     """Each rename, sync, unlink, mkdir, chmod and write of a rollback may be the last thing that it does."""
     hit = [killed(situation, tmp_path, *call) for call in spread(calls, FULL)]

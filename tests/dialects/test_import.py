@@ -238,6 +238,17 @@ def test_strict_refuses_repairs(project: Path) -> None:
     assert "project_name is missing" in result.json["rejected"][0]["message"]
 
 
+def test_the_brief_says_only_what_is_known(project: Path) -> None:
+    """Documents leave out when a step began, how often it was tried, when something was noted; and a branch is not
+    checked out where there is no repository."""
+    everything(project)
+    succeed("import", ".", cwd=project)
+    for run in ("migration-T060", "crunch-42", "dev-story-20260227-143022"):
+        said = succeed("brief", run, cwd=project).out
+        assert "None" not in said and "detached" not in said
+    assert "- post-20 (running)\n" in succeed("brief", "migration-T060", cwd=project).out
+
+
 def test_the_same_id_in_two_files(project: Path) -> None:
     """They are one run; the second is a later version of it."""
     put(project / CLAUDE_FILE, CLAUDE["format"])
@@ -256,6 +267,18 @@ def test_latest_as_a_text_file(project: Path) -> None:
     assert CLAUDE["format"]["checkpoint_id"] == entry["run_id"]
     latest.write_text("../../secrets.json")
     assert 4 == call("import", str(latest), cwd=project).code
+
+
+@pytest.mark.parametrize("held", ["{name}", "{name}\n", '"{name}"', "{stem}", '"{stem}"\n'])
+def test_latest_in_a_folder(project: Path, held: str) -> None:
+    """It is the file that it names, with its suffix or without, as text or as JSON: that one is read once."""
+    put(project / CLAUDE_FILE, CLAUDE["format"])
+    name, latest = Path(CLAUDE_FILE), project / ".claude/checkpoints/latest.json"
+    latest.write_text(held.format(name=name.name, stem=name.stem))
+    for where in (".", str(latest)):
+        found = succeed("import", where, "--json", cwd=project).json
+        assert (1, []) == (len(found["imported"]), found["rejected"])
+        assert found["imported"][0]["path"].endswith(name.name)
 
 
 def test_what_is_broken_does_not_take_the_rest_with_it(project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from leftoff.dialects import registry
 from leftoff.dialects.base import Dialect
 from leftoff.errors import Usage
+from tests.cli.command import call
 
 
 class Knots(Dialect):
@@ -42,3 +44,11 @@ def test_a_package_that_is_broken_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(Usage, match="knots"):
         registry.dialects()
     assert "bmad" == registry.dialect("bmad").name
+
+
+def test_a_dialect_that_nobody_knows(project: Path) -> None:
+    """`leftoff.toml` is wrong, whatever was typed: 4, with the names of those that are known."""
+    (project / "leftoff.toml").write_text('[mirror]\ndialect = "nope"\n')
+    for words in (["start", "x"], ["ls"]):
+        result = call(*words, cwd=project)
+        assert (4, True) == (result.code, "crunch" in result.err)

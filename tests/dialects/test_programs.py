@@ -17,6 +17,8 @@ import yaml
 
 import leftoff
 from leftoff.agents.server.work import Work
+from leftoff.api.store import Store
+from leftoff.clock import Clock
 from tests.cli.command import environment, succeed
 from tests.dialects.files import put
 
@@ -44,6 +46,22 @@ def test_every_commit_is_in_the_files(bmad: Path) -> None:
         assert ([1], {"x": 1}) == (state(bmad)["steps_completed"], state(bmad)["session_variables"])
         run.finish()
         assert "completed" == state(bmad)["status"]
+
+
+class StandingStill(Clock):
+    def now(self) -> int:
+        return 1_760_000_000_123
+
+
+def test_two_runs_in_the_same_second(project: Path) -> None:
+    """claude names a run by the moment: a second one gets a suffix, and a file of its own."""
+    succeed("init", "--dialect", "claude", cwd=project)
+    with Store(str(project / ".leftoff"), str(project), StandingStill()) as store:
+        runs = [store.start("implement", title="Dark mode").id for _ in range(3)]
+    first = "implement_dark_mode_20251009_085320"
+    assert [first, f"{first}-2", f"{first}-3"] == runs
+    for run in runs:
+        assert "dark_mode" == state(project, f".claude/checkpoints/{run}.json")["project_name"]
 
 
 def test_edits_are_taken_in_by_every_way_to_open_a_run(bmad: Path) -> None:

@@ -13,6 +13,7 @@ from leftoff.dialects.reading import MOST_BYTES, read_document
 from leftoff.dialects.registry import dialect, recognise
 from leftoff.dialects.report import Rejected, Repairs, TooNew
 from leftoff.dialects.times import read_time
+from leftoff.dialects.words import meaning
 from tests.dialects.examples import BMAD, CLAUDE, DOTAGENT, SITEBUILDER
 
 DAY = 1_768_435_200_000  # 2026-01-15
@@ -112,7 +113,30 @@ def test_camel_case() -> None:
     document = {"runId": "dev-1", "stepsCompleted": [1], "totalSteps": 2, "status": "running"}
     found, lines = decoded("bmad", document)
     assert "dev-1" == found.run_id and 2 == found.records["run", "total"]
-    assert 3 == len(lines)
+    assert 3 == len([line for line in lines if line.startswith("the key ")])
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("✅ running", "running"),
+        ("🚧 blocked", "blocked"),
+        ("⏳ in progress", "running"),
+        ("✅ not started", "pending"),
+        ("✅ not done", None),
+        ("not_done", None),
+        ("✅Done", "completed"),
+        ("**Completed** ❌", "completed"),
+        ("🚧 currently in-progress (60%)", "running"),
+        ("_on hold_", "blocked"),
+        ("✅", "completed"),
+        ("🚀 ✅ shipped", "completed"),
+        ("🚀", None),
+    ],
+)
+def test_a_word_outweighs_the_sign_beside_it(written: str, meant: str | None) -> None:
+    """A word that is known counts; a sign only where there is none, and what is denied is not guessed."""
+    assert meant == meaning(written)
 
 
 def test_status_words_and_emoji() -> None:

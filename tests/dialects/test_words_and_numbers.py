@@ -218,3 +218,35 @@ def test_an_archived_state_that_goes_on(project: Path) -> None:
     succeed("import", ".", cwd=project)
     succeed("resume", "z-1", "--yes", cwd=project)
     assert "running" == state(project, "z-1", "feature-auth")["status"]
+
+
+def test_an_archived_run_by_its_protocols_ids(project: Path) -> None:
+    """They are listed where one chooses among them, and found in the archive; a dry run leaves it there."""
+    follow(project, "crunch")
+    succeed("start", "crunch", "--issue", "7", cwd=project)
+    succeed("save", cwd=project)
+    name = newest(project, "7")["checkpoint_id"]
+    assert name in succeed("resume", "--list", cwd=project).out
+    succeed("finish", cwd=project)
+    succeed("archive", "crunch-7", cwd=project)
+    assert "crunch-7" == succeed("show", name, "--json", cwd=project).json["run_id"]
+    call("resume", "crunch-7", "--dry-run", cwd=project)
+    assert [] == succeed("ls", "--json", cwd=project).json["runs"]
+    succeed("resume", name, "--yes", cwd=project)
+    assert ["crunch-7"] == [run["run_id"] for run in succeed("ls", "--json", cwd=project).json["runs"]]
+
+
+def test_the_order_of_keys_outlives_a_change(project: Path) -> None:
+    """What nobody touched is written as it was."""
+    follow(project, "bmad")
+    path = project / "_bmad-output/.runs/main/x-1/state.json"
+    own = {
+        "run_id": "x-1",
+        "session_branch": "main",
+        "session_variables": {"b": {"z": 1, "a": 2}},
+        "zz": {"q": 1, "b": 2},
+    }
+    put(path, {**BMAD["state"], **own})
+    succeed("step", "done", "4", "--run", "x-1", cwd=project)
+    there = json.loads(path.read_text())
+    assert (["z", "a"], ["q", "b"]) == (list(there["session_variables"]["b"]), list(there["zz"]))

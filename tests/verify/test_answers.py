@@ -193,3 +193,19 @@ def test_python_checks_only_what_the_run_declared(place: Place) -> None:
     store = leftoff.open(place.folder / ".leftoff")
     store.resume("r").pause()
     store.close()
+
+
+def test_python_run_verifies_what_it_goes_on_with(place: Place) -> None:
+    """`leftoff.run` checks a run before it goes on with it; refused, nobody drives it; accepted, it goes on."""
+    place.file("out.txt", "one\n")
+    place.start("--steps", "a,b")
+    succeed("step", "done", "a", "--output", "out.txt", cwd=place.folder)
+    (place.folder / "out.txt").unlink()
+    store = leftoff.open(place.folder / ".leftoff")
+    with pytest.raises(leftoff.CannotResume) as raised:
+        store.run("work")
+    assert "leftoff.run('work', accept=['outputs.missing'])" in raised.value.hint
+    assert "lease.held" not in dict(codes(place.verify(code=7)))
+    with store.run("work", accept=["outputs.missing"]) as run:
+        assert ("r", True) == (run.id, run.resumed)
+    store.close()

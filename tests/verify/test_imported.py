@@ -456,6 +456,7 @@ def test_claude_safe_conditions(place: Place) -> None:
         ({"last_error": "1 test failed"}, "blocked.errors"),
         ({"updated_at": ago(200)}, "age.stale"),
         ({"plan_modification_time": 1_700_000_000}, "files.changed"),
+        ({"completed_phases": [1, 3], "current_phase": 4}, "progress.illegal"),
     ],
 )
 def test_claude_unsafe_conditions(place: Place, about: dict[str, Any], code: str) -> None:

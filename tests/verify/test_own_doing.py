@@ -93,6 +93,26 @@ def test_a_finished_step_edited_an_output(place: Place) -> None:
     assert ("outputs.changed", "ask") in codes(place.verify(code=7))
 
 
+def test_other_permissions(place: Place) -> None:
+    """A tracked file with other permissions differs; what a step left is what it has."""
+    tool = place.file("tool", "x\n")
+    place.start("--steps", "a,b")
+    succeed("track", "tool", cwd=place.folder)
+    tool.chmod(0o755)
+    found = next(f for f in place.verify(code=7)["findings"] if f["code"] == "files.changed")
+    assert ("ask", ["tool"]) == (found["level"], found["paths"])
+    succeed("step", "done", "a", cwd=place.folder)
+    assert "files.changed" not in dict(codes(place.verify(code=0)))
+
+
+def test_a_commit_that_does_not_follow(place: Place) -> None:
+    """After `git commit --amend` it is said that HEAD does not follow from what the run knew."""
+    place.start("--steps", "a")
+    git(place.folder, "commit", "--amend", "-qm", "other")
+    found = next(f for f in place.verify(code=0)["findings"] if f["code"] == "git.head_moved")
+    assert "does not follow from it" in found["message"]
+
+
 @pytest.mark.parametrize("name", ["t.txt", "é.txt"])
 def test_commits_explain_it_in_a_subfolder(place: Place, name: str) -> None:
     """A project below the top of its repository: paths are compared as the project has them, whatever their letters."""

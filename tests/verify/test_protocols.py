@@ -155,7 +155,7 @@ steps:
     )
     place.commit("flow")
     place.run().end(7)
-    found = place.dry(code=0)
+    found = place.dry(code=7)
     assert {"architects": "skip", "choose": "ask", "build": "run"} == plan(found)
     place.resume("--yes").end(7)
     assert (1, 0) == (len(place.starts("a")), len(place.starts("b")))

@@ -65,10 +65,7 @@ def test_settled_is_what_decoding_says(found: dict[str, dict[str, Any]]) -> None
             assert 1 >= len(record.get("outputs", ()))
     settled = {path: record for path, record in found.items() if path not in steps.open}
     wrote = [output for record in settled.values() for output in record.get("outputs", ())]
-    assert set(wrote) == set(steps.wrote)
-    assert (len(wrote) != len(set(wrote))) == steps.rivals
-    for output, path in steps.wrote.items():
-        assert output in settled[path]["outputs"]
+    assert sorted(wrote) == sorted(steps.wrote)
 
 
 def test_what_leftoff_records_is_settled() -> None:
@@ -80,4 +77,4 @@ def test_what_leftoff_records_is_settled() -> None:
     }
     steps = steps_of(found)
     assert {} == steps.open
-    assert {"b.txt": "b"} == steps.wrote
+    assert ["b.txt"] == steps.wrote

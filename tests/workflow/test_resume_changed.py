@@ -213,7 +213,9 @@ def test_without_its_file_the_runs_own_copy_is_used(flow: Flow) -> None:
     (flow.folder / "flow.yaml").unlink()
     driver = flow.resume()
     driver.end(0)
-    assert "flow.yaml is gone" in driver.said
+    assert ["flow.yaml is gone; the run's own copy of it is used."] == [
+        told["message"] for told in driver.of("warning")
+    ]
     assert [1, 2, 1] == starts(flow)
 
 

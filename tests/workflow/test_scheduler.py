@@ -174,3 +174,26 @@ def test_batches_are_complete_when_all_in_them_ended() -> None:
     assert not plan.batch_is_complete(0)
     plan.ended("p/b", "p/b", "completed")
     assert plan.batch_is_complete(0)
+
+
+def test_what_is_done_again_goes_before_what_needs_it() -> None:
+    """Steps between them that are done do not let the later one begin; what waits for a person does not hold it up."""
+    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    plan = Scheduler(workflow, Graph(workflow))
+    plan.restore({"a": "pending", "b": "completed"})
+    assert ["a"] == plan.due(0)
+    plan.ended("a", "a", "completed")
+    assert ["c"] == plan.due(0)
+    plan = Scheduler(workflow, Graph(workflow))
+    plan.restore({"a": "blocked", "b": "completed"})
+    assert ["c"] == plan.due(0)
+
+
+def test_what_is_not_to_be_done_now_holds_up_nobody() -> None:
+    """Of several steps that are named, those wait for each other, and for no other."""
+    workflow = parse(f"name: w\n{CHAIN}", "w.yaml")
+    for only, due in (({"a", "c"}, ["a"]), ({"c"}, ["c"])):
+        plan = Scheduler(workflow, Graph(workflow))
+        plan.only = frozenset(only)
+        plan.restore({"a": "pending", "b": "completed"})
+        assert due == plan.due(0)

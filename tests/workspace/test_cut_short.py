@@ -131,3 +131,17 @@ def test_nothing_of_it_is_left(cut: Cut) -> None:
     cut.run("rollback", f"r@{cut.first}", "--files")
     assert ["lock"] == os.listdir(cut.folder / ".leftoff/restore")
     assert [] == [path.name for path in cut.folder.iterdir() if path.name.startswith(".leftoff-")]
+
+
+def test_what_was_not_kept_cannot_be_restored(tmp_path: Path) -> None:
+    """A file whose content is not there: exit 3 says so; the others that were named are restored."""
+    (tmp_path / "leftoff.toml").write_text("[capture]\nmax_file = 10\n")
+    succeed("start", "x", "--run-id", "r", cwd=tmp_path)
+    (tmp_path / "big").write_text("x" * 100)
+    (tmp_path / "small").write_text("one\n")
+    succeed("track", "big", "small", cwd=tmp_path)
+    (tmp_path / "big").write_text("y")
+    (tmp_path / "small").write_text("two\n")
+    done = call("restore", "r", "big", "small", "--yes", cwd=tmp_path)
+    assert (3, True) == (done.code, "The content of big was not kept" in done.err), str(done)
+    assert ("y", "one\n") == ((tmp_path / "big").read_text(), (tmp_path / "small").read_text())

@@ -50,8 +50,9 @@ def run(
     issue: str | int | None = None,
     variables: dict[str, Any] | None = None,
     take_over: bool = False,
+    accept: Sequence[str] = (),
 ) -> Run:
-    """Go on with the latest unfinished run of this workflow, or start one."""
+    """Go on with the latest unfinished run of this workflow, in spite of the findings in ``accept``, or start one."""
     return project_store().run(
         workflow,
         title=title,
@@ -60,6 +61,7 @@ def run(
         issue=issue,
         variables=variables,
         take_over=take_over,
+        accept=accept,
     )
 
 

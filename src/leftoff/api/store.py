@@ -18,6 +18,7 @@ from leftoff.engine.info import RunInfo, list_info
 from leftoff.engine.resume import go_on, run_or_start
 from leftoff.engine.runs import Opening, open_run, start
 from leftoff.engine.verify.declared import refuse_unless
+from leftoff.engine.verify.finding import check_codes
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.words import FINISHED, UNFINISHED
@@ -59,8 +60,13 @@ class Store:
         issue: str | int | None = None,
         variables: dict[str, Any] | None = None,
         take_over: bool = False,
+        accept: Sequence[str] = (),
     ) -> Run:
-        """Go on with the latest unfinished run of this workflow (and branch, title, issue), or start one."""
+        """Go on with the latest unfinished run of this workflow (and branch, title, issue), or start one.
+
+        One that goes on is checked first, as ``resume`` does it.
+        """
+        check_codes(accept)
         self._look()
         opening = self._opening(workflow, title, steps, branch, issue, None, variables)
         now = self._clock.now()
@@ -69,8 +75,20 @@ class Store:
         )
         run = Run(self, head, epoch, resumed=resumed)
         if resumed:
+            self._check(run, accept)
             self._go_on(run, None, opening)
         return run
+
+    def _check(self, run: Run, accept: Sequence[str]) -> None:
+        """What the run declared or tracked; where that stands in the way, nobody drives it."""
+        try:
+            target, how = find.Target(self._store.read(run._row), None), f"leftoff.run({run.workflow!r}, "
+            refuse_unless(
+                accept, self._store, target, self._clock.now(), self.project, self._settings, how=how
+            )
+        except BaseException:
+            run._release()
+            raise
 
     def start(
         self,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from leftoff.cli.given import asked, read_text
-from leftoff.dialects.bmad import STATUS, workflow_of
+from leftoff.dialects.bmad import DIALECT, STATUS, workflow_of
 from leftoff.dialects.bmad_events import parse
 from leftoff.dialects.draft import fit_id
+from leftoff.dialects.ordinals import last_of, step_of
 from leftoff.dialects.report import Rejected, Repairs, shown
+from leftoff.dialects.take import state_at
 from leftoff.dialects.words import meaning
 from leftoff.engine.runs import Opening, status_changes
 from leftoff.engine.start import start_run
@@ -42,6 +44,8 @@ def event(ctx: Context, rest: list[str]) -> int:
     for each in found:
         each.number("step-number"), each.number("step-completed"), each.number("next-step"), each.variables()
         _run_id(each), _status(each, "running")
+        if _aliases(each):
+            ctx.say(f"leftoff: the id {shown(_aliases(each)[0])} is kept as {_run_id(each)}.")
     last: Reported | None = None
     for each in found:
         last = _WORK[each.name](ctx, each)
@@ -58,6 +62,12 @@ def _run_id(each: Event) -> str | None:
         return check_run_id(fit_id(text))
     except LeftoffError:
         raise Rejected(f"<{each.name}>: {shown(text)} cannot name a run.") from None
+
+
+def _aliases(each: Event) -> tuple[str, ...]:
+    """The run's id as it was written, where it cannot be one: another name of what is sealed."""
+    text = each.fields.get("run-id", "").strip()
+    return (text,) if text != (_run_id(each) or "") and text.isprintable() else ()
 
 
 def _status(each: Event, default: str) -> str:
@@ -105,10 +115,6 @@ def _there(ctx: Context, run_id: str) -> bool:
 
 def _path(ctx: Context, view: View, row: RunRow, number: int) -> str:
     """The step of that number: the so-manyth leaf, else one that is called so."""
-    from leftoff.dialects.bmad import DIALECT
-    from leftoff.dialects.ordinals import step_of
-    from leftoff.dialects.take import state_at
-
     return step_of(state_at(ctx.store, view, row, DIALECT).leaves(), number)
 
 
@@ -127,15 +133,23 @@ def _update(ctx: Context, each: Event) -> Reported:
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
-        total = row.card.get("total")
-        if next_step is not None and (not isinstance(total, int) or next_step <= total):
-            path = _path(ctx, tx, row, next_step)
-            if tx.row(row.run, "step", path) is None:
-                changes.put("step", path, {"status": "pending", "order": next_step - 1, ANNOUNCED: True})
+        if next_step is not None:
+            _announce(ctx, tx, row, changes, next_step)
         remember_git(ctx.project, row, changes)
+        if seal is not None:
+            seal.aliases += _aliases(each)
         return seal
 
     return ctx.report(make, at=at, blobs=blobs)
+
+
+def _announce(ctx: Context, tx: Tx, row: RunRow, changes: ChangeSet, number: int) -> None:
+    """The step that comes next, where there can be one: the protocol names one behind the last step, too."""
+    leaves = state_at(ctx.store, tx, row, DIALECT).leaves()
+    total, path = row.card.get("total"), step_of(leaves, number)
+    last = total if isinstance(total, int) else last_of(leaves)
+    if (last is None or number <= last) and tx.row(row.run, "step", path) is None:
+        changes.put("step", path, {"status": "pending", "order": number - 1, ANNOUNCED: True})
 
 
 def _close(ctx: Context, each: Event) -> Reported:
@@ -153,7 +167,7 @@ def _close(ctx: Context, each: Event) -> Reported:
                 if step.plain.get("status") == "pending" and step.plain.get(ANNOUNCED):
                     changes.delete("step", path)
         remember_git(ctx.project, row, changes)
-        return Sealed("session_end", note=summary)
+        return Sealed("session_end", note=summary, aliases=_aliases(each))
 
     return _report(ctx, each, make, at=at)
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from leftoff.cli.given import json_or_file, read_text
 from leftoff.cli.text import clean, columns
-from leftoff.dialects.base import write
+from leftoff.dialects.base import read, write
 from leftoff.dialects.claude import (
     DIALECT,
+    is_key,
     make_id,
+    phases,
     plan_changed,
     plan_path,
     project_in,
+    project_of,
     snake,
+    status_word,
     why_ask,
 )
-from leftoff.dialects.claude_files import ROOTS
-from leftoff.dialects.draft import fit_id
+from leftoff.dialects.draft import Source, fit_id
 from leftoff.dialects.importing import Importer
 from leftoff.dialects.json_text import dump
+from leftoff.dialects.report import Repairs
 from leftoff.dialects.take import state_at
 from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.errors import LeftoffError, NotFound, Usage
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.context import Context
+    from leftoff.dialects.draft import State
     from leftoff.store.rows import RunRow
 
 MAX_AGE_DAYS = 7
@@ -47,18 +53,21 @@ def save(ctx: Context, rest: list[str]) -> int:
             "The state must be an object.", hint='For example: \'{"project_name": "x", "current_phase": 2}\''
         )
     document = completed(kind, state, ctx)
-    path = f"{ROOTS[0]}/{fit_id(str(document['checkpoint_id']))}.json"
-    full = os.path.join(ctx.project, path)
-    _put(full, document)
-    rejected: list[LeftoffError] = []
-    importer = Importer(
-        ctx.store, ctx.project, ctx.redactor, ctx.now, lambda at, error: rejected.append(error)
-    )
-    importer.take(importer.read([full], DIALECT))
-    if rejected:
-        os.unlink(full)
-        raise rejected[0]
-    ctx.out(path)
+    said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).state()
+    there = _row(ctx, said.run_id)
+    known = _state(ctx, there) if there is not None else said
+    before = DIALECT.place(ctx.project, known) if there is not None else None
+    path = DIALECT.place(ctx.project, known, said.status) or DIALECT.place(ctx.project, known, "running")
+    assert path is not None
+    _take_in(ctx, path, before or path, document)
+    if said.status == "completed":
+        with suppress(FileNotFoundError):  # the mirror, where there is one, was first
+            os.unlink(os.path.join(ctx.project, path))
+        ctx.say(
+            f"leftoff: {said.run_id} is completed: its checkpoint is deleted, the run stays in the store."
+        )
+    else:
+        ctx.out(path)
     return 0
 
 
@@ -66,38 +75,69 @@ def completed(kind: str, state: dict[str, Any], ctx: Context) -> dict[str, Any]:
     """The document of a checkpoint: what was given, and whatever the protocol wants besides."""
     from leftoff.clock import iso
 
-    project = project_of(state)
-    there = newest(ctx, kind, project)
+    state = {key: value for key, value in state.items() if key != "checkpoint_id" or value is not None}
+    project = project_in(state, str(state.get("checkpoint_id", "")))[0] or "project"
+    known = _known(ctx, kind, project, state.get("checkpoint_id"))
     now = iso(ctx.now)
-    known = document_of(ctx, there) if there is not None and "checkpoint_id" not in state else {}
-    base = known or {
-        "checkpoint_id": make_id(slug(kind), project, ctx.now),
-        "workflow_type": kind,
-        "created_at": now,
-    }
-    inside = {} if "workflow_state" in state else {k: v for k, v in state.items() if k not in DIALECT.keys}
-    said = {key: value for key, value in state.items() if key not in inside}
-    document = {**base, "status": "in_progress", **said, "workflow_type": kind, "updated_at": now}
-    if "workflow_state" not in state:
-        document["workflow_state"] = {**base.get("workflow_state", {}), **inside}
-    document.setdefault("project_name", snake(project))
+    if not known:
+        known = {
+            "checkpoint_id": make_id(slug(kind), project, ctx.now),
+            "workflow_type": kind,
+            "project_name": project,
+            "created_at": now,
+        }
+    if "workflow_state" not in state:  # what the protocol has no key for is the workflow's own
+        there, own = known.get("workflow_state"), {key: value for key, value in state.items() if is_key(key)}
+        inside = {key: value for key, value in state.items() if key not in own}
+        state = {**own, "workflow_state": {**(there if isinstance(there, dict) else {}), **inside}}
+    document = {**known, "status": "in_progress", **state, "workflow_type": kind, "updated_at": now}
     document.setdefault("last_error", None)
     return document
 
 
-def project_of(state: dict[str, Any]) -> str:
-    """The project's name: at the top, in the state, or in the id."""
-    inside = state.get("workflow_state")
-    found = state.get("project_name") or (inside.get("project_name") if isinstance(inside, dict) else None)
-    return str(found or project_in(str(state.get("checkpoint_id") or "")) or "project")
+def _known(ctx: Context, kind: str, project: str, given: Any) -> dict[str, Any]:
+    """The checkpoint that is saved again: the one of that id, else the newest of the project."""
+    row = newest(ctx, kind, project) if given is None else _row(ctx, fit_id(str(given)))
+    return document_of(ctx, row) if row is not None else {}
 
 
-def _put(full: str, document: dict[str, Any]) -> None:
+def _row(ctx: Context, run_id: str) -> RunRow | None:
+    return ctx.store.read(lambda view: view.find_run(run_id)) if ctx.store.exists() else None
+
+
+def _take_in(ctx: Context, path: str, before: str, document: dict[str, Any]) -> None:
+    """Write a checkpoint in the place of the one before, and import it; where that is refused, that one is back."""
+    full, old = os.path.join(ctx.project, path), os.path.join(ctx.project, before)
+    kept = _bytes(old)
+    _put(full, dump(document).encode())
+    if old != full and kept is not None:
+        os.unlink(old)
+    rejected: list[LeftoffError] = []
+    importer = Importer(
+        ctx.store, ctx.project, ctx.redactor, ctx.now, lambda at, error: rejected.append(error)
+    )
+    importer.take(importer.read([full], DIALECT))
+    if rejected:
+        os.unlink(full)
+        if kept is not None:
+            _put(old, kept)
+        raise rejected[0]
+
+
+def _bytes(full: str) -> bytes | None:
+    try:
+        with open(full, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _put(full: str, data: bytes) -> None:
     from leftoff.dialects.swap import write_new
 
     os.makedirs(os.path.dirname(full), exist_ok=True)
     temp = f"{full}.{os.urandom(4).hex()}.leftoff"
-    write_new(temp, dump(document).encode())
+    write_new(temp, data)
     os.replace(temp, full)
 
 
@@ -120,12 +160,11 @@ def newest(ctx: Context, kind: str, project: str | None) -> RunRow | None:
 
 
 def document_of(ctx: Context, row: RunRow) -> dict[str, Any]:
-    return write(DIALECT, ctx.store.read(lambda view: state_at(ctx.store, view, row, DIALECT)))
+    return write(DIALECT, _state(ctx, row))
 
 
-def canonical_of(ctx: Context, row: RunRow) -> dict[str, Any]:
-    """A run in the protocol's own form, whatever its file leaves out."""
-    return DIALECT.encode(ctx.store.read(lambda view: state_at(ctx.store, view, row, DIALECT)))
+def _state(ctx: Context, row: RunRow) -> State:
+    return ctx.store.read(lambda view: state_at(ctx.store, view, row, DIALECT))
 
 
 def load(ctx: Context, rest: list[str]) -> int:
@@ -153,12 +192,10 @@ def show(ctx: Context, rest: list[str]) -> int:
         return 0
     rows = []
     for row in found:
-        said = canonical_of(ctx, row)
-        done = sum(each["status"] == "completed" for each in said.get("operations", ()) if "status" in each)
-        total = said.get("total_phases", len(said.get("operations", ())))
-        cells = (row.run_id, row.workflow, said.get("project_name", row.card.get("project")), said["status"])
-        progress = f"{len(said.get('completed_phases', ())) or done}/{total}"
-        rows.append((*(clean(str(cell)) for cell in cells), progress, ago(row.updated_at, ctx.now)))
+        state = _state(ctx, row)
+        words = (row.run_id, row.workflow, project_of(state), status_word(state))
+        done, total = phases(state)
+        rows.append((*map(clean, words), f"{len(done)}/{total}", ago(row.updated_at, ctx.now)))
     if rows:
         ctx.out("\n".join(columns(rows)))
     return 0

@@ -12,6 +12,7 @@ from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.cli.options import Args
@@ -176,25 +177,27 @@ class Context:
         need_store(self.store)
         return self.store.read(lambda view: self.current_in(view, latest=latest))
 
-    def target(self, ref: str, *, back: bool = False) -> Target:
+    def target(
+        self, ref: str, current: Callable[[View], RunRow] | None = None, *, back: bool = False
+    ) -> Target:
         """What a REF names; ``@`` is the current run. ``back``: an archived run is taken back into the store."""
         from leftoff.engine.find import resolve
         from leftoff.errors import NotFound
 
         try:
-            return resolve(self.store, ref, self.current_in)
+            return resolve(self.store, ref, current or self.current_in)
         except NotFound:
             if not self._open_archived(ref, back=back):
                 raise
-            return resolve(self.store, ref, self.current_in)
+            return resolve(self.store, ref, current or self.current_in)
 
     def _open_archived(self, ref: str, *, back: bool) -> bool:
         """Whether a REF is of an archived run: taken back, or looked at in a store that is gone afterwards."""
-        from leftoff.engine.archive import bundle_of, take_out
+        from leftoff.engine.archive import SUFFIX, bundle_named, bundle_of, take_out
         from leftoff.host import this_process
         from leftoff.model.ids import parse_ref
 
-        bundle = bundle_of(self.store, parse_ref(ref).base)
+        bundle = bundle_of(self.store, parse_ref(ref).base) or bundle_named(self.store, ref)
         if bundle is None:
             return False
         into = self.store
@@ -208,19 +211,33 @@ class Context:
             self.store.close(soon=True)
             self._store = into
         else:
-            self.say(f"leftoff: {parse_ref(ref).base} was archived, and is back.")
+            self.say(f"leftoff: {os.path.basename(bundle).removesuffix(SUFFIX)} was archived, and is back.")
         return True
 
     def bring_back(self, ref: str) -> None:
         """An archived run that is named comes back into the store, unless one of that name is there."""
-        from leftoff.engine.archive import bundle_of
+        from leftoff.engine.archive import SUFFIX, bundle_named, bundle_of
         from leftoff.model.ids import parse_ref
 
-        run_id = parse_ref(ref).base
-        if bundle_of(self.store, run_id) is not None:
+        bundle = bundle_of(self.store, parse_ref(ref).base)
+        if bundle is None and not self._is_known(ref):
+            bundle = bundle_named(self.store, ref)
+        if bundle is not None:
+            run_id = os.path.basename(bundle).removesuffix(SUFFIX)
             there = self.store.exists() and self.store.read(lambda view: view.find_run(run_id)) is not None
             if not there:
                 self._open_archived(ref, back=True)
+
+    def _is_known(self, ref: str) -> bool:
+        """Whether a REF names something in the store."""
+        from leftoff.engine.find import resolve
+        from leftoff.errors import LeftoffError
+
+        try:
+            resolve(self.store, ref, self.current_in)
+        except LeftoffError:
+            return False
+        return True
 
     def upkeep(self) -> None:
         """Retention by itself, once a day, where the project wants it. Never on verbs that agents call often."""

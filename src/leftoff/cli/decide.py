@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.text import Line
+    from leftoff.engine.commit import Guard
     from leftoff.engine.find import Target
     from leftoff.engine.verify.finding import Finding
     from leftoff.engine.verify.verify import Report
@@ -67,7 +68,7 @@ def decide(
 ) -> Answers | None:
     """What to go on with; ``None``: it does not go on, and was said why. ``quiet``: codes that somebody else tells."""
     answers = Answers(accepted)
-    report.accept(answers.accepted)
+    report.accept({*answers.accepted, "step.waiting"})  # what goes without that person is done
     if ctx.args.yes:
         _say_yes(report, answers)
     if report.verdict == REFUSE or (report.verdict == ASK and not can_ask(ctx)):
@@ -80,6 +81,7 @@ def decide(
                 f"leftoff: a person must decide. {' '.join(f'--accept {code}' for code in codes)} goes on."
             )
         return None
+    quiet = (*quiet, "step.again", "step.waiting")  # it was asked for, and answered; whoever drives says so
     if first is not None and report.verdict == ASK:
         tell(ctx, report.findings, report)
         if first.ended():
@@ -110,12 +112,16 @@ def tell(ctx: Context, findings: list[Finding], report: Report) -> None:
 
 def _say_yes(report: Report, answers: Answers) -> None:
     """`--yes`: what is gone is made again, what differs stays as it is; some questions it never answers."""
+    may_repeat = "step.not_idempotent" in answers.accepted
     for finding in report.findings:
+        made_again = finding.code == "outputs.missing" and finding.subject is not None
+        if made_again and not may_repeat and report.drive.once(str(finding.subject)):
+            continue  # it would run a second time
         if finding.level == ASK and finding.code not in NEVER_YES:
             finding.level = WARN
             answers.accepted.add(finding.code)
-            if finding.code == "outputs.missing" and finding.subject is not None:
-                answers.again.add(finding.subject)
+            if made_again:
+                answers.again.add(str(finding.subject))
 
 
 def _groups(report: Report) -> list[list[Finding]]:
@@ -170,14 +176,19 @@ def _ask_value(finding: Finding, answers: Answers) -> bool:
 # -- what was answered, done
 
 
-def carry_out(target: Target, report: Report, answers: Answers, ctx: Context) -> None:
-    """Before the run goes on: files are as they were, errors are resolved, what was accepted is taken in."""
+def carry_out(
+    target: Target, report: Report, answers: Answers, ctx: Context, guard: Guard | None = None
+) -> None:
+    """Before the run goes on: files are as they were, errors are resolved, what was accepted is taken in.
+
+    ``guard``: of whoever drives it by now.
+    """
 
     def here(view: View) -> RunRow:
         return row_now(view, target.row.run)
 
     if answers.restore:
-        _restore(target, report, ctx)
+        _restore(target, report, ctx, guard)
     if answers.unblock:
         from leftoff.cli.verb_approve import who
         from leftoff.engine.unblock import unblock
@@ -203,12 +214,12 @@ def _stays(finding: Finding, answers: Answers) -> bool:
     return finding.code.startswith("issue.") or bool(finding.clears)
 
 
-def _restore(target: Target, report: Report, ctx: Context) -> None:
+def _restore(target: Target, report: Report, ctx: Context, guard: Guard | None) -> None:
     from leftoff.cli.files import restorer
 
     changed = [finding for finding in report.findings if finding.code == "files.changed"]
     paths = [path for finding in changed for path in finding.paths]
-    restorer(ctx, target).restore(target, target.row.run_id, paths, lambda plan: True)
+    restorer(ctx, target, guard).restore(target, target.row.run_id, paths, lambda plan: True)
     ctx.say(
         f"leftoff: restored {', '.join(map(clean, paths[:_TOGETHER]))}{'…' if len(paths) > _TOGETHER else ''}."
     )

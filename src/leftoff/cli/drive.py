@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from leftoff.cli.ask import answer, can_ask, confirm
 from leftoff.cli.given import positive
-from leftoff.engine.verify.finding import NEVER_YES
-from leftoff.errors import NeedsPerson
+from leftoff.engine.verify.finding import ASK, CODES, NEVER_YES, REFUSE, WARN, levels_of
+from leftoff.errors import CannotResume, NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +29,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Questions:
-    """What must be asked before a run goes on: answered by --accept, by --yes, or by the person at the terminal."""
+    """What must be asked before a run goes on: answered by --accept, by --yes, or by the person at the terminal.
+
+    ``levels``: how bad the project finds what.
+    """
 
     def __init__(self, ctx: Context, accepted: Iterable[str]) -> None:
         self._ctx = ctx
         self._accepted = frozenset(accepted)
+        self.levels = levels_of(ctx.settings.section("verify"))
+
+    def level(self, code: str) -> str:
+        """How bad a finding is by now: one that was accepted is worth a word."""
+        level = self.levels.get(code, CODES[code])
+        return WARN if level == ASK and code in self._accepted else level
 
     def __call__(self, code: str, what: str, hint: str) -> bool:
         if code in self._accepted:
@@ -47,17 +56,17 @@ class Questions:
         return confirm(self._ctx, what, hint=hint)
 
 
-def secrets_of(ctx: Context, workflow: Workflow) -> dict[str, str]:
+def secrets_of(ctx: Context, workflow: Workflow, ask: Questions) -> dict[str, str]:
     """The secrets that a workflow names, from the environment; asked for where somebody can answer."""
-    found = {name: os.environ.get(name, "") for name in workflow.secrets}
-    absent = [name for name, value in found.items() if not value]
-    if absent and not can_ask(ctx):
-        names = ", ".join(absent)
-        raise NeedsPerson(
-            f"The workflow needs secrets that are not in the environment: {names}.",
+    found = {name: os.environ[name] for name in workflow.secrets if os.environ.get(name)}
+    absent = [name for name in workflow.secrets if name not in found]
+    level = ask.level("variables.redacted")
+    if absent and (level == REFUSE or (level == ASK and not can_ask(ctx))):
+        raise (CannotResume if level == REFUSE else NeedsPerson)(
+            f"The workflow needs secrets that are not in the environment: {', '.join(absent)}.",
             hint=f"Secrets are never stored. Set {absent[0]} in the environment, then try again.",
         )
-    for name in absent:
+    for name in absent if level == ASK else ():
         from getpass import getpass
 
         found[name] = getpass(f"{name} (not stored): ", sys.stderr)
@@ -77,12 +86,13 @@ def check_requirements(ctx: Context, workflow: Workflow, ask: Questions, *, fres
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)  # one that cannot be executed is known before anything starts
-    found = missing(workflow, ctx.project)
-    if found:
-        what = f"The workflow needs what is not there: {'; '.join(found)}."
-        hint = "Provide it, or go on all the same with --yes."
-        if not ask("prerequisite.missing", what, hint):
-            raise NeedsPerson(what, hint=hint)
+    found, level = missing(workflow, ctx.project), ask.level("prerequisite.missing")
+    what = f"The workflow needs what is not there: {'; '.join(found)}."
+    hint = "Provide it, or go on all the same with --yes."
+    if found and level == REFUSE:
+        raise CannotResume(what, hint="Provide it.")
+    if found and level == ASK and not ask("prerequisite.missing", what, hint):
+        raise NeedsPerson(what, hint=hint)
 
 
 def attempts_folder(ctx: Context) -> str:
@@ -97,7 +107,7 @@ def setting_of(
     from leftoff.engine.project import git_branch
     from leftoff.workflow.runner import Setting
 
-    secrets = secrets_of(ctx, workflow)
+    secrets = secrets_of(ctx, workflow, ask)
     redactor = redactor_of(ctx, secrets)
     return Setting(
         ctx.store,
@@ -114,6 +124,7 @@ def setting_of(
         heartbeat=ctx.settings.heartbeat.interval,
         grace=ctx.settings.run.grace,
         restart=bool(getattr(ctx.args, "restart", None)),
+        levels=ask.levels,
         seen=lambda: take(
             ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
         ),

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
+    from leftoff.engine.find import Target
     from leftoff.engine.runs import Opening
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.resumption import Onward
 
 
 def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> int:
@@ -121,13 +123,13 @@ def _choice(args: Args, ctx: Context, twin: RunRow) -> str:
             f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
             hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
         )
-    from leftoff.cli.prompt import ask, continuing
+    from leftoff.cli.prompt import ask
     from leftoff.engine.find import Target
     from leftoff.engine.show import document
 
     target = Target(twin, None)
     found = document(ctx.store, target, ctx.now, ctx.limits)
-    return ask(ctx, target, found, continuing(found))
+    return ask(ctx, target, found)
 
 
 def _start(
@@ -206,44 +208,28 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
 
 def go_on(
     ctx: Context,
-    row: RunRow,
-    given: dict[str, Any],
+    target: Target,
+    way: Onward,
     *,
     workflow: Workflow | None = None,
     accept: tuple[str, ...] = (),
-    take_over: bool = False,
-    rewind: int | None = None,
-    again: str | None = None,
-    repeat: frozenset[str] = frozenset(),
-    only: frozenset[str] | None = None,
 ) -> int:
-    """Resume a run that a runner drives. ``workflow``: where its file was given.
-
-    ``rewind`` is the older version to go back to, once nothing stands in the way of going on; ``again`` is the step
-    to begin with once more, ``repeat`` are single ones; ``only``: nothing but these is done.
-    """
+    """Resume a run that a runner drives. ``workflow``: where its file was given."""
     from leftoff.cli.progress import Info, observer
-    from leftoff.engine.definition import definition_of, names_of
     from leftoff.workflow.graph import Graph
-    from leftoff.workflow.resumption import current_definition, resume
+    from leftoff.workflow.resumption import resume
+    from leftoff.workflow.verdict import loaded
 
     ask = Questions(ctx, accept)
-    known, names = definition_of(ctx.store, row) or {}, {*given, *names_of(ctx.store, row)}
-    current = workflow or current_definition(ctx.project, known, names, ctx.say)
-    info = Info.of(current, Graph(current).batches(), most_of(ctx))
-    with interruptible(), observer(ctx, info) as watching:
-        setting = setting_of(ctx, current, watching, ask, row.issue)
-        check_requirements(ctx, current, ask)
-        runner = resume(
-            setting,
-            row,
-            given,
-            workflow=current,
-            take_over=take_over,
-            again=again,
-            repeat=repeat,
-            only=only,
-            rewind=rewind,
+    found = loaded(ctx.store, target, ctx.project, way.variables, workflow)
+    if found is None or found.new is None:
+        raise (found.problem if found is not None else None) or NotFound(
+            "The run has no definition any more."
         )
+    info = Info.of(found.new, Graph(found.new).batches(), most_of(ctx))
+    with interruptible(), observer(ctx, info) as watching:
+        setting = setting_of(ctx, found.new, watching, ask, target.row.issue)
+        check_requirements(ctx, found.new, ask)
+        runner = resume(setting, target, found, way, take_over=True)
         code = drive(ctx, runner, watching)
     return decided(ctx, runner, code)

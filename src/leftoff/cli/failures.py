@@ -40,11 +40,14 @@ def decided(ctx: Context, runner: Runner, code: int) -> int:
     if choice == QUIT:
         return code
     from leftoff.cli.execute import go_on
+    from leftoff.engine.find import Target
+    from leftoff.workflow.resumption import Onward
 
     if choice == SKIP:
         for path, why in failed:
             _skip(ctx, runner.ledger.run, path, f"skipped after it failed: {why}")
-    return go_on(ctx, ctx.store.read(lambda view: _row(view, runner.ledger.run)), {})
+    row = ctx.store.read(lambda view: _row(view, runner.ledger.run))
+    return go_on(ctx, Target(row, None), Onward())
 
 
 def _failed(runner: Runner) -> list[tuple[str, str]]:

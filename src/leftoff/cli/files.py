@@ -9,6 +9,7 @@ from leftoff.errors import NeedsPerson
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
+    from leftoff.engine.commit import Guard
     from leftoff.engine.find import Target
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.engine.workspace.restoring import Restorer
@@ -17,7 +18,8 @@ MOST = 200  # lines of a plan, before it is carried out
 HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
 
 
-def restorer(ctx: Context, target: Target) -> Restorer:
+def restorer(ctx: Context, target: Target, guard: Guard | None = None) -> Restorer:
+    """``guard``: of whoever drives the run himself."""
     from leftoff.cli.context import from_env
     from leftoff.engine.workspace.reporting import ReportHand
     from leftoff.engine.workspace.restoring import Restorer
@@ -25,7 +27,7 @@ def restorer(ctx: Context, target: Target) -> Restorer:
     def now() -> int:
         return ctx.now
 
-    hand = ReportHand(ctx.store, target, now, session=from_env("LEFTOFF_SESSION"), guard=ctx.guard())
+    hand = ReportHand(ctx.store, target, now, session=from_env("LEFTOFF_SESSION"), guard=guard or ctx.guard())
     return Restorer(ctx.store, ctx.project, ctx.redactor, now, hand)
 
 

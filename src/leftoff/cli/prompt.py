@@ -18,13 +18,14 @@ _TO_DO = ("running", "waiting", "failed", "pending")
 HINT = "--yes resumes without asking."
 
 
-def ask(ctx: Context, target: Target, found: dict[str, Any], going: str) -> str:
+def ask(ctx: Context, target: Target, found: dict[str, Any]) -> str:
     """What to do with a run that was found: ``resume``, ``start`` or ``delete``. Its page is shown on the way.
 
-    ``found`` is its `show` document at the version in question, ``going`` says what resuming would do.
+    ``found`` is its `show` document at the version in question.
     """
+    counted = ctx.dialect.counted if ctx.dialect is not None else None
     while True:
-        ctx.say(text(found, ctx.now, going))
+        ctx.say(text(found, ctx.now, counted))
         choice = choose("Choice [r/s/v/d]: ", (RESUME, FRESH, VIEW, DELETE), HINT)
         if choice == VIEW:
             _view(found, ctx)
@@ -32,34 +33,40 @@ def ask(ctx: Context, target: Target, found: dict[str, Any], going: str) -> str:
             return choice
 
 
-def text(found: dict[str, Any], now: int, going: str) -> str:
+def text(found: dict[str, Any], now: int, counted: str | None) -> str:
+    """``counted``: what the project's protocol calls a step, where it counts them."""
     steps = found["steps"]
     created = millis(found["created_at"])
     age = f" ({ago(created, now, words=True)})" if created is not None else ""
     done = steps["completed"] + steps["skipped"]
-    how_far = f"Step {done} of {steps['total']} completed" if steps["total"] else "no steps are declared"
+    how_far = (
+        f"{counted or 'Step'} {done} of {steps['total']} completed"
+        if steps["total"]
+        else "no steps are declared"
+    )
     return f"""Found existing checkpoint for "{clean(found["title"] or found["workflow"])}"
 Created: {clean(found["created_at"][:19].replace("T", " "))}{age}
 Progress: {how_far}
 Run: {found["run_id"]}@{found["version"]["seq"]} ({clean(found["status"])}, {found["health"]})
 
 Options:
-  (r)esume - {going}
+  (r)esume - {continuing(found, counted)}
   (s)tart fresh - Mark it abandoned and start over
   (v)iew details - Show everything it holds
   (d)elete - Remove it without starting
 """
 
 
-def continuing(found: dict[str, Any]) -> str:
+def continuing(found: dict[str, Any], counted: str | None) -> str:
     """What resuming does: the first step that is to be done, which a failed one is again."""
     from leftoff.engine.show import inner_steps
 
     records = found["step_records"]
     inner = inner_steps(record["step"] for record in records)
-    for record in records:
-        if record["status"] in _TO_DO and record["step"] not in inner:
-            return f"Continue from {clean(record['step'])}"
+    leaves = [record for record in records if record["step"] not in inner]
+    for number, record in enumerate(leaves, 1):
+        if record["status"] in _TO_DO:
+            return f"Continue from {f'{counted} {number}' if counted else clean(record['step'])}"
     return "Continue"
 
 

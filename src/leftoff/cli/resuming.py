@@ -1,12 +1,15 @@
-"""A run that follows a protocol goes on: what its protocol settles, says and asks. For `resume`."""
+"""A run that follows a protocol goes on: what its protocol settles, says and asks."""
 
 from __future__ import annotations
 
 from leftoff.cli.ask import YES, answer, can_ask
+from leftoff.cli.verdict import report_of
 from leftoff.dialects.take import state_at
 from leftoff.dialects.verdict import state_of
 from leftoff.engine.report import report
 from leftoff.engine.runs import find
+from leftoff.engine.verify.finding import ASK, REFUSE
+from leftoff.errors import CannotResume, NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +27,31 @@ HINT = "--yes goes on with it as it is."
 
 def begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
     """Whether to go on, now that nothing stands in the way."""
+    return _wanted(dialect, _greet(dialect, target, ctx), target, ctx)
+
+
+def begin_unasked(dialect: Dialect, target: Target, ctx: Context) -> None:
+    """For `start --resume`, which asks nothing: an error where something refuses, or needs a person."""
+    found = report_of(ctx, target)
+    found.findings = [
+        f for f in found.findings if not f.code.startswith("lease.")
+    ]  # start looks at that itself
+    try:
+        found.insist("")
+    except CannotResume as error:
+        if found.verdict == REFUSE:
+            raise
+        codes = " ".join(
+            f"--accept {code}" for code in sorted({f.code for f in found.findings if f.level == ASK})
+        )
+        hint = f"`leftoff resume {target.row.run_id}` asks; with {codes} it goes on."
+        asked = f"{dialect.corrupted} " if dialect.corrupted is not None else ""
+        raise NeedsPerson(f"{asked}{error.message}", hint=hint) from None
+    _greet(dialect, target, ctx)
+
+
+def _greet(dialect: Dialect, target: Target, ctx: Context) -> State:
+    """Settle what an output settles, and say in the protocol's words what goes on."""
     last = state_of(ctx.store, target, dialect).at
     if target.version is None:
         _settle(target.row, dialect, ctx)
@@ -31,7 +59,7 @@ def begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
     state.at = last  # what was settled just now is no activity of the run
     for line in dialect.greeting(state, ctx.project, ctx.now):
         ctx.say(line)
-    return _wanted(dialect, state, target, ctx)
+    return state
 
 
 def start_fresh(dialect: Dialect, target: Target, ctx: Context) -> bool:

@@ -34,7 +34,8 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage("`leftoff cat` needs REF:PATH.", hint=f"usage: {SPEC.line()}")
     here = path.startswith(("./", "../", "/"))
     path = given_path(ctx.project, path) if here else check_path(path, "REF:PATH")
-    found = FileThen(ctx.store, ctx.project, ctx.target(ref), path)
+    target = ctx.target(ref)  # of an archived run, that opens another store
+    found = FileThen(ctx.store, ctx.project, target, path)
     if args.json:
         ctx.emit(found.to_json())
         return 0

@@ -37,11 +37,13 @@ def run(args: Args, ctx: Context) -> int:
 
 def show_log(target: Target, args: Args, ctx: Context) -> int:
     """Also what `resume --list` shows."""
-    from leftoff.engine.history import checkpoints
+    from leftoff.engine.history import checkpoints, refused
 
     versions = checkpoints(ctx.store, target)
     if args.json:
-        ctx.emit({"checkpoints": [version.to_json() for version in versions]})
+        cannot = refused(ctx.store, target, versions)
+        found = [{**version.to_json(), "can_resume": version.seq not in cannot} for version in versions]
+        ctx.emit({"checkpoints": found})
         return 0
     if not versions:
         ctx.say(f"Run {target.row.run_id} has no checkpoints yet. `leftoff save` seals one.")
@@ -59,7 +61,7 @@ def bare(versions: list[Version], screen: Screen) -> list[Line]:
             clean(str(version.trigger)),
             clean(version.step or "-"),
             screen.when(version.at),
-            clean(version.note or ""),
+            _note(version),
         )
         for version in versions
     ]
@@ -165,10 +167,15 @@ def _why(version: Version) -> str:
     return clean(str(version.trigger)) + (f" {clean(version.step)}" if version.step else "")
 
 
+def _note(version: Version) -> str:
+    """What was noted, behind the other names that the checkpoint can be given by."""
+    return " ".join(clean(part) for part in (*version.aliases, version.note or "") if part)
+
+
 def _told(version: Version, drawn: int, screen: Screen, wide: int, triggers: int) -> list[Line]:
     """One checkpoint: on one line, or on two where the terminal is narrow."""
     room = screen.columns - drawn
-    when, note = screen.when(version.at), clean(version.note or "")
+    when, note = screen.when(version.at), _note(version)
     seq = (pad(f"@{version.seq}", wide), "id")
     if screen.columns < NARROW:
         below = f"{_why(version)}{f': {note}' if note else ''}"

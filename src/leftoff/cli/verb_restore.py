@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.cli.text import clean
+from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.files import agree, restorer, said_no
     from leftoff.engine.workspace.paths import given_path
+    from leftoff.engine.workspace.plan import NOT_KEPT, WHY_NOT_KEPT
 
     ref, *given = args.rest
     target = ctx.target(ref)
@@ -38,6 +41,16 @@ def run(args: Args, ctx: Context) -> int:
         return said_no(ctx)
     if done.before:
         ctx.say(f"leftoff: {done.before}")
+    lost = (
+        [entry.path for entry in done.plan.of("keep") if entry.why == NOT_KEPT]
+        if done.plan is not None
+        else []
+    )
+    if lost:
+        raise NotFound(
+            f"The content of {', '.join(map(clean, lost))} was not kept at {ref}: it cannot be restored.",
+            hint=f"{WHY_NOT_KEPT} Whatever else was named is restored.",
+        )
     now = ctx.info(target.row)
     if args.json:
         ctx.emit({"run_id": now.run_id, "seq": now.row.seq, "files": done.to_json()})

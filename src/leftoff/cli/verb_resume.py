@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from leftoff.cli.ask import confirm
-from leftoff.cli.decide import FirstQuestion, carry_out, decide
+from leftoff.cli.decide import FirstQuestion, carry_out, decide, tell
 from leftoff.cli.given import asked, assignments, positive, step_path
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
 from leftoff.cli.verdict import page, report_of
 from leftoff.dialects.verdict import dialect_of
 from leftoff.engine.definition import definition_of
-from leftoff.engine.pickup import Way, from_step, run_again, with_outer
+from leftoff.engine.pickup import Way, driver_of, from_step, with_outer
+from leftoff.engine.verify.finding import REFUSE
 from leftoff.engine.verify.plan import Wish
-from leftoff.errors import Ambiguous, CannotResume, Conflict, NoCheckpoint, NotFound
+from leftoff.errors import Ambiguous, CannotResume, Conflict, NoCheckpoint, NotFound, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,14 +77,19 @@ def run(args: Args, ctx: Context) -> int:
 
     positive(args.max_parallel, "--max-parallel")
     accepted = check_codes(args.accept)
+    if args.from_step is not None and (args.only or args.failed):
+        raise Usage(
+            f"--from-step and {'--only' if args.only else '--failed'} say different things.",
+            hint="--from-step STEP does it and every later one again; --only STEP… does these, and no others.",
+        )
     target = find(args, ctx)
     if args.list:
         from leftoff.cli.verb_log import show_log
 
         return show_log(target, args, ctx)
     further_back = args.from_step is not None or args.only
-    if target.row.status in ("completed", "abandoned") and target.version is None and not further_back:
-        return _dry(report_of(ctx, target), ctx) if args.dry_run else finished(target, ctx)
+    if target.row.status == "completed" and target.version is None and not further_back:
+        return finished(target, ctx)
     older = target.version is not None and target.version.seq != target.row.seq
     way = Way(target.seq if older else None, _step(args), assignments(args.var))
     return resume(target, way, accepted, ctx)
@@ -94,14 +99,15 @@ def resume(
     target: Target, way: Way, accepted: Collection[str], ctx: Context, workflow: Workflow | None = None
 ) -> int:
     """Check the world, ask what must be asked, and go on. ``workflow``: where its file was given."""
-    report = report_of(ctx, target, given=way.variables)
+    report = report_of(ctx, target, given=way.variables, workflow=workflow)
     wish = _wish(report, way, target, ctx)
     report.wish(wish)
     if getattr(ctx.args, "dry_run", False):
         report.accept(accepted)
         return _dry(report, ctx)
-    if report.problem is not None and report.exit_code == CannotResume.exit_code:
-        raise report.problem
+    problem = report.drive.problem
+    if problem is not None and report.exit_code == CannotResume.exit_code:
+        raise problem
     driven = definition_of(ctx.store, target.row) is not None
     dialect = dialect_of(target.row, ctx.project, ctx.settings)
     answers = _answers(ctx, report, accepted, target, dialect, driven)
@@ -110,16 +116,13 @@ def resume(
             ctx.emit({"event": "end", "run": ctx.info(target.row).to_json()})
         return report.exit_code
     way.variables.update(answers.given)
-    way.repeat = wish.repeat if way.step is None else frozenset()
-    if not _agreed(run_again(ctx.store, target, Way(way.seq, way.step, repeat=way.repeat)), ctx):
-        ctx.say("Nothing was changed.")
-        return 0
+    way.repeat = frozenset(answers.again) | (wish.repeat if way.step is None else frozenset())
     if dialect is not None and not _begin(dialect, target, ctx):
         return 0
-    way.repeat |= answers.again
-    carry_out(target, report, answers, ctx)
     if driven:
-        return _drive(target, way, answers, wish.only, ctx, workflow)
+        return _drive(target, way, wish, report, answers, ctx, workflow)
+    driver_of(ctx.store, target, ctx.now, session())  # somebody may have taken it while a question was open
+    carry_out(target, report, answers, ctx)
     return go_on(target, way, ctx)
 
 
@@ -150,8 +153,9 @@ def _begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
 def _wish(report: Report, way: Way, target: Target, ctx: Context) -> Wish:
     """What --from-step, --only and --failed ask for, as steps."""
     steps, args = report.world.steps, ctx.args
+    restart = bool(getattr(args, "restart", None))
     if way.step is not None:
-        return Wish(from_step(steps, way.step, target.row.run_id))
+        return Wish(from_step(steps, way.step, target.row.run_id), restart=restart)
     named = [step_path(step) for word in getattr(args, "only", ()) for step in word.split(",") if step]
     if getattr(args, "failed", False):
         named += [path for path in report.world.leaves() if steps[path].get("status") == "failed"]
@@ -160,13 +164,14 @@ def _wish(report: Report, way: Way, target: Target, ctx: Context) -> Wish:
                 f"No step of run {target.row.run_id} has failed.", hint="Leave out --failed to go on."
             )
     elif not named:
-        return Wish()
+        return Wish(restart=restart)
     for step in named:
         from_step(steps, step, target.row.run_id)  # says which there are, where there is none
     wanted = with_outer(steps, named)
     done = {path for path in named if steps.get(path, {}).get("status") in ("completed", "skipped")}
     _check_needs(report, wanted)
-    return Wish(with_outer(steps, done) & set(report.world.leaves()) if done else (), wanted)
+    repeat = with_outer(steps, done) & set(report.world.leaves()) if done else ()
+    return Wish(repeat, wanted, restart=restart)
 
 
 def _check_needs(report: Report, wanted: Collection[str]) -> None:
@@ -196,26 +201,24 @@ def _dry(report: Report, ctx: Context) -> int:
 def _drive(
     target: Target,
     way: Way,
+    wish: Wish,
+    report: Report,
     answers: Answers,
-    only: frozenset[str] | None,
     ctx: Context,
     workflow: Workflow | None,
 ) -> int:
     """A run of a workflow file: back to where it shall go on from, then on to its end."""
     from leftoff.cli import execute
+    from leftoff.workflow.resumption import Onward
 
-    return execute.go_on(
-        ctx,
-        target.row,
+    onward = Onward(
         way.variables,
-        workflow=workflow,
-        accept=tuple(answers.accepted),
-        take_over=True,
-        rewind=way.seq,
         again=way.step,
         repeat=way.repeat,
-        only=only,
+        only=wish.only,
+        agreed=lambda guard: carry_out(target, report, answers, ctx, guard),
     )
+    return execute.go_on(ctx, target, onward, workflow=workflow, accept=tuple(answers.accepted))
 
 
 def session() -> str | None:
@@ -241,6 +244,8 @@ def find(args: Args, ctx: Context) -> Target:
             raise NoCheckpoint(f"There is no checkpoint {args.checkpoint}.")
         return target
     if named is not None:
+        if args.dry_run or args.list:
+            return ctx.target(named, lambda view: latest(view, ctx))
         ctx.bring_back(named)
         return resolve(ctx.store, named, lambda view: latest(view, ctx))
     need_store(ctx.store)
@@ -265,35 +270,44 @@ def latest(view: View, ctx: Context) -> RunRow:
 
 
 def finished(target: Target, ctx: Context) -> int:
-    """A completed run has nothing left. An abandoned one was given up; going on with it must be meant."""
-    row = target.row
-    if row.status == "abandoned":
-        raise CannotResume(
-            f"Run {row.run_id} is abandoned.",
-            hint=f"`leftoff log {row.run_id}` lists its checkpoints, `leftoff resume RUN@SEQ` goes back to one; "
-            f"`leftoff fork {row.run_id}` goes on in a run of its own.",
-        )
-    if ctx.args.json:
-        _emit(target, "", ctx)
-        return 0
+    """A completed run has nothing left, whatever became of what it made."""
+    row, report = target.row, report_of(ctx, target)
+    report.rest()
+    if ctx.args.dry_run:
+        return _dry(report, ctx)
+    if report.verdict == REFUSE:
+        tell(ctx, report.findings, report)
+        return report.exit_code
     unmet = _unmet(target, ctx)
+    steps = (
+        [path for path in dict.fromkeys(unmet.values()) if path]
+        if all(unmet.values())
+        else _steps(target, ctx)
+    )
+    if ctx.args.json:
+        _emit(target, "", ctx, **({"unmet": [*unmet], "could_meet": steps} if unmet else {}))
+        return 0
     ctx.out(f"Run {row.run_id} is completed: nothing is left to do.")
     if unmet:
-        steps = ", ".join(clean(path) for path in _steps(target, ctx)) or "none"
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"
             f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again, `--only STEP` one\n"
-            f"alone. Steps: {steps}."
+            f"alone. Steps: {', '.join(map(clean, steps)) or 'none'}."
         )
     return 0
 
 
-def _unmet(target: Target, ctx: Context) -> list[str]:
-    from leftoff.engine.criteria import met
+def _unmet(target: Target, ctx: Context) -> dict[str, str | None]:
+    """The criteria that are not met, each with the step that could meet it, where that is known."""
     from leftoff.engine.state import read
 
-    values = read(ctx.store, target.row.run, target.row.run_id, "criterion")
-    return [key for key, value in values.items() if met(value.plain) is False]
+    out: dict[str, str | None] = {}
+    for key, value in read(ctx.store, target.row.run, target.row.run_id, "criterion").items():
+        about = value.plain if isinstance(value.plain, dict) else {"met": value.plain}
+        if about.get("met") is False:
+            step = about.get("step")
+            out[key] = step if isinstance(step, str) else None
+    return out
 
 
 def _steps(target: Target, ctx: Context) -> list[str]:
@@ -302,16 +316,6 @@ def _steps(target: Target, ctx: Context) -> list[str]:
 
     values = read(ctx.store, target.row.run, target.row.run_id, "step")
     return in_order({path: value.plain for path, value in values.items()})
-
-
-def _agreed(again: list[str], ctx: Context) -> bool:
-    """Whether no finished step runs again, or that is meant."""
-    if not again or getattr(ctx.args, "only", None):
-        return True
-    names = ", ".join(clean(path) for path in again[:_SHOWN])
-    more = f" and {len(again) - _SHOWN} more" if len(again) > _SHOWN else ""
-    number = f"{len(again)} finished step{'s' if len(again) > 1 else ''}"
-    return confirm(ctx, f"{number} would run again: {names}{more}.", hint="--yes goes back all the same.")
 
 
 def go_on(target: Target, way: Way, ctx: Context) -> int:
@@ -338,7 +342,7 @@ def _tell(target: Target, ctx: Context) -> int:
     return 0
 
 
-def _emit(target: Target, text: str, ctx: Context) -> None:
+def _emit(target: Target, text: str, ctx: Context, **more: object) -> None:
     """The last event, which is also the run."""
     run = ctx.info(target.row).to_json()
-    ctx.emit({**run, "event": "end", "run": run, "brief": text})
+    ctx.emit({**run, "event": "end", "run": run, "brief": text, **more})

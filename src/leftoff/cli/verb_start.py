@@ -49,16 +49,33 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.start import start_run
 
+    store = ctx.store  # what is wrong with the settings is no wrong usage
     opening = asked(lambda: _opening(args, ctx))
     session = _session(args)
+    if args.resume:
+        _protocol_agrees(opening, ctx)
     started = asked(
-        lambda: start_run(
-            ctx.store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session
-        )
+        lambda: start_run(store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session)
     )
     _tell(started, ctx)
     ctx.upkeep()
     return 0
+
+
+def _protocol_agrees(opening: Opening, ctx: Context) -> None:
+    """A run that follows a protocol goes on by its rules; any other just does."""
+    from leftoff.dialects.verdict import dialect_of
+    from leftoff.engine.find import Target
+    from leftoff.engine.start import unfinished
+
+    if not ctx.store.exists():
+        return
+    row = ctx.store.read(lambda view: unfinished(view, ctx.store.follower, opening, ctx.now))
+    dialect = dialect_of(row, ctx.project, ctx.settings) if row is not None else None
+    if row is not None and dialect is not None and row.workflow == opening.workflow:
+        from leftoff.cli.resuming import begin_unasked
+
+        begin_unasked(dialect, Target(row, None), ctx)
 
 
 def _opening(args: Args, ctx: Context) -> Opening:

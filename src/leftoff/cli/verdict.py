@@ -7,7 +7,7 @@ from leftoff.cli.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.verify.finding import Finding
     from leftoff.engine.verify.verify import Report
+    from leftoff.workflow.definition import Workflow
 
 _LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
 _SAYS = {
@@ -28,8 +29,18 @@ _DIFF = 40  # lines of one
 _STEPS = 30
 
 
-def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterable[str] = ()) -> Report:
-    """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
+def report_of(
+    ctx: Context,
+    target: Target,
+    *,
+    deep: bool = False,
+    given: Mapping[str, Any] | None = None,
+    workflow: Workflow | None = None,
+) -> Report:
+    """Check the world against a run, with all that is known of it.
+
+    ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
+    """
     from leftoff.cli.context import from_env
     from leftoff.dialects.verdict import verify_run
 
@@ -43,6 +54,7 @@ def report_of(ctx: Context, target: Target, *, deep: bool = False, given: Iterab
         deep=deep,
         given=given,
         session=from_env("LEFTOFF_SESSION"),
+        workflow=workflow,
     )
 
 

@@ -53,6 +53,8 @@ class Dialect:
     marks: tuple[str, ...] = ()
     #: what is worked out from other entries: by its key, the keys of those
     derived: dict[str, tuple[str, ...]] = {}
+    #: what it calls a step where it counts them
+    counted: str | None = None
     #: whether its documents are YAML
     yaml = False
     #: whether the id in a document names one version of the run, rather than the run
@@ -85,6 +87,9 @@ class Dialect:
 
     #: what is asked first where something needs a person; who says yes starts fresh
     corrupted: str | None = None
+
+    #: whether a run that is blocked goes on once somebody has cleared its errors from the file
+    errors_block = False
 
     def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
         """What it checks before a run goes on, beyond what is checked of every run: with the codes of the table."""
@@ -231,10 +236,24 @@ def read(
     draft = Draft(source, repairs, known)
     dialect.decode(draft, document)
     decoded = draft.done()
-    canonical = dialect.encode(decoded.state())
+    canonical = dialect.encode(stored(decoded.state()))
     for key, value in residue(canonical, document, dialect.derived).items():
         decoded.records["extra", key] = value
     return decoded
+
+
+def stored(state: State) -> State:
+    """As it will be read back: the keys of what is stored are in no order of their own."""
+    state.records = {address: _in_order(value) for address, value in state.records.items()}
+    return state
+
+
+def _in_order(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    if type(value) is list:
+        return [_in_order(item) for item in value]
+    return value
 
 
 def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> None:

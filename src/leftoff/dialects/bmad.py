@@ -11,7 +11,7 @@ from leftoff.dialects.draft import DONE, MOST_STEPS
 from leftoff.dialects.files import about_file
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.notes import decode_notes, encode_notes
-from leftoff.dialects.ordinals import by_number, numbers, step_of, total_of
+from leftoff.dialects.ordinals import by_number, gaps, numbers, passed_over, step_of, total_of
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.words import run_words
 from leftoff.engine.definition import KEY as DEFINITION
@@ -20,9 +20,11 @@ from leftoff.model.times import DAY_MS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from leftoff.dialects.draft import Draft, State
+    from leftoff.engine.verify.finding import Finding
 
 KEYS = (
     "run_id",
@@ -61,6 +63,7 @@ STATUS = run_words(
     }
 )
 _ID = re.compile(r"[0-9a-f]{6}([0-9a-f]{6})?\Z")
+SHORT = 6  # characters of an id that the protocol's commands go by
 RESUMED = "▶️ Reprise du run {run_id} au step {resume_step}/{total_steps}"
 _STAMPED = re.compile(r"(.+?)-\d{8}-\d{6}\Z")
 
@@ -112,6 +115,9 @@ class Bmad(BmadFiles):
         number = min(document["resume_from_step"], total) if total else document["resume_from_step"]
         return [RESUMED.format(run_id=state.run_id, resume_step=number, total_steps=total)]
 
+    def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
+        return passed_over(state)
+
     # -- reading
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
@@ -130,7 +136,10 @@ class Bmad(BmadFiles):
         for key, value in draft.mapping(document, "session_variables").items():
             draft.put("variable", key, value)
         self._artefacts(draft, document)
-        draft.alias(draft.text(document, "checkpoint_id") or "")
+        given = draft.text(document, "checkpoint_id") or ""
+        draft.alias(given)
+        if _ID.match(given) and len(given) > SHORT:
+            draft.alias(given[:SHORT])
         decode_issues(draft, draft.entries(document, "issues"), "issue")
         decode_notes(draft, draft.text(document, "agent_notes"))
 
@@ -147,9 +156,9 @@ class Bmad(BmadFiles):
         done = draft.ordinals(document, "steps_completed")
         total = draft.number(document, "total_steps")
         current = draft.number(document, "current_step")
-        gaps = sorted(set(range(1, max(done, default=0) + 1)) - set(done))
-        if gaps:
-            draft.repairs.add(f"steps_completed has gaps: {shown(gaps)}; resume goes on behind the last one.")
+        missing = gaps(done)
+        if missing:
+            draft.repairs.add(f"steps_completed has gaps: {shown(missing)} are still to be done.")
         draft.run("total", total)
         count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
         names = by_number(draft.known.leaves() if draft.known is not None else [])

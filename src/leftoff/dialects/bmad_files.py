@@ -12,6 +12,7 @@ from leftoff.dialects.draft import DONE
 from leftoff.dialects.issues import NUMBER
 from leftoff.dialects.notes import text_of
 from leftoff.dialects.ordinals import numbers, total_of
+from leftoff.engine.credentials import is_secret_file
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import text
 from leftoff.model.ids import slug
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 ROOT = "_bmad-output/.runs"
 ARCHIVE = f"{ROOT}/archive"
 STATE, PAGE, COPIES = "state.json", "workflow-status.md", "artefacts"
+MOST_COPIED = 16 << 20  # bytes of a file that leftoff has no copy of itself
 
 
 class BmadFiles(Dialect):
@@ -55,26 +57,31 @@ class BmadFiles(Dialect):
         mirror.put_text(f"{folder}/{PAGE}", page(state))
         self._copies(mirror, f"{folder}/{COPIES}", state)
 
-    @staticmethod
-    def _copies(mirror: Mirror, folder: str, state: State) -> None:
-        """`artefacts/step-NN-…`: what the steps produced, as it was kept."""
-        places, taken = numbers(state.leaves()), set()
-        for about in state.of("artifact").values():
-            step = about.get("step") if isinstance(about, dict) else None
-            if step not in places or not about.get("captured") or not isinstance(about.get("path"), str):
+    def _copies(self, mirror: Mirror, folder: str, state: State) -> None:
+        """`artefacts/step-NN-…`: what the steps produced, as it was last kept."""
+        made = mirror.desk.runs.setdefault(state.run_id, {}).setdefault("copies", {})
+        for name, about in copies(state).items():
+            path = f"{folder}/{name}"
+            if made.get(path) == about["hash"] and os.path.exists(mirror.desk.full(path)):
                 continue
-            name = os.path.basename(about["path"])
-            if (step, name) in taken:  # of another folder
-                name = slug(about["path"].replace("/", "-"))
-            taken.add((step, name))
-            path = f"{folder}/step-{places[step]:02d}-{name}"
-            hash = about["hash"].partition(":")[2]
-            if digest(mirror.desk.read(mirror.desk.full(path)) or b"") != hash:
-                try:
-                    content = b"".join(mirror.store.load_blob(bytes.fromhex(hash)))
-                except (LeftoffError, ValueError):
-                    continue
+            content = self._content(mirror, about)
+            if content is not None:
                 mirror.put_bytes(path, content)
+                made[path] = about["hash"]
+
+    @staticmethod
+    def _content(mirror: Mirror, about: dict[str, Any]) -> bytes | None:
+        """What an artifact held: as it was kept; of one that a document named, what is there, if it is the same."""
+        hash, full = about["hash"].partition(":")[2], mirror.desk.full(about["path"])
+        if not about.get("captured"):
+            if "seen" in about or is_secret_file(about["path"].lower()) or not _within(full, mirror.project):
+                return None  # leftoff chose not to keep it, or it is not the project's
+            content = mirror.desk.read(full) if _size(full) <= MOST_COPIED else None
+            return content if content is not None and digest(content) == hash else None
+        try:
+            return b"".join(mirror.store.load_blob(bytes.fromhex(hash)))
+        except (LeftoffError, ValueError):
+            return None
 
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """The folder of a run that is gone goes as a whole."""
@@ -100,6 +107,32 @@ class BmadFiles(Dialect):
 
     def ignored(self) -> list[str]:
         return [f"{ROOT}/"]
+
+
+def _within(full: str, project: str) -> bool:
+    return os.path.realpath(full).startswith(os.path.join(os.path.realpath(project), ""))
+
+
+def _size(full: str) -> int:
+    try:
+        return os.path.getsize(full)
+    except OSError:
+        return 0
+
+
+def copies(state: State) -> dict[str, dict[str, Any]]:
+    """The artifacts of steps by the names of their copies; of two of one name, the second has its folders in it."""
+    place = numbers(state.leaves())
+    out: dict[str, dict[str, Any]] = {}
+    for about in state.of("artifact").values():
+        path, step = (about.get("path"), about.get("step")) if isinstance(about, dict) else (None, None)
+        if not isinstance(path, str) or step not in place or not isinstance(about.get("hash"), str):
+            continue
+        name = f"step-{place[step]:02d}-{os.path.basename(path)}"
+        if name in out and out[name]["path"] != path:
+            name = f"step-{place[step]:02d}-{slug(path.replace('/', '-'))}"
+        out[name] = about
+    return out
 
 
 def page(state: State) -> str:

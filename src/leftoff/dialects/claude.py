@@ -10,7 +10,7 @@ from leftoff.dialects import claude_parallel as parallel
 from leftoff.dialects.base import write
 from leftoff.dialects.claude_files import FAILED, ClaudeFiles
 from leftoff.dialects.draft import DONE, MOST_STEPS
-from leftoff.dialects.ordinals import by_number, numbers, total_of
+from leftoff.dialects.ordinals import by_number, numbers, passed_over, total_of
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
@@ -44,6 +44,14 @@ KEYS = (
     "tests_passing",
     "plan_modification_time",
 )
+#: what later schemas put beside them
+LATER = (
+    *("replanning_count", "last_replan_reason", "replan_phase_counts", "replan_history"),
+    *("debug_report_path", "user_last_choice", "debug_iteration_count"),
+    *("context_preservation", "spec_maintenance"),
+    *("state_machine", "phase_data", "supervisor_state", "error_state", "metadata"),
+)
+LATER_BEGIN = ("topic_", "template_")
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
 NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
 LONGEST = 80  # characters of a project's name in an id
@@ -68,7 +76,8 @@ STATUS = run_words(
     },
     {"complete": "completed"},
 )
-_ID = re.compile(r"([a-z][a-z0-9-]*)_(.+)_(\d{8}_\d{6})\Z")
+#: type, project and time; a number where two began in the same second
+_ID = re.compile(r"([A-Za-z][A-Za-z0-9.-]*)_(.+)_(\d{8}_\d{6})(?:-\d+)?\Z")
 _STAND_INS = {
     "checkpoint_id": ("id",),
     "created_at": ("timestamp", "checkpoint_at", "saved_at"),
@@ -83,10 +92,21 @@ def _id_in(path: str) -> str | None:
     return name if _ID.match(name) else None
 
 
-def project_in(given: str) -> str | None:
-    """The project's name in an id."""
+def is_key(key: str) -> bool:
+    """Whether the protocol has this key at the top of a document."""
+    return key in KEYS or key in LATER or key.startswith(LATER_BEGIN)
+
+
+def project_in(document: dict[str, Any], given: str) -> tuple[str | None, str | None]:
+    """The project, and where its name is from, if it is not at the top: `workflow_state`, else the id."""
+    top, inside = document.get("project_name"), document.get("workflow_state")
+    if isinstance(top, str) and top:
+        return top, None
+    name = inside.get("project_name") if isinstance(inside, dict) else None
+    if isinstance(name, str) and name:
+        return name, "workflow_state"
     match = _ID.match(given)
-    return match[2] if match else None
+    return (match[2] if match else None), "the id"
 
 
 def snake(text: str) -> str:
@@ -101,6 +121,7 @@ class Claude(ClaudeFiles):
     marks = ("id", "timestamp", "checkpoint_at", "saved_at", *parallel.KEYS)
     derived = {"current_phase": ("completed_phases",)}
     fixed_ids = False
+    counted = "Phase"
     files = r"/\.claude/(data/)?checkpoints/(.+/)?[^/]+\.(json|ya?ml)$"
 
     def retention(self, project: str) -> Policy:
@@ -142,6 +163,8 @@ class Claude(ClaudeFiles):
                 choices=("clear them", "go on without", "stop"),
             )
         yield from _plan(document, project)
+        if state.run(parallel.KIND) is None:
+            yield from passed_over(state)
 
     # -- reading
 
@@ -202,13 +225,9 @@ class Claude(ClaudeFiles):
             kind = match[1] if match else "checkpoint"
             draft.repairs.add(f"workflow_type is missing; read as {kind}.")
         draft.run("workflow", kind)
-        project = draft.text(document, "project_name")
-        if project is None:
-            inside = document.get("workflow_state")
-            project = inside.get("project_name") if isinstance(inside, dict) else None
-            where = "workflow_state"
-            if not isinstance(project, str) or not project:
-                project, where = (match[2] if match else snake(given)), "the id"
+        project, where = project_in({**document, "project_name": draft.text(document, "project_name")}, given)
+        if where is not None:
+            project = project or snake(given)
             draft.repairs.add(f"project_name is missing; taken from {where}: {project}.")
         draft.run("project", project)
         stamp = read_stamp(match[3]) if match else None
@@ -247,26 +266,41 @@ class Claude(ClaudeFiles):
         if state.run(parallel.KIND) is not None:
             return parallel.encode(state)
         leaves = state.leaves()
-        place, total = numbers(leaves), total_of(leaves, state.run("total"))
-        done = sorted(place[path] for path, step in leaves if step.get("status") in DONE)
+        place, (done, total) = numbers(leaves), phases(state)
         left = sorted(place[path] for path, step in leaves if step.get("status") not in DONE)
-        created = state.run("created_at")
-        kind = str(state.run("workflow", "implement"))
-        project = str(state.run("project") or snake(str(state.run("title") or kind)))
         return {
             "checkpoint_id": state.run_id,
-            "workflow_type": kind,
-            "project_name": project,
+            "workflow_type": str(state.run("workflow", "implement")),
+            "project_name": project_of(state),
             "workflow_description": state.run("title"),
-            "created_at": created,
+            "created_at": state.run("created_at"),
             "updated_at": state.updated_at,
-            "status": STATUS.write(state.status),
+            "status": status_word(state),
             "current_phase": left[0] if left else min(max(place.values(), default=0) + 1, total),
             "total_phases": total,
             "completed_phases": done,
             "workflow_state": dict(state.of("variable")),
             "last_error": _last_error(state),
         }
+
+
+def phases(state: State) -> tuple[list[int], int]:
+    """The numbers of the phases that are done, and how many there are."""
+    leaves = state.leaves()
+    if state.run(parallel.KIND) is not None:  # its operations have names
+        leaves = [(str(number), step) for number, (_, step) in enumerate(leaves, 1)]
+    place = numbers(leaves)
+    done = sorted(place[path] for path, step in leaves if step.get("status") in DONE)
+    return done, total_of(leaves, state.run("total"))
+
+
+def project_of(state: State) -> str:
+    return str(state.run("project") or snake(str(state.run("title") or state.run("workflow", "implement"))))
+
+
+def status_word(state: State) -> str:
+    words = parallel.STATUS if state.run(parallel.KIND) is not None else STATUS
+    return words.write(state.status)
 
 
 def _last_error(state: State) -> Any:

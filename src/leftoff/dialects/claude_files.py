@@ -19,7 +19,7 @@ FAILED = "failed"
 
 
 class ClaudeFiles(Dialect):
-    def _root(self, project: str) -> str:
+    def root(self, project: str) -> str:
         later = os.path.join(project, ROOTS[1])
         return ROOTS[1] if os.path.isdir(later) else ROOTS[0]
 
@@ -34,14 +34,18 @@ class ClaudeFiles(Dialect):
         return {"given_up": "yes"} if self.given_up(path) else {}
 
     def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
-        if state.status == "completed":
-            return {}
-        path = self.home(state, f"{self._root(mirror.project)}/{row.run_id}.json")
+        path = self.place(mirror.project, state)
+        return {path: None} if path is not None else {}
+
+    def place(self, project: str, state: State, status: str | None = None) -> str | None:
+        """Where a run's checkpoint is, or would be with that status; ``None``: nowhere, it succeeded."""
+        status = status or state.status
+        if status == "completed":
+            return None
+        path = self.home(state, f"{self.root(project)}/{state.run_id}.json")
         folder, name = os.path.dirname(path), os.path.basename(path)
-        given_up = state.status in ("failed", "abandoned")
-        if given_up and os.path.basename(folder) != FAILED:
-            return {f"{folder}/{FAILED}/{name}": None}
-        return {path if given_up else f"{folder.removesuffix(f'/{FAILED}')}/{name}": None}
+        folder = folder.removesuffix(f"/{FAILED}")
+        return f"{folder}/{FAILED}/{name}" if status in ("failed", "abandoned") else f"{folder}/{name}"
 
     def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
         """After their time, the files of workflows that failed go."""

@@ -11,16 +11,15 @@ from leftoff.dialects.crunch_config import load as load_config
 from leftoff.dialects.crunch_files import CrunchFiles
 from leftoff.dialects.crunch_parts import PHASES
 from leftoff.dialects.draft import DONE
-from leftoff.dialects.files import about_file, decode_files
+from leftoff.dialects.files import decode_files, entry_of
 from leftoff.dialects.issues import decode_issues, encode_issues
-from leftoff.dialects.report import Rejected, Repairs, shown
+from leftoff.dialects.report import Rejected, Repairs, TooNew, shown
 from leftoff.dialects.times import read_time
 from leftoff.engine.issues import KEY as SNAPSHOT
 from leftoff.engine.keeping import phase
 from leftoff.errors import LeftoffError
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import slug
-from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,17 +140,20 @@ class Crunch(CrunchFiles):
     # -- reading
 
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
+        _check_version(document, draft)
         self._name(draft, document)
         draft.run("workflow", "crunch")
         draft.run("branch", "main")
         draft.run("session_id", draft.text(document, "session_id"))
         draft.at = draft.time(document, "created_at")
+        if draft.known is None and draft.at is not None:  # the protocol has no other start of a run
+            draft.run("created_at", iso(draft.at))
         draft.alias(draft.text(document, "checkpoint_id") or "")
         recovery = draft.mapping(document, "recovery_info")
         draft.run("status", "running")
         if recovery.get("can_resume") is False:
             draft.run("can_resume", False)
-        phase = self._phases(draft, draft.mapping(document, "workflow_state"))
+        phase = self._phases(draft, draft.mapping(document, "workflow_state"), recovery.get("resume_from"))
         self._issue(draft, draft.mapping(document, "issue_snapshot"))
         parts.decode_team(draft, draft.mapping(document, "team_state"))
         parts.decode_graph(draft, draft.mapping(document, "execution_graph"), phase)
@@ -172,28 +174,37 @@ class Crunch(CrunchFiles):
         draft.name(f"crunch-{issue}")
         draft.run("issue", str(issue))
 
-    @staticmethod
-    def _phases(draft: Draft, about: dict[str, Any]) -> str:
-        phase = draft.text(about, "current_phase") or ""
-        if phase not in PHASES:
-            match = _CP.match(str(draft.aliases[-1])) if draft.aliases else None
-            guess = match[1] if match and match[1] in PHASES else PHASES[0]
-            draft.repairs.add(f"workflow_state.current_phase {shown(phase)} is no phase; read as {guess}.")
-            phase = guess
+    def _phases(self, draft: Draft, about: dict[str, Any], resume_from: Any) -> str:
+        phase = self._phase(draft, about)
         label = about.get("current_state_label")
         if isinstance(label, str) and label != f"state:{phase}":
             draft.repairs.add(f"the label {shown(label)} contradicts the phase {phase}, which counts.")
         here = PHASES.index(phase)
+        over = resume_from in PHASES[here + 1 :]  # what is left is in another phase: it moves on to that
         for order, name in enumerate(PHASES):
             status = "completed" if order < here else "running" if order == here else "pending"
             record: dict[str, Any] = {"status": status, "order": order}
             if order == here:
+                record["status"] = "completed" if over else "running"
                 started, attempt = draft.iso(about, "phase_started_at"), draft.number(about, "phase_attempt")
                 record.update(
                     {k: v for k, v in (("started_at", started), ("attempt", attempt)) if v is not None}
                 )
             draft.put("step", name, record)
         return phase
+
+    @staticmethod
+    def _phase(draft: Draft, about: dict[str, Any]) -> str:
+        phase = draft.text(about, "current_phase") or ""
+        if phase in PHASES:
+            return phase
+        match = _CP.match(str(draft.aliases[-1])) if draft.aliases else None
+        named = match[1] if match and match[1] in PHASES else None
+        if named is None and not about:
+            raise Rejected(f"{draft.source.path} has no workflow_state: nobody knows which phase it is in.")
+        guess = named or PHASES[0]
+        draft.repairs.add(f"workflow_state.current_phase {shown(phase)} is no phase; read as {guess}.")
+        return guess
 
     @staticmethod
     def _issue(draft: Draft, snapshot: dict[str, Any]) -> None:
@@ -226,13 +237,11 @@ class Crunch(CrunchFiles):
             "acp_state": parts.encode_flags(state, parts.ACP),
             "knowledge_context": parts.encode_flags(state, parts.KNOWLEDGE),
             "files_modified": [
-                {"path": key, **{k: v for k, v in about_file(about).items() if k != "path"}}
-                for key, about in state.of("file").items()
-                if isinstance(about, dict)
+                entry_of(key, about) for key, about in state.of("file").items() if isinstance(about, dict)
             ],
             "recovery_info": {
-                "can_resume": state.status in UNFINISHED and state.run("can_resume") is not False,
-                "resume_from": parts.resume_from(state, phase),
+                "can_resume": parts.can_resume(state),
+                "resume_from": parts.resume_from(state, _at_work(state)),
                 "prerequisites_met": True,
                 "warnings": encode_issues(state),
             },
@@ -240,20 +249,39 @@ class Crunch(CrunchFiles):
 
 
 def current(state: State) -> tuple[str, dict[str, Any]]:
-    """The phase the run is in, and its record: the last one that is at work, else the first that is not done.
+    """The phase that a checkpoint shows, and its record: a transition is made before the next phase begins."""
+    steps = state.of("step")
+    over = state.trigger == "phase_transition" and state.step in PHASES
+    name = str(state.step) if over else _at_work(state)
+    return name, _of(steps, name)
 
-    A checkpoint of a transition is made before the next phase begins.
-    """
-    steps = {
-        name: about for name, about in state.of("step").items() if name in PHASES and isinstance(about, dict)
-    }
-    if state.trigger == "phase_transition" and state.step in PHASES:
-        return state.step, steps.get(state.step, {})
+
+def _at_work(state: State) -> str:
+    """The phase the run is in: the last one that is at work, else the first that is not done."""
+    steps = state.of("step")
     busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
-    left = [name for name in PHASES if steps.get(name, {}).get("status") not in DONE]
+    left = [name for name in PHASES if _of(steps, name).get("status") not in DONE]
     at_work = [name for name in left if name in busy]
-    name = at_work[-1] if at_work else left[0] if left else PHASES[-1]
-    return name, steps.get(name, {})
+    return at_work[-1] if at_work else left[0] if left else PHASES[-1]
+
+
+def _of(steps: dict[str, Any], name: str) -> dict[str, Any]:
+    record = steps.get(name)
+    return record if isinstance(record, dict) else {}
+
+
+def _check_version(document: dict[str, Any], draft: Draft) -> None:
+    """A newer form of the document is not guessed at."""
+    given = document.get("version")
+    if given is None or given == VERSION:
+        return
+    numbers = str(given).split(".")
+    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in numbers):
+        draft.repairs.add(f"version: {shown(given)} is no version; read as {VERSION}.")
+    elif [*map(int, numbers)] > [*map(int, VERSION.split("."))]:
+        raise TooNew(f"{draft.source.path} has version {given}; this leftoff knows up to {VERSION}.")
+    else:
+        draft.repairs.add(f"version: {shown(given)} is read as {VERSION}.")
 
 
 def own_id(state: State, phase: str, length: int = 4) -> str:

@@ -9,7 +9,7 @@ from leftoff.clock import iso
 from leftoff.dialects import yaml_text
 from leftoff.dialects.base import Dialect, write
 from leftoff.dialects.crunch_config import EXAMPLE, FILE, load
-from leftoff.dialects.crunch_parts import PHASES
+from leftoff.dialects.crunch_parts import PHASES, can_resume
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.swap import write_new
 from leftoff.dialects.take import own_alias, state_at
@@ -142,8 +142,8 @@ class CrunchFiles(Dialect):
     def _entries(self, mirror: Mirror, row: RunRow, state: State) -> list[dict[str, object]]:
         """Every checkpoint of the issue once, as it was made: an edit of its file makes no other one of it."""
         known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("stopped", [])
-        if state.run("can_resume") is False and state.alias not in known:
-            known.append(state.alias)
+        stops = [] if can_resume(state) else [state.alias]
+        known[:] = [alias for alias in known if alias != state.alias] + stops
 
         def look(view: View) -> list[tuple[str, Version]]:
             rows = view.list_runs({"workflow": row.workflow, "issue": row.issue}) if row.issue else [row]
@@ -196,13 +196,15 @@ class CrunchFiles(Dialect):
 
 def _follow_label(tx: Tx, run: int, changes: ChangeSet) -> None:
     """The issue's label says in which phase the work is: what lies before is not to be done, what comes is."""
-    change = changes.changes.get(("context", STATE_LABEL))
-    label = payload(change.stored, STATE_LABEL) if change is not None and change.kind == PUT else None
+    change, known = changes.changes.get(("context", STATE_LABEL)), tx.record(run, "context", STATE_LABEL)
+    if change is None or change.kind != PUT or (known is not None and known.stored == change.stored):
+        return  # the work may be further than a label that nobody changed
+    label = payload(change.stored, STATE_LABEL)
     phase = label.partition(":")[2] if isinstance(label, str) else ""
     for order, name in enumerate(PHASES if phase in PHASES else ()):
-        known = changes.changes.get(("step", name))
-        record = tx.record(run, "step", name) if known is None else None
-        stored = known.stored if known is not None else record.stored if record is not None else None
+        given = changes.changes.get(("step", name))
+        record = tx.record(run, "step", name) if given is None else None
+        stored = given.stored if given is not None else record.stored if record is not None else None
         value = payload(stored, name) if stored is not None else {"status": "pending", "order": order}
         done, before = value["status"] in DONE, order < PHASES.index(phase)
         if done != before:

@@ -9,6 +9,7 @@ from leftoff.dialects.issues import NUMBER
 from leftoff.dialects.report import shown
 from leftoff.dialects.words import step_words
 from leftoff.model.ids import quote_part, unquote_part
+from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ _STEP = frozenset(
     "status order attempt started_at completed_at result outputs error title total node".split()
 )
 _OUTPUT = ("completed_at", "output_summary", "output_location")
+
+
+def can_resume(state: State) -> bool:
+    return state.status in UNFINISHED and state.run("can_resume") is not False
 
 
 # -- the team

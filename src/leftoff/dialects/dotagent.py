@@ -242,7 +242,7 @@ class Dotagent(DotagentFiles):
         record: dict[str, Any] = {"status": status, "order": number}
         attempts = draft.number(task, "attempts")
         if attempts is not None:
-            record["attempt"] = attempts
+            record["attempt"] = attempts - 1 if status == "pending" and attempts > 0 else attempts
         for key in ("started_at", "completed_at"):
             when = draft.iso(task, key)
             if when is not None:
@@ -276,9 +276,10 @@ def current(state: State) -> tuple[str, str]:
         status = record.get("status", "pending") if isinstance(record, dict) else "pending"
         if status not in DONE:
             begun = any(
-                path.startswith(f"{name}/") and s.get("status") != "pending" for path, s in state.steps()
+                step.get("status") != "pending" or step.get("started_at") is not None
+                for path, step in state.steps()
+                if path == name or path.startswith(f"{name}/")
             )
-            begun = begun or (isinstance(record, dict) and record.get("started_at") is not None)
             return name, "running" if status == "pending" and begun else str(status)
     return PHASES[-1], "completed"
 
@@ -329,13 +330,20 @@ def _task_entry(path: str, step: dict[str, Any]) -> dict[str, Any]:
     entry = {
         "id": unquote_part(path.partition("/")[2]),
         "status": TASK_STEPS.write(str(step.get("status"))),
-        "attempts": step.get("attempt", 0),
+        "attempts": _attempts(step),
         "started_at": step.get("started_at"),
         "completed_at": step.get("completed_at"),
         "output": outputs[0] if isinstance(outputs, list) and outputs else None,
         "error": error.get("message", error) if isinstance(error, dict) else error,
     }
     return {**entry, **{key: value for key, value in step.items() if key not in _OURS}}
+
+
+def _attempts(step: dict[str, Any]) -> Any:
+    """How often a task was tried; one that was put back, with the attempt that it is put back for."""
+    tried = step.get("attempt", 0)
+    again = step.get("status") == "pending" and isinstance(tried, int) and tried > 0
+    return tried + 1 if again else tried
 
 
 DIALECT = Dotagent()

@@ -256,6 +256,8 @@ class Draft:
         began = self.known.run("created_at") if self.known is not None else None
         if ("run", "created_at") not in self.records and (began or at):
             self.run("created_at", began or iso(at))
+            if began is None:
+                self.repairs.add(f"when the run began is not said; read as {iso(at)}.")
         return Decoded(self.run_id, self.records, at, self.aliases, self.trigger)
 
 

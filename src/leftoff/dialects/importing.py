@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from leftoff.clock import iso
 from leftoff.dialects import places
 from leftoff.dialects.base import read
+from leftoff.dialects.files import looked_at
 from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Rejected, Repairs
 from leftoff.dialects.take import IMPORTED, Taking
 from leftoff.engine.archive import bundle_of, take_out
-from leftoff.engine.artifacts import hash_file, relative
+from leftoff.engine.artifacts import relative
 from leftoff.engine.commit import Seal
 from leftoff.engine.report import report
 from leftoff.engine.runs import find as find_run
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.base import Dialect
-    from leftoff.dialects.draft import Decoded, Records
+    from leftoff.dialects.draft import Decoded
     from leftoff.dialects.places import Loaded
     from leftoff.engine.takein import Arrival
     from leftoff.model.changes import ChangeSet, Scrubber
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     Reject = Callable[[str, LeftoffError], None]
 
 TOGETHER = 600  # records that are written in one transaction
-HASHED = 64 << 20  # bytes of files that are looked at for one run
 
 
 class Incoming:
@@ -189,7 +188,7 @@ class Importer:
         versions = []
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             records = masked(decoded.records, self.scrubber, each.repairs)
-            records = self._looked_at(records, loaded.source.path)
+            records = looked_at(records, self.project, loaded.source, self.now)
             records["run", IMPORTED] = self._origin(each, loaded)
             seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
@@ -229,6 +228,7 @@ class Importer:
                 facts={IMPORTED: self._origin(each, loaded)},
                 trigger=self._trigger(loaded, each.repairs),
                 scrubber=self.scrubber,
+                project=self.project,
             )
             secrets: list[str] = []
 
@@ -271,39 +271,6 @@ class Importer:
     def _hash(row: RunRow) -> Any:
         origin = row.card.get(IMPORTED)
         return origin.get("hash") if isinstance(origin, dict) else None
-
-    # -- files
-
-    def _looked_at(self, records: Records, path: str) -> Records:
-        """Artifacts with their hashes, where the files exist inside the project."""
-        left, out = HASHED, dict(records)
-        for (collection, key), about in records.items():
-            if (
-                collection != "artifact"
-                or not isinstance(about, dict)
-                or not isinstance(about.get("path"), str)
-            ):
-                continue
-            full = self._inside(about["path"], os.path.dirname(path))
-            size = os.path.getsize(full) if full is not None else HASHED + 1
-            if full is not None and size <= left:
-                left -= size
-                try:
-                    digest, size = hash_file(full)
-                except StoreUnavailable:
-                    continue
-                found = {"hash": f"sha256:{digest.hex()}", "size": size, "captured": False}
-                out[collection, key] = {**about, **found, "captured_at": iso(self.now)}
-        return out
-
-    def _inside(self, path: str, folder: str) -> str | None:
-        """A file of the project: named from its top, or from where the document lies."""
-        top = os.path.realpath(self.project)
-        for start in (self.project, folder):
-            full = os.path.realpath(os.path.join(start, path)) if "\0" not in path else ""
-            if full.startswith(top + os.sep) and os.path.isfile(full):
-                return full
-        return None
 
 
 def _refused(each: Incoming) -> Rejected:

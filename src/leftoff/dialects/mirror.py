@@ -185,6 +185,7 @@ class Mirror:
             base=before,
             run_id=about["run"],
             scrubber=self.scrubber,
+            project=self.project,
         )
         took = self._report(make, path, about["run"])
         for line in repairs.lines if took else ():

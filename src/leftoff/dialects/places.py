@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SKIPPED = frozenset((".git", ".leftoff", "node_modules", ".venv", "__pycache__"))
 _SUFFIXES = (".json", ".yaml", ".yml", ".yaml.gz", ".json.gz")
 MOST_FILES = 100_000
+_LONGEST_POINTER = 300  # bytes of a file that holds a name
 _POINTER = re.compile(r"[^\n/\0]{1,255}\Z")
 
 
@@ -100,24 +101,26 @@ def _unplaced(folder: str, files: list[str], wanted: Dialect | None, reject: Any
 
 
 def documents_under(folder: str) -> list[str]:
-    """Files that may be documents, in order of their paths; a symlink to one of them is that one."""
+    """Files that may be documents, in order of their paths; what only points to one of them is that one."""
     found: list[str] = []
     for parent, folders, names in os.walk(folder.rstrip("/") or "/"):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         found += [os.path.join(parent, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
         if len(found) > MOST_FILES:
             raise Rejected(f"{folder} has more than {MOST_FILES:,} files; name the ones that are meant.")
-    found = [path for path in found if _target(path) in (None, path)]
     real = {os.path.realpath(path) for path in found if not os.path.islink(path)}
-    return [path for path in found if not (os.path.islink(path) and os.path.realpath(path) in real)]
+    return [path for path in found if not _points_to_one_of(path, real)]
 
 
-def _target(path: str) -> str | None:
-    """Where a file points that may hold the name of another; ``None``: it cannot be read."""
+def _points_to_one_of(path: str, files: set[str]) -> bool:
+    """Whether a file is a symlink to one of these, or holds its name."""
+    if os.path.islink(path):
+        return os.path.realpath(path) in files
     try:
-        return _pointed(path) if os.path.isfile(path) else None
-    except LeftoffError:
-        return None
+        target = _pointed(path)
+    except LeftoffError:  # it cannot be read: told when it is
+        return False
+    return target != path and os.path.realpath(target) in files
 
 
 def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
@@ -133,17 +136,20 @@ def _pointed(path: str) -> str:
     """`latest` as a text file that holds the name of the newest one: that one, in the same folder."""
     if not os.path.basename(path).startswith("latest") or os.path.islink(path):
         return path
-    data = read_bytes(path)[:300]
+    data = read_bytes(path, _LONGEST_POINTER)
     try:
-        name = data.decode().strip()
+        name = data.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
         return path
-    name = name.strip('"')
-    target = os.path.join(os.path.dirname(path), name)
-    if not os.path.isfile(target) and os.path.isfile(f"{target}.json"):
-        name, target = f"{name}.json", f"{target}.json"
-    good = _POINTER.match(name) and name not in (".", "..") and os.path.isfile(target)
-    return target if good and not os.path.islink(target) else path
+    if name[:1] == name[-1:] == '"':  # a JSON text
+        name = name[1:-1]
+    if not _POINTER.match(name) or name in (".", ".."):
+        return path
+    for suffix in ("", *_SUFFIXES):  # some name the id
+        target = os.path.join(os.path.dirname(path), name + suffix)
+        if os.path.isfile(target) and not os.path.islink(target) and not os.path.samefile(target, path):
+            return target
+    return path
 
 
 def load(path: str, dialect: Dialect) -> Loaded:

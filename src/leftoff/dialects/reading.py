@@ -30,23 +30,23 @@ YAML = (".yaml", ".yml")
 GZIP = ".gz"
 
 
-def read_bytes(path: str) -> bytes:
-    """The content of a regular file, of bounded size."""
+def read_bytes(path: str, first: int | None = None) -> bytes:
+    """The content of a regular file, of bounded size; ``first``: only so many bytes, as they are."""
     try:
         info = os.stat(path)
         if not stat.S_ISREG(info.st_mode):
             raise Rejected(f"{path} is no file that can be read.")
-        if info.st_size > MOST_BYTES:
+        if info.st_size > MOST_BYTES and first is None:
             raise Rejected(
                 f"{path} has {info.st_size // 10**6} MB; more than {MOST_BYTES // 10**6} MB are not read."
             )
         with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MOST_BYTES + 1 if first is None else first)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"There is no file {path}.", hint="Nothing was imported from it.") from None
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.") from None
-    return unpack(data, path) if path.endswith(GZIP) else data
+    return unpack(data, path) if path.endswith(GZIP) and first is None else data
 
 
 def unpack(data: bytes, path: str) -> bytes:

@@ -64,5 +64,8 @@ def recognise(document: dict[str, Any], path: str) -> Dialect:
     best, found = max(scores, key=lambda pair: pair[0])
     if best < _SURE:
         keys = ", ".join(shown(key) for key in list(document)[:5])
-        raise Rejected(f"{path} is none of the dialects that leftoff knows; its keys are {keys}.")
+        raise Rejected(
+            f"{path} is none of the dialects that leftoff knows; its keys are {keys}.",
+            hint="Nothing of it was imported. If it is one of them all the same: --dialect D (`leftoff dialects`).",
+        )
     return found

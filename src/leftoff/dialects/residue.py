@@ -17,6 +17,7 @@ from leftoff.model.words import AS_WRITTEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     Path = tuple[str, ...]
@@ -45,12 +46,13 @@ def residue(
 ) -> dict[str, Any]:
     """The records of `extra`, by key, that make the document out of the canonical one.
 
-    ``derived``: of a value that is worked out, what it is worked out from: it holds while those are the same, too.
+    ``derived``: of a value that is worked out, by its path, what it is worked out from: it holds while those are the
+    same, too.
     """
     out: dict[str, Any] = {}
     _compare((), canonical, document, out)
     for key, others in (derived or {}).items():
-        about = out.get(_written_key((key,)))
+        about = out.get(_written_key(tuple(key.split("/"))))
         if about is not None and "was" in about:
             about["of"] = {other: canonical.get(other) for other in others}
     return out
@@ -67,6 +69,7 @@ def _compare(path: Path, ours: dict[str, Any], theirs: dict[str, Any], out: dict
                 out[plain] = value
             else:
                 out[_written_key(here)] = {"path": list(here), "as": value}
+            _keep_order(here, value, out)
         elif not same(mine, value):
             out[_written_key(here)] = {"path": list(here), "was": mine, "as": value}
     for key in ours:
@@ -74,6 +77,14 @@ def _compare(path: Path, ours: dict[str, Any], theirs: dict[str, Any], out: dict
             here = (*path, key)
             out[_written_key(here)] = {"path": list(here), "was": ours[key], "gone": True}
     _compare_order(path, ours, theirs, out)
+
+
+def _keep_order(path: Path, value: Any, out: dict[str, Any]) -> None:
+    """Of what is kept as it is: the order of its keys, which is not stored with it."""
+    for key, item in value.items() if isinstance(value, dict) else ():
+        _keep_order((*path, key), item, out)
+    if isinstance(value, dict) and list(value) != sorted(value):
+        out[_key(ORDER, path)] = {"path": list(path), "keys": list(value)}
 
 
 def _compare_order(path: Path, ours: dict[str, Any], theirs: dict[str, Any], out: dict[str, Any]) -> None:
@@ -159,12 +170,25 @@ def _put_in_order(document: dict[str, Any], about: dict[str, Any]) -> None:
     inside.update(items)
 
 
-def _reach(document: Any, path: list[Any]) -> Any:
+def _reach(document: Any, path: Sequence[Any], default: Any = None) -> Any:
     for part in path:
         if not isinstance(document, dict) or part not in document:
-            return None
+            return default
         document = document[part]
     return document
+
+
+def renewed(
+    document: dict[str, Any], base: dict[str, Any], worked_out: dict[str, Any], keys: Iterable[str]
+) -> dict[str, Any]:
+    """The document, with those of its values that nobody touched since ``base`` as they are worked out by now."""
+    out: dict[str, Any] = _copy(document)
+    for key in keys:
+        *outer, last = key.split("/")
+        inside, before = _reach(out, outer), _reach(base, [*outer, last], _NONE)
+        if isinstance(inside, dict) and last in inside and before is not _NONE and same(inside[last], before):
+            inside[last] = _reach(worked_out, [*outer, last])
+    return out
 
 
 def _copy(value: Any) -> Any:

@@ -80,7 +80,13 @@ class Sitebuilder(SitebuilderFiles):
     name = "sitebuilder"
     about = "Site builders: progress/checkpoints/{agent}-{task}.json"
     keys = KEYS
-    derived = {"progress_percent": ("subtasks",), "resume_instructions": ("subtasks", "status")}
+    derived = {
+        "progress_percent": ("subtasks",),
+        "context/last_processed": ("subtasks",),
+        "context/next_to_process": ("subtasks",),
+        "resume_instructions": ("subtasks", "status"),
+    }
+    errors_block = True
     files = r"/progress/checkpoints/[^/]+\.json$"
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
@@ -127,10 +133,14 @@ class Sitebuilder(SitebuilderFiles):
         for collection, key in (("criterion", "acceptance_criteria_met"), ("score", "review_scores")):
             for name, value in draft.mapping(document, key).items():
                 draft.put(collection, name, value)
-        self._context(draft, document)
         self._errors(draft, document)
-        if isinstance(document.get("resumable"), bool) and document["resumable"] != (status in RESUMABLE):
-            draft.run("resumable", document["resumable"])
+        self._context(draft, document)
+        draft.number(document, "progress_percent")  # it is worked out; one that is no number is told
+        said = document.get("resumable")
+        if isinstance(said, bool) and said != (status in RESUMABLE):
+            draft.run("resumable", said)
+        elif said is not None and not isinstance(said, bool):
+            draft.repairs.add(f"resumable: {shown(said)} is neither true nor false; kept as it is written.")
 
     def _name(self, draft: Draft, document: dict[str, Any]) -> None:
         agent, task = draft.text(document, "agent"), draft.text(document, "task_id")
@@ -182,6 +192,7 @@ class Sitebuilder(SitebuilderFiles):
     def _item(self, draft: Draft, item: Any, number: int) -> str | None:
         """One subtask as a step; its status."""
         if not isinstance(item, dict):
+            draft.repairs.add(f"subtasks.items: {shown(item)} is read as the id of a subtask.")
             item = {"id": item}
         given = item.get("id", item.get("name"))
         if isinstance(given, (dict, list, bool)) or given is None or given == "":
@@ -204,14 +215,16 @@ class Sitebuilder(SitebuilderFiles):
         return status
 
     def _context(self, draft: Draft, document: dict[str, Any]) -> None:
+        """What is said as it would be worked out, of the run as it was or as it is now, is said by nobody."""
         context = draft.mapping(document, "context")
-        derived = _derived(draft.known or State(draft.run_id, draft.records, 0))
+        states = [State(draft.run_id, dict(draft.records), 0), *([draft.known] if draft.known else [])]
+        derived = [_derived(state) for state in states]
         for key, value in context.items():
-            if key != "notes" and (key not in derived or value != derived[key]):
+            if key != "notes" and all(key not in known or value != known[key] for known in derived):
                 draft.put("context", key, value)
         decode_notes(draft, draft.text(context, "notes"))
         told = draft.text(document, "resume_instructions")
-        if told is not None and told != _told(draft.known or State(draft.run_id, draft.records, 0)):
+        if told is not None and all(told != _told(state) for state in states):
             draft.put("note", RESUME, {"text": told, "resume": True})
 
     def _errors(self, draft: Draft, document: dict[str, Any]) -> None:

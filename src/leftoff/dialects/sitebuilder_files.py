@@ -6,8 +6,8 @@ import os
 from glob import glob
 
 from leftoff.dialects.base import Dialect
+from leftoff.dialects.sitebuilder_status import updated
 from leftoff.model.ids import slug
-from leftoff.model.times import ago, millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 ROOTS = ("docs/agentic-orchestration/progress", "progress")
 MESSAGE = "@orchestrator: Task {task} progress: {percent}%"
-TITLE = "## Active Checkpoints"
-HEAD = (
-    "| Agent | Task | Progress | Last Update | Status |",
-    "|-------|------|----------|-------------|--------|",
-)
 
 
 class SitebuilderFiles(Dialect):
@@ -88,54 +83,9 @@ class SitebuilderFiles(Dialect):
     def _table(self, mirror: Mirror, root: str) -> None:
         """Only the table under its title is ours; the rest of the page stays."""
         path = f"{root}/STATUS.md"
-        there = (mirror.desk.read(mirror.desk.full(path)) or b"").decode("utf-8", "replace")
+        there = (mirror.desk.read(mirror.desk.full(path)) or b"").decode("utf-8", "surrogateescape")
         known = [about["row"] for about in mirror.desk.runs.values() if "row" in about]
-        known.sort(key=lambda about: (str(about["agent"]), str(about["task"])))
-        rows = [_line(about, mirror.clock()) for about in known]
-        ours = {(about["agent"], about["task"]) for about in known}
-        kept = [line for line in _rows(there) if _key(line) not in ours]
-        mirror.put_text(path, replace_table(there, [*rows, *kept]))
+        mirror.put_bytes(path, updated(there, known, mirror.clock()).encode("utf-8", "surrogateescape"))
 
     def ignored(self) -> list[str]:
         return [f"{ROOTS[-1]}/checkpoints/"]
-
-
-def _line(about: dict[str, Any], now: int) -> str:
-    then = millis(about["at"])
-    when = ago(then, now) if then is not None else "—"
-    return f"| {about['agent']} | {about['task']} | {about['percent']}% | {when} | {about['status']} |"
-
-
-def _key(line: str) -> tuple[str, str]:
-    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-    return (cells[0], cells[1]) if len(cells) > 1 else ("", "")
-
-
-def _rows(page: str) -> list[str]:
-    """The rows of the table that is there: tasks that somebody wrote down and nobody has begun."""
-    lines = page.splitlines()
-    if TITLE not in lines:
-        return []
-    out = []
-    for line in lines[lines.index(TITLE) + 1 :]:
-        if line.startswith("#"):
-            break
-        if line.startswith("|"):
-            out.append(line)
-    return out[2:]
-
-
-def replace_table(page: str, rows: list[str]) -> str:
-    """The page with these rows in the table under the title, which is added where there is none."""
-    lines = page.splitlines()
-    if TITLE not in lines:
-        lines += [*([""] if lines else []), TITLE, ""]
-    start = lines.index(TITLE) + 1
-    end = start
-    while end < len(lines) and not lines[end].startswith("#"):
-        end += 1
-    inside = lines[start:end]
-    tables = [number for number, line in enumerate(inside) if line.startswith("|")]
-    before = inside[: tables[0]] if tables else [*inside] or [""]
-    after = inside[tables[-1] + 1 :] if tables else []
-    return "\n".join([*lines[:start], *before, *HEAD, *rows, *after, *lines[end:]]) + "\n"

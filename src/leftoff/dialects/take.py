@@ -5,10 +5,11 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.dialects.base import need_known, read, respelt, write
 from leftoff.dialects.draft import Source, State
+from leftoff.dialects.files import looked_at
 from leftoff.dialects.merge import GONE, merge
 from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Repairs
-from leftoff.dialects.residue import is_residue, same
+from leftoff.dialects.residue import is_residue, renewed
 from leftoff.engine.commit import Seal
 from leftoff.engine.takein import records_at
 from leftoff.errors import LeftoffError, NoCheckpoint, NotFound
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 IMPORTED = "imported"  # the run record that says where a run came from
+MOST_HASHED = 8 << 20  # bytes of files that are looked at while others wait
 MOST_VERSIONS = 500  # that are looked through for the one a file was written from
 
 
@@ -48,10 +50,15 @@ def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int |
 
 
 def own_alias(dialect: Dialect, version: Version | None) -> str | None:
-    """The protocol's own id of a version."""
+    """The protocol's own id of a version, the longest where there are several forms of it."""
     if version is None:
         return None
-    return next((name for name in version.aliases if dialect.is_own_id(name)), None)
+    return max((name for name in version.aliases if dialect.is_own_id(name)), key=len, default=None)
+
+
+def own_id(dialect: Dialect, theirs: Decoded) -> str | None:
+    """The protocol's own id in a document."""
+    return next((name for name in theirs.aliases if dialect.is_own_id(name)), None)
 
 
 def as_said(dialect: Dialect, state: State, source: Source, known: State) -> Records:
@@ -61,10 +68,14 @@ def as_said(dialect: Dialect, state: State, source: Source, known: State) -> Rec
 
 def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: Decoded) -> State | None:
     """The version that a document was written from: by the id it carries, or its time, or the last one taken in."""
-    own = next((name for name in theirs.aliases if dialect.is_own_id(name)), None)
-    named = view.aliased(own, row.run) if own is not None and dialect.id_names_version else None
+    own = own_id(dialect, theirs) if dialect.id_names_version else None
+    named = view.aliased(own, row.run) if own is not None else None
     if named is not None:
         return state_at(store, view, row, dialect, named[1].seq)
+    if own is not None:  # a new one: whoever wrote it had the last one before it
+        sealed = view.versions(row.run, sealed=True, limit=MOST_VERSIONS)
+        before = next((version for version in sealed if version.at <= theirs.at), None)
+        return state_at(store, view, row, dialect, before.seq) if before is not None else None
     record = view.record(row.run, "run", IMPORTED)
     seq = record.seq if record is not None else 0
     for version in view.versions(row.run, sealed=False, limit=MOST_VERSIONS):
@@ -81,7 +92,8 @@ class Taking:
     """What a report does to take a changed document in.
 
     ``base``: the document it was changed from, where that is known. ``run_id``: ``NotFound`` where the document is of
-    another run. ``facts``: put with it, if there is anything to take in. ``edits``: what it came to.
+    another run. ``project``: where the files are that it names. ``facts``: put with it, if there is anything to take
+    in. ``edits``: what it came to.
     """
 
     def __init__(
@@ -97,7 +109,9 @@ class Taking:
         run_id: str | None = None,
         trigger: str = "external",
         scrubber: Scrubber | None = None,
+        project: str = "",
     ) -> None:
+        self.project = project
         self.trigger = trigger
         self.scrubber = scrubber
         self.store = store
@@ -119,8 +133,10 @@ class Taking:
         theirs.records = masked(theirs.records, self.scrubber, self.repairs)
         ours = as_said(self.dialect, head, self.source, head)
         self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
-        if not edits:
+        if not edits and not self._is_new(tx, row, theirs):
             return None
+        new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
+        edits.records.update(looked_at(new, self.project, self.source, self.source.modified, MOST_HASHED))
         _apply(edits, head.records, changes)
         _tell(edits, self.dialect, self.source, theirs.at, changes)
         for key, value in self.facts.items():
@@ -129,16 +145,19 @@ class Taking:
         names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
         return Seal(self.trigger, note=_note(edits, self.source), aliases=tuple(names))
 
+    def _is_new(self, tx: Tx, row: RunRow, theirs: Decoded) -> bool:
+        """Whether it is a checkpoint of its own, that is not here yet, whatever it says."""
+        own = own_id(self.dialect, theirs) if self.dialect.id_names_version else None
+        return own is not None and tx.aliased(own, row.run) is None
+
     def _read(self, present: dict[str, Any], head: State) -> Decoded:
         """The document, what it does not say as it is, and what it was not changed in worked out anew."""
         document = respelt(self.document, self.dialect.keys, self.repairs)
         need_known(self.dialect, document, self.source)
         document = self.dialect.filled(document, present)
         theirs = read(self.dialect, document, self.source, self.repairs, head)
-        worked_out = self.dialect.encode(theirs.state()) if self.dialect.derived else {}
-        for key in self.dialect.derived:
-            if self.base is not None and key in document and same(document[key], self.base.get(key)):
-                document = {**document, key: worked_out.get(key)}
+        if self.dialect.derived and self.base is not None:
+            document = renewed(document, self.base, self.dialect.encode(theirs.state()), self.dialect.derived)
         return read(self.dialect, document, self.source, Repairs(), head)
 
     def _said_id(self, present: dict[str, Any], head: State) -> str:

@@ -9,7 +9,8 @@ from leftoff.workflow import verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from leftoff.dialects.base import Dialect
     from leftoff.dialects.draft import State
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from leftoff.engine.verify.world import World
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
+    from leftoff.workflow.definition import Workflow
 
 
 def verify_run(
@@ -30,12 +32,25 @@ def verify_run(
     settings: Settings,
     *,
     deep: bool = False,
-    given: Iterable[str] = (),
+    given: Mapping[str, Any] | None = None,
     session: str | None = None,
+    workflow: Workflow | None = None,
 ) -> Report:
-    """Check the world against a run, with all that is known of it. ``given``: variables that are set again."""
+    """Check the world against a run, with all that is known of it.
+
+    ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
+    """
     look = partial(
-        verdict.verify_run, store, target, now, project, settings, deep=deep, given=given, session=session
+        verdict.verify_run,
+        store,
+        target,
+        now,
+        project,
+        settings,
+        deep=deep,
+        given=given,
+        session=session,
+        workflow=workflow,
     )
     dialect = dialect_of(target.row, project, settings)
     if dialect is None:
@@ -49,7 +64,11 @@ def verify_run(
         return dialect.findings(state, project, now)
 
     settled = dialect.settled(state, project) if target.version is None else {}
-    return look(more=(findings,), known={path: _intent(record["status"]) for path, record in settled.items()})
+    known = {path: _intent(record["status"]) for path, record in settled.items()}
+    report = look(more=(findings,), known=known)
+    if dialect.errors_block and not state.of("error"):
+        report.findings = [finding for finding in report.findings if finding.code != "blocked.errors"]
+    return report
 
 
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:

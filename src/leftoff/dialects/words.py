@@ -22,23 +22,27 @@ _LOOSE = {
     "abandoned": "abandoned cancelled canceled aborted dropped",
 }
 _MEANING = {word: ours for ours, words in _LOOSE.items() for word in words.split()}
+_SIGNS = frozenset(word for word in _MEANING if not word.isascii())
+_NO_SIGNS = str.maketrans(dict.fromkeys([*_SIGNS, *"*`.,:;!?()[]{}<>/|~=+\"'"], " "))
+_NOT = ("not", "never", "no", "without")  # whatever follows, it is not that
 _STEP = {"paused": "pending", "abandoned": "skipped"}
 _RUN = {"pending": "paused", "skipped": "abandoned"}
 
 
 def meaning(word: Any) -> str | None:
-    """Our word for what somebody wrote, however it is spelt; ``None`` where nobody could tell."""
+    """Our word for what somebody wrote, however it is spelt; ``None`` where nobody could tell.
+
+    A word that is known counts, wherever it stands; a sign only where there is none.
+    """
     if not isinstance(word, str):
         return None
-    text = word.strip().replace("\ufe0f", "").strip("*_` ")
-    said = text.lstrip(
-        "".join(c for c in text if not c.isalnum())
-    )  # a word counts for more than a sign before it
-    for part in (text, said, *said.split(), *text.split()):
-        found = _MEANING.get(part.lower().replace(" ", "_").replace("-", "_"))
-        if found is not None:
+    plain = word.replace("\ufe0f", "").lower().replace("-", "_")
+    parts = [part for each in plain.translate(_NO_SIGNS).split() if (part := each.strip("_"))]
+    for first, second in zip(parts, [*parts[1:], ""], strict=False):
+        found = _MEANING.get(f"{first}_{second}") or _MEANING.get(first)
+        if found is not None or first.partition("_")[0] in _NOT:
             return found
-    return _MEANING.get(text[:1])
+    return next((_MEANING[sign] for sign in plain if sign in _SIGNS), None)
 
 
 class Words:

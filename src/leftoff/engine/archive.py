@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FOLDER = "archive"
 SUFFIX, PAGE = ".leftoff", ".json"
+NAMES = "names"  # on the page: what its checkpoints are called by a protocol
 
 
 def folder_of(store: Store) -> str | None:
@@ -47,9 +48,11 @@ def archive(
     info = run_info(store, row.run, now, limits)
     assert info is not None
     about = {**info.to_json(), "archived": True}
+    known = store.read(lambda view: view.versions(row.run, sealed=True))
+    names = sorted({name for version in known for name in version.aliases})
     export(store, row, path, inside=True)
     os.chmod(path, 0o600)
-    _write_page(os.path.join(folder, row.run_id + PAGE), about)
+    _write_page(os.path.join(folder, row.run_id + PAGE), {**about, NAMES: names})
     return path, about, store.remove(row.run)
 
 
@@ -88,6 +91,25 @@ def bundle_of(store: Store, run_id: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
+def _read_page(path: str) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        found = decode(file.read())
+    return found if isinstance(found, dict) else {}
+
+
+def bundle_named(store: Store, name: str) -> str | None:
+    """The bundle of the archived run that has a checkpoint of this name."""
+    folder = folder_of(store)
+    for page in sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else ():
+        try:
+            own = _read_page(os.path.join(folder or "", page)).get(NAMES) if page.endswith(PAGE) else None
+        except (OSError, ValueError):
+            continue
+        if isinstance(own, list) and name in own:
+            return bundle_of(store, page.removesuffix(PAGE))
+    return None
+
+
 def archived(store: Store) -> list[dict[str, Any]]:
     """The archived runs as they were listed, latest first."""
     folder = folder_of(store)
@@ -98,10 +120,10 @@ def archived(store: Store) -> list[dict[str, Any]]:
         run_id = name.removesuffix(SUFFIX)
         about: dict[str, Any] = {"run_id": run_id, "status": "completed", "archived": True}
         try:
-            with open(os.path.join(folder or "", run_id + PAGE), encoding="utf-8") as file:
-                about |= decode(file.read())
+            about |= _read_page(os.path.join(folder or "", run_id + PAGE))
         except (OSError, ValueError):
             pass
+        about.pop(NAMES, None)
         found.append(about)
     return sorted(found, key=lambda about: str(about.get("updated_at")), reverse=True)
 

@@ -151,7 +151,8 @@ def _instructions(records: dict[str, Any]) -> list[str]:
             out.append(f"- for step {error.get('step', key)}: {_words(error['resume_with'], _INSTRUCTION)}")
     for note in reversed(list(records.get("note", {}).values())):
         if isinstance(note, dict) and note.get("resume"):
-            out.append(f"- {_words(note.get('text'), _INSTRUCTION)} (noted {note.get('at')})")
+            noted = f" (noted {note['at']})" if note.get("at") else ""
+            out.append(f"- {_words(note.get('text'), _INSTRUCTION)}{noted}")
     return out
 
 
@@ -190,7 +191,9 @@ def _step(record: dict[str, Any]) -> str:
     if record["title"]:
         line += f": {_words(record['title'])}"
     if record["status"] == "running":
-        line += f" (running since {record['started_at']}, attempt {record['attempt']})"
+        since = f" since {record['started_at']}" if record["started_at"] else ""
+        attempt = f", attempt {record['attempt']}" if record["attempt"] else ""
+        line += f" (running{since}{attempt})"
     elif record["status"] == "skipped":
         line += " (skipped)"
     if record["result"] is not None:
@@ -278,8 +281,9 @@ def _notes(records: dict[str, Any]) -> list[str]:
     out = []
     for note in reversed(list(records.get("note", {}).values())):
         if isinstance(note, dict) and not note.get("resume"):
-            about = f" [{note['step']}]" if note.get("step") else ""
-            out.append(f"- {note.get('at')}{about} {_words(note.get('text'))}")
+            step = f"[{note['step']}]" if note.get("step") else None
+            words = (note.get("at"), step, _words(note.get("text")))
+            out.append(f"- {' '.join(str(word) for word in words if word)}")
     return out
 
 

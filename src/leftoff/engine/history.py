@@ -6,6 +6,8 @@ those in between end a line of their own.
 
 from __future__ import annotations
 
+from leftoff.engine.state import Reader
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.find import Target
@@ -20,6 +22,22 @@ def checkpoints(store: Store, target: Target) -> list[Version]:
     """Newest first; those up to the version that the target names."""
     before = None if target.version is None else target.version.seq + 1
     return store.read(lambda view: view.versions(target.row.run, sealed=True, before=before))
+
+
+def refused(store: Store, target: Target, versions: list[Version]) -> set[int]:
+    """The versions that say of themselves that they cannot be resumed; only a protocol's document does."""
+    row = target.row
+
+    def work(view: View) -> set[int]:
+        out = set()
+        for version in versions:
+            if version.aliases:
+                run = Reader(store, view, row.run, row.run_id, version.seq).plain("run")
+                if run.get("can_resume") is False or run.get("resumable") is False:
+                    out.add(version.seq)
+        return out
+
+    return store.read(work)
 
 
 def parents(versions: list[Version]) -> dict[int, int | None]:

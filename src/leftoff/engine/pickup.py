@@ -17,7 +17,7 @@ from leftoff.engine.show import in_order, inner_steps
 from leftoff.engine.state import Reader
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
-from leftoff.model.words import STEP_ENDED
+from leftoff.model.words import ONCE_MORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # What a try at a step leaves in its record; the rest is how it was declared.
 _OF_A_TRY = ("started_at", "completed_at", "interrupted_at", "result", "error")
-_OF_ITS_LIFE = (*_OF_A_TRY, "status", "attempt", "outputs", "note", "resume_with", "missing")
+_OF_ITS_LIFE = (*_OF_A_TRY, ONCE_MORE, "status", "attempt", "outputs", "note", "resume_with", "missing")
 _KEPT_FACTS = ("git_branch", "issue", "task", "agent", "total")
 
 
@@ -55,22 +55,6 @@ class Way:
         self.step = step
         self.variables = variables or {}
         self.repeat = repeat
-
-
-def run_again(store: Store, target: Target, way: Way) -> list[str]:
-    """The finished steps that would run once more if one went this way."""
-
-    def look(view: View) -> list[str]:
-        run, run_id = target.row.run, target.row.run_id
-        now = Reader(store, view, run, run_id).plain("step")
-        then = now if way.seq is None else Reader(store, view, run, run_id, way.seq).plain("step")
-        reset = set(from_step(then, way.step, run_id)) if way.step is not None else set()
-        reset |= with_outer(then, way.repeat)
-        inner = inner_steps(now)
-        finished = [p for p in in_order(now) if p not in inner and now[p]["status"] in STEP_ENDED]
-        return [p for p in finished if p in reset or p not in then or then[p]["status"] not in STEP_ENDED]
-
-    return store.read(look)
 
 
 def from_step(steps: Mapping[str, Any], step: str, run_id: str) -> list[str]:
@@ -148,7 +132,7 @@ def _again_from(reader: Reader, way: Way, run_id: str, changes: ChangeSet) -> Se
     again = set(from_step(steps, way.step, run_id)) if way.step is not None else set()
     for path in again | with_outer(steps, way.repeat):
         kept = {key: value for key, value in steps[path].items() if key not in _OF_A_TRY}
-        changes.put("step", path, {**kept, "status": "pending"})
+        changes.put("step", path, {**kept, "status": "pending", ONCE_MORE: True})
     if way.step is not None:
         return Seal("rollback", way.step, f"again from {way.step}")
     return Seal("rollback", min(way.repeat), f"once more: {', '.join(sorted(way.repeat)[:5])}")
@@ -164,7 +148,8 @@ def go_back(
 
     def work(tx: Tx) -> None:
         row = _row(tx, target)
-        lease = refuse_driven(tx, row.run, row.run_id, at, session)
+        ours = guard.epoch is not None
+        lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
         rollback_in(store, tx, _head(row), target.seq, at, guard)
         report_in(store, tx, _row(tx, target), nothing, at, ChangeSet(), guard, [])  # into the current schema
         let_go(tx, row.run, lease, session)

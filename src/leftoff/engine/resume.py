@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.clock import iso
 from leftoff.engine.commit import commit_in, new_token, save_blobs
 from leftoff.engine.head import Head
 from leftoff.engine.lease import take
@@ -92,6 +93,8 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
     for path, value in reader.values("step").items():
         if value.plain["status"] in ("running", "failed"):
             kept = {key: known for key, known in value.plain.items() if key != "completed_at"}
+            if value.plain["status"] == "running" and "kind" in kept:
+                kept["interrupted_at"] = iso(at)  # how its attempt ended is for a runner to find out
             changes.put("step", path, {**kept, "status": "pending"})
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import Follower, Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow
 
 
@@ -143,7 +143,7 @@ def start_in(
 
 def free_id(tx: Tx, opening: Opening, at: int) -> str:
     """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
-    asked = asked_id(tx, opening, at)
+    asked = asked_id(tx.follower, opening, at)
     wanted = asked or (tx.follower.run_id(opening, at) if tx.follower is not None else None)
     wanted = wanted or f"{slug(opening.workflow)}-{compact(at)}"
     there = newest_of(tx, wanted) if asked else tx.find_run(wanted, hidden=True)
@@ -160,11 +160,11 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
     return f"{wanted}-{number}"
 
 
-def asked_id(tx: Tx, opening: Opening, at: int) -> str | None:
+def asked_id(follower: Follower | None, opening: Opening, at: int) -> str | None:
     """The id that was asked for, or that the protocol of the project always gives to this work."""
-    if opening.run_id is not None or tx.follower is None:
+    if opening.run_id is not None or follower is None:
         return opening.run_id
-    return tx.follower.run_id(opening, at, again=True)
+    return follower.run_id(opening, at, again=True)
 
 
 def newest_of(view: View, run_id: str) -> RunRow | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leftoff.engine.runs import Opening
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import Follower, Store, Tx, View
     from leftoff.store.rows import RunRow
 
 
@@ -65,9 +65,7 @@ def start_run(
     changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> Started:
-        twin = _twin(tx, opening)
-        named = asked_id(tx, opening, at)
-        there = _of_id(tx, named) if named else twin
+        twin, there = _twin(tx, opening), unfinished(tx, tx.follower, opening, at)
         if resume and there is not None:
             _refuse_other(there, opening)
             _go_on(store, tx, there, opening, at, scrubber, session)
@@ -78,6 +76,12 @@ def start_run(
         return Started(head.run, head.run_id, resumed=False, twin=twin)
 
     return store.write(work)
+
+
+def unfinished(view: View, follower: Follower | None, opening: Opening, at: int) -> RunRow | None:
+    """The run that would be gone on with: of the id that is asked for, else of the same work."""
+    named = asked_id(follower, opening, at)
+    return _of_id(view, named) if named else _twin(view, opening)
 
 
 def _twin(view: View, opening: Opening) -> RunRow | None:

@@ -21,6 +21,7 @@ from leftoff.errors import NeedsPerson, NotFound
 from leftoff.model.changes import LAST, NOTHING
 from leftoff.model.ids import parent_of
 from leftoff.model.versions import counts_of
+from leftoff.model.words import ONCE_MORE, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,6 +183,8 @@ def _record(old: dict[str, Any], report: StepReport, at: int) -> dict[str, Any]:
         record.pop(key, None)
     if status in ("completed", "failed", "skipped"):
         record["completed_at"] = now
+    if status in STEP_ENDED:
+        record.pop(ONCE_MORE, None)
     if status in ("failed", "blocked"):
         record["error"] = _error(report)
     if report.outputs:

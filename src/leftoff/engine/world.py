@@ -72,7 +72,9 @@ def git_moved(project: str, own: dict[str, Any]) -> list[str]:
     said = []
     branch, head = git_branch(project), git_head(project)
     known_branch, known_head = own.get("git_branch"), own.get("git_head")
-    if known_branch and branch != known_branch:
+    if known_branch and branch is None and head is None:
+        said.append(f"The git branch was {known_branch}; there is no git repository here.")
+    elif known_branch and branch != known_branch:
         said.append(f"The git branch was {known_branch} and is {branch or 'detached'} now.")
     if known_head and head and head != known_head:
         said.append(f"The git commit was {known_head[:12]} at the last checkpoint and is {head[:12]} now.")

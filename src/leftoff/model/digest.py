@@ -7,6 +7,8 @@ after any pruning. It finds corruption; it is no signature.
 
 from __future__ import annotations
 
+from _operator import itemgetter
+
 from leftoff.model.codec import sha256
 from leftoff.model.hashing import for_many
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     Row = tuple[str, bytes, bytes]  # key, hash, stored bytes
 
 MASK = (1 << 256) - 1
+_HASH, _STORED = itemgetter(1), itemgetter(2)
 EMPTY = 0
 
 
@@ -27,15 +30,16 @@ def term(collection: str, key: str, value_hash: bytes) -> int:
 
 def sum_of(collection: str, rows: Collection[Row]) -> int:
     """What many live records of one collection add to the digest; the same as ``term`` of each, in one go."""
-    prefix, integer, hashed = f"{collection}\0".encode(), int.from_bytes, for_many(len(rows), short=True)
-    return sum([integer(hashed(prefix + key.encode() + b"\0" + hash).digest()) for key, hash, _ in rows])
+    prefix, hashed = f"{collection}\0".encode(), for_many(len(rows), short=True)
+    terms = [hashed(prefix + key.encode() + b"\0" + hash).digest() for key, hash, _ in rows]
+    return sum(map(int.from_bytes, terms))
 
 
 def sound(rows: Collection[Row]) -> bool:
     """Whether all stored bytes have their hashes; which one does not, is for whoever cares to find out."""
     hashed = for_many(len(rows))
     try:
-        return [hashed(row[2]).digest() for row in rows] == [row[1] for row in rows]
+        return [found.digest() for found in map(hashed, map(_STORED, rows))] == list(map(_HASH, rows))
     except TypeError:  # not even bytes
         return False
 

@@ -49,5 +49,8 @@ FINISHED = ("completed", "abandoned")
 STEP_STATUS = ("pending", "running", "waiting", "completed", "failed", "blocked", "skipped")
 STEP_ENDED = ("completed", "skipped")
 
+# In a step's record: it was done, and is to be done again, so that what needs it may be done already.
+ONCE_MORE = "once_more"
+
 # Keys of `extra` that start so hold how a foreign document was written; they say nothing to people.
 AS_WRITTEN = ("as-written:", "order:")

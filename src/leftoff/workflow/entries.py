@@ -13,6 +13,7 @@ from leftoff.engine.commit import Seal
 from leftoff.engine.runs import status_changes
 from leftoff.engine.world import remember_git
 from leftoff.model.changes import NOTHING
+from leftoff.model.words import ONCE_MORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,7 +94,8 @@ class Entries:
         """A step is done, with everything it left."""
 
         def entry(page: Page) -> Seal | None:
-            record = {k: v for k, v in page.step(path).items() if k not in _OF_A_TRY or k == "result"}
+            gone = {*_OF_A_TRY, ONCE_MORE} - {"result"}
+            record = {k: v for k, v in page.step(path).items() if k not in gone}
             record.update(status="completed", completed_at=iso(page.at))
             if why:
                 record["why"] = why
@@ -156,6 +158,7 @@ class Entries:
             for last in paths:
                 record = page.step(last)
                 record.update(status="skipped", completed_at=iso(page.at), why=why)
+                record.pop(ONCE_MORE, None)
                 self._put(page, last, record)
             return Seal("step_complete", last, why) if save else None
 
@@ -217,6 +220,7 @@ class Entries:
         def entry(page: Page) -> Seal | None:
             record = page.step(path)
             record.update(status=status, completed_at=iso(page.at))
+            record.pop(ONCE_MORE, None)
             self._put(page, path, record)
             for key, value in (seen or {}).items():
                 page.put("context", key, value)

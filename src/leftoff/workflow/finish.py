@@ -15,7 +15,7 @@ from leftoff.workflow.actions import action_of, script
 from leftoff.workflow.fan import declare
 from leftoff.workflow.leftovers import ITEMS
 from leftoff.workflow.processes import files
-from leftoff.workflow.work import CHECKING, RUNNING, Left, Work, about, error_of, existing
+from leftoff.workflow.work import CHECKING, RUNNING, Left, Work, about, error_of, existing, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,11 +121,9 @@ def expect(stage: Stage, work: Work) -> None:
     """What a step must leave: its outputs, rendered, and the checks that must hold."""
     step = work.step
     values = stage.state.values(step, work.item)
-    work.outputs = [stage.templates.render(text, values, f"{step.path}: outputs") for text in step.outputs]
+    work.outputs, work.cwd = outputs_of(stage.templates, values, step)
     work.checks = [(text, None) for text in step.checks]
     work.checks += [(text, name) for name, text in step.criteria.items()]
-    if step.cwd:
-        work.cwd = stage.templates.render(step.cwd, values, f"{step.path}: cwd")
 
 
 # -- success

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine import lease
 from leftoff.engine.commit import Guard, commit_in, new_token, save_blobs
+from leftoff.engine.rollback import rollback
+from leftoff.engine.runs import open_run
 from leftoff.engine.state import Reader
+from leftoff.engine.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from leftoff.engine.commit import Seal
     from leftoff.engine.head import Head
     from leftoff.engine.redact import Redactor
+    from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow
@@ -67,13 +71,28 @@ if TYPE_CHECKING:
     Entry = Callable[[Page], Seal | None]
 
 
-class Ledger:
+class Records:
+    """A run's records, at its head or at version ``seq``, for whoever only looks."""
+
+    def __init__(self, store: Store, run: int, run_id: str, seq: int | None = None) -> None:
+        self.store = store
+        self.run = run
+        self.run_id = run_id
+        self.seq = seq
+
+    def read(self, collection: str) -> dict[str, Any]:
+        """The records of a collection, as plain values."""
+        return self.store.read(lambda view: self.reader(view).plain(collection))
+
+    def reader(self, view: View) -> Reader:
+        return Reader(self.store, view, self.run, self.run_id, self.seq)
+
+
+class Ledger(Records):
     """One run, driven by this process."""
 
     def __init__(self, store: Store, head: Head, epoch: int, clock: Clock, scrubber: Redactor) -> None:
-        self.store = store
-        self.run = head.run
-        self.run_id = head.run_id
+        super().__init__(store, head.run, head.run_id)
         self.epoch = epoch
         self.clock = clock
         self.scrubber = scrubber
@@ -108,14 +127,22 @@ class Ledger:
         changes, large = save_blobs(self.store, page.changes)
         return commit_in(tx, self._head, changes, at, self._guard, seal, token, page.blobs + large)
 
+    def take(self, driver: tuple[Process, str], *, take_over: bool) -> None:
+        """Drive the run from now on: its lease under a new epoch, and its head as it is then."""
+        at = self.clock.now()
+        self._head, epoch = open_run(self.store, self.run_id, at, driver=driver, take_over=take_over)
+        assert epoch is not None
+        self.epoch, self._guard = epoch, Guard(epoch)
+
+    def begin(self) -> None:
+        """Before the first entry: the records are in today's schema; where ``seq`` says so, they are what they were."""
+        seq, self.seq = self.seq, None
+        if seq is not None:
+            rollback(self.store, self._head, seq, self.clock.now(), guard=self._guard)
+        else:
+            bring_up(self.store, self._head, self.clock.now(), self._guard)
+
     # -- looking
-
-    def read(self, collection: str) -> dict[str, Any]:
-        """The live records of a collection, as plain values."""
-        return self.store.read(lambda view: self.reader(view).plain(collection))
-
-    def reader(self, view: View) -> Reader:
-        return Reader(self.store, view, self.run, self.run_id)
 
     def moved(self) -> bool:
         """Whether others committed since we last looked."""

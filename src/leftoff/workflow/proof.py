@@ -6,7 +6,7 @@ Looked at before anybody is asked and before anything is changed, so that a ques
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import LeftoffError
 from leftoff.workflow import checkers, jobs, leftovers
@@ -14,31 +14,46 @@ from leftoff.workflow.actions import script
 from leftoff.workflow.finish import expect
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Ready
-from leftoff.workflow.work import existing
+from leftoff.workflow.work import existing, outputs_of
 
 if TYPE_CHECKING:
     from leftoff.host import Process
+    from leftoff.workflow.definition import Step
     from leftoff.workflow.stage import Stage
+    from leftoff.workflow.state import State
+    from leftoff.workflow.template import Templates
     from leftoff.workflow.work import Work
 
 
-def lacking(stage: Stage, work: Work) -> str:
-    """What is missing for a proof, in words; empty where the outputs are there and every check holds."""
+def without_outputs(state: State, templates: Templates, step: Step, item: Any) -> str:
+    """What is missing of a step's declared outputs, in words; empty where they are there. Nothing is executed."""
+    try:
+        outputs, cwd = outputs_of(templates, state.values(step, item), step)
+        existing(state.project, cwd, outputs)
+    except LeftoffError as error:
+        return error.message.rstrip(".")
+    return ""
+
+
+def failing(stage: Stage, work: Work) -> str:
+    """The first check that does not hold, in words; empty where they all do."""
     try:
         expect(stage, work)
-        existing(stage.project, work.cwd, work.outputs)
         for number, text in enumerate(work.step.checks):
             if not _holds(stage, work, number, text):
                 return f"this check does not hold: {text}"
     except LeftoffError as error:
-        return error.message
+        return error.message.rstrip(".")
     return ""
 
 
 def _holds(stage: Stage, work: Work, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
-    step, token = work.step, f"{work.token}.proof-{number}"
-    folder = os.path.join(work.folder, f"proof-{number}")
+    name = (
+        f"proof-{os.getpid()}-{number}"  # another one may look at the same moment: nobody has the lease yet
+    )
+    step, token = work.step, f"{work.token}.{name}"
+    folder = os.path.join(work.folder, name)
     leftovers.remove(folder)
     files.prepare(folder)
     values = stage.state.values(step, work.item)

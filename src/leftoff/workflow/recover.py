@@ -9,13 +9,13 @@ written. A step that must not simply run again is for a person to judge.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leftoff.host import UNKNOWN, scope
 from leftoff.workflow.processes import files, groups
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from leftoff.store.rows import Attempt
     from leftoff.workflow.definition import Step, Workflow
@@ -24,12 +24,16 @@ RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "f
 TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
 CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 NOT_IDEMPOTENT, ELSEWHERE = "step.not_idempotent", "step.elsewhere"
+CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 
 
 class Orphan:
-    """An attempt without a driver: what to do about it (``action``), and why."""
+    """An attempt without a driver: what to do about it (``action``), and why.
 
-    __slots__ = ("action", "attempt", "code", "folder", "step", "unit", "why")
+    ``ends``: nobody waits for it any more, as its step is to be done anew.
+    """
+
+    __slots__ = ("action", "attempt", "code", "ends", "folder", "step", "unit", "why")
 
     def __init__(self, attempt: Attempt, step: Step, folder: str) -> None:
         self.attempt = attempt
@@ -39,6 +43,7 @@ class Orphan:
         self.action = RUN
         self.why = ""
         self.code: str | None = None  # of the finding, where a person must decide
+        self.ends = False
 
     def judged(self, action: str, why: str, code: str | None = None) -> Orphan:
         self.action, self.why, self.code = action, why, code
@@ -50,28 +55,36 @@ class Orphan:
             return self.judged(RUN, why)
         return self.judged(ASK, f"{why}, and it must not simply run again", NOT_IDEMPOTENT)
 
-
-class Known(Protocol):
-    """Whoever knows a run's steps, and its definition as it is now."""
-
-    @property
-    def steps(self) -> Mapping[str, dict[str, Any]]: ...
-
-    @property
-    def workflow(self) -> Workflow: ...
+    def end(self) -> None:
+        """Its step is done anew, whatever this attempt did or does; a person decides whether that may be."""
+        if self.action in (REATTACH, CHECK, ASK):
+            self.again("it was in flight")
+        elif self.action == ADOPT:
+            self.again(self.why)
+        self.ends = True
 
 
 def orphans(
-    state: Known, old: Workflow, attempts: list[Attempt], store_folder: str
+    steps: Mapping[str, Mapping[str, Any]],
+    old: Workflow,
+    new: Workflow,
+    attempts: Iterable[Attempt],
+    store_folder: str,
+    *,
+    back: bool = False,
 ) -> tuple[list[Orphan], list[Attempt]]:
-    """The attempts of steps that were in flight, judged; and those that the records know nothing of."""
+    """The attempts of steps that were in flight, judged; and those that the records know nothing of.
+
+    ``back``: the records are those of an older version, which knows nothing of them; they are all to end.
+    """
     found, strays = [], []
     for attempt in attempts:
         if attempt.ended_at is not None:
             continue
-        record = state.steps.get(attempt.step, {})
-        step = step_of(state.workflow, attempt.step, record)
-        if step is None or not _in_flight(attempt, record) or not _fits(old, step, attempt, record):
+        record = steps.get(attempt.step, {})
+        step = step_of(new, attempt.step, record)
+        open_ = attempt.number == attempt.current if back else _in_flight(attempt, record)
+        if step is None or not open_ or not (back or _fits(old, step, attempt, record)):
             strays.append(attempt)
         else:
             found.append(judge(Orphan(attempt, step, folder_of(attempt, store_folder))))
@@ -90,7 +103,17 @@ def lives(attempt: Attempt, store_folder: str) -> bool:
     return groups.alive(process)
 
 
-def step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step | None:
+def was_cut_off(record: Mapping[str, Any]) -> bool:
+    """Whether a step failed in such a way that nobody knows how far it came, and was not tried since."""
+    error = record.get("error")
+    return (
+        record.get("status") in ("failed", "pending")
+        and isinstance(error, dict)
+        and error.get("type") in CUT_OFF
+    )
+
+
+def step_of(workflow: Workflow, path: str, record: Mapping[str, Any]) -> Step | None:
     """The definition of a step, or of what it is an item of."""
     step = workflow.find(path)
     if step is None and "item" in record:
@@ -98,7 +121,7 @@ def step_of(workflow: Workflow, path: str, record: dict[str, object]) -> Step | 
     return step
 
 
-def _in_flight(attempt: Attempt, record: dict[str, object]) -> bool:
+def _in_flight(attempt: Attempt, record: Mapping[str, Any]) -> bool:
     """Whether the step's record is still about this attempt. One that was put back may have ended well."""
     status = record.get("status")
     return attempt.number == attempt.current and (
@@ -106,7 +129,7 @@ def _in_flight(attempt: Attempt, record: dict[str, object]) -> bool:
     )
 
 
-def _fits(old: Workflow, step: Step, attempt: Attempt, record: dict[str, object]) -> bool:
+def _fits(old: Workflow, step: Step, attempt: Attempt, record: Mapping[str, Any]) -> bool:
     """Whether the step is still of the kind that the attempt was started for, and still waits for its end."""
     before = old.find(step.path)
     if before is None or before.kind != step.kind or (before.foreach is None) != (step.foreach is None):

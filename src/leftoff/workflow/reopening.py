@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.commit import Seal
 from leftoff.engine.pickup import from_step, with_outer
 from leftoff.engine.runs import status_changes
+from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.changes import differs, is_gone
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Reopening:
         kept = {key: value for key, value in record.items() if key not in _OF_A_TRY}
         if not self._contains_first(path):
             kept.pop("items", None)  # they are looked for again: what comes before may leave others
-        return {**kept, "status": "pending"}
+        return {**kept, "status": "pending", ONCE_MORE: True}
 
     def _is_old_item(self, path: str, record: Record) -> bool:
         """Whether it is an item of a `foreach` that will look for its items again."""

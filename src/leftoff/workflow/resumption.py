@@ -2,272 +2,217 @@
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.approvals import as_word
+from leftoff.clock import iso
 from leftoff.engine.commit import Guard
-from leftoff.engine.definition import definition_of, names_of
 from leftoff.engine.lease import free
 from leftoff.engine.pickup import from_step, with_outer
-from leftoff.engine.rollback import rollback_in
 from leftoff.engine.runs import open_run
-from leftoff.engine.upgrade import bring_up
-from leftoff.errors import BadDefinition, CannotResume, NeedsPerson
+from leftoff.engine.verify.finding import ASK as ASK_LEVEL
+from leftoff.engine.verify.finding import REFUSE, WARN, levelled
+from leftoff.engine.verify.plan import Wish, make_plan
+from leftoff.errors import CannotResume, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import checkers, finish, leftovers, proof
-from leftoff.workflow.changes import compare
-from leftoff.workflow.mentions import mentioned
-from leftoff.workflow.parse import load, parse
 from leftoff.workflow.people import expire, tell_waiting
 from leftoff.workflow.processes.files import read_exit
 from leftoff.workflow.processes.job import Exit
-from leftoff.workflow.recover import (
-    ADOPT,
-    ASK,
-    CHECK,
-    FORGET,
-    NOT_IDEMPOTENT,
-    REATTACH,
-    RUN,
-    TAKEN,
-    folder_of,
-    lives,
-    orphans,
-    step_of,
-    was_killed,
-)
+from leftoff.workflow.recover import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, folder_of, lives
 from leftoff.workflow.reopening import DONE, Reopening, is_rejected
 from leftoff.workflow.runner import Runner, context_of, records_of
-from leftoff.workflow.stop import end_attempts, end_processes
+from leftoff.workflow.stop import end_processes
+from leftoff.workflow.verify import RunnerChecks
 from leftoff.workflow.work import RUNNING, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
-    from leftoff.engine.head import Head
+    from leftoff.engine.find import Target
+    from leftoff.engine.verify.finding import Finding
     from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
-    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definitions import Definitions
     from leftoff.workflow.recover import Orphan
     from leftoff.workflow.runner import Setting
 
 
-def resume(
-    setting: Setting,
-    row: RunRow,
-    variables: dict[str, Any],
-    *,
-    workflow: Workflow,
-    take_over: bool = False,
-    again: str | None = None,
-    repeat: frozenset[str] = frozenset(),
-    only: frozenset[str] | None = None,
-    rewind: int | None = None,
-) -> Runner:
-    """Go on with a run: take its lease, see what was in flight, ask what must be asked.
+NO_EPOCH = 0  # of whoever has no lease yet
 
-    ``workflow`` is the definition as it is now; the run remembers the one it was started from. ``again``: this step
-    and every later one are to be done once more; ``repeat``: single ones; ``only``: nothing but these is done.
-    ``rewind``: first back to this version, about which everything was asked already.
+
+class Onward:
+    """How to go on: variables that are given, and what is asked for beyond going on.
+
+    ``again``: this step and every later one are to be done once more; ``repeat``: single ones; ``only``: nothing but
+    these is done. ``agreed`` is called when nothing stands in the way any more, and before anything else is changed.
     """
-    driver = (this_process(), setting.who)
-    now = setting.clock.now()
-    head, epoch = open_run(setting.store, row.run_id, now, driver=driver, take_over=take_over)
-    assert epoch is not None
-    runner: Runner | None = None
+
+    __slots__ = ("again", "agreed", "only", "repeat", "variables")
+
+    def __init__(
+        self,
+        variables: dict[str, Any] | None = None,
+        *,
+        again: str | None = None,
+        repeat: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
+        agreed: Callable[[Guard], None] | None = None,
+    ) -> None:
+        self.variables = dict(variables or {})
+        self.again = again
+        self.repeat = repeat
+        self.only = only
+        self.agreed = agreed
+
+
+def resume(
+    setting: Setting, target: Target, definitions: Definitions, way: Onward, *, take_over: bool = False
+) -> Runner:
+    """Go on with a run: see what was in flight, ask what must be asked, take its lease; then go back, where an older
+    version is meant, and put back what is to be done. Whoever refuses, or is refused, has changed nothing, and has
+    taken the run from nobody.
+    """
+    row, now = target.row, setting.clock.now()
+    assert definitions.new is not None
+    head, _ = open_run(setting.store, row.run_id, now)
+    runner = Runner(setting, definitions.new, head, NO_EPOCH, dict(way.variables))
     try:
-        if rewind is not None:
-            head = _rewound(setting, row, head, rewind, Guard(epoch))
-        bring_up(setting.store, head, now, Guard(epoch))
-        runner = Runner(setting, workflow, head, epoch, dict(variables))
-        Resumption(runner, earlier_definition(setting, row, workflow), again, repeat, only).go(variables)
+        if target.version is not None and target.version.seq != head.seq:
+            runner.ledger.seq = target.version.seq
+        resumption = Resumption(runner, row, definitions, way)
+        resumption.consider()
+        runner.ledger.take((this_process(), setting.who), take_over=take_over)
+        resumption.go()
     except BaseException:
-        if runner is not None:
-            runner.close()
-        _let_go(setting, row, epoch)
+        runner.close()
+        _let_go(runner)
         raise
     return runner
 
 
-def _rewound(setting: Setting, row: RunRow, head: Head, seq: int, guard: Guard) -> Head:
-    """Back to an older version, while nobody else can drive it; what runs of a later one is ended."""
-    end_attempts(setting.store, row, setting.folder, setting.grace)
-
-    def work(tx: Tx) -> None:
-        rollback_in(setting.store, tx, head, seq, setting.clock.now(), guard)
-
-    setting.store.write(work)
-    return open_run(setting.store, row.run_id, setting.clock.now())[0]
-
-
-def _let_go(setting: Setting, row: RunRow, epoch: int) -> None:
+def _let_go(runner: Runner) -> None:
     """Nothing is driven after all. A run that is on record as running keeps the lease: it tells that nobody does."""
+    ledger = runner.ledger
 
     def work(tx: Tx) -> None:
-        now = tx.run_row(row.run)
+        now = tx.run_row(ledger.run)
         if now is not None and now.status != "running":
-            free(tx, row.run, epoch)
+            free(tx, ledger.run, ledger.epoch)
 
-    setting.store.write(work)
-
-
-def earlier_definition(setting: Setting, row: RunRow, now: Workflow) -> Workflow | None:
-    """The definition that the run was last driven with; ``None`` where that was another than now, and is not known."""
-    known = definition_of(setting.store, row)
-    if known is None or known["digest"] == now.digest:
-        return now
-    try:
-        return parse(known["text"] or "", now.path, given=names_of(setting.store, row))
-    except BadDefinition:  # not stored, or not understood by this version of leftoff
-        return None
+    if ledger.epoch != NO_EPOCH:
+        ledger.store.write(work)
 
 
-def current_definition(
-    project: str, known: dict[str, Any], given: Collection[str], say: Callable[[str], None]
-) -> Workflow:
-    """The definition that a run remembers, as its file is now; the run's own copy where that is gone.
+class _Now:
+    """The run as whoever goes on with it sees it, at the version that it shall go on from."""
 
-    ``given``: the variables that the run has, and those that it is about to get.
-    """
-    shown = str(known.get("path") or "")
-    path = os.path.join(project, shown)
-    if os.path.isfile(path):
-        return load(path, given=given)
-    if not known.get("text"):
-        raise CannotResume(
-            f"{shown} is gone, and the run has no copy of it: there was a secret in it.",
-            hint="Put the file back, or start afresh with another one.",
-        )
-    say(f"leftoff: {shown} is gone; the run's own copy of it is used.")
-    return parse(str(known["text"]), path, given=given)
+    def __init__(self, runner: Runner, row: RunRow) -> None:
+        ledger, setting = runner.ledger, runner.setting
+        self.store = setting.store
+        self.row = row
+        self.now = setting.clock.now()
+        self.project = setting.project
+        self.run_id: str = runner.run_id
+        self.seq = ledger.seq
+        self.is_head = ledger.seq is None
+        self.attempts = ledger.store.read(lambda view: view.attempts(ledger.run))
+        self.steps = runner.state.steps
+        self.redacted = runner.state.redacted()
 
 
 class Resumption:
     """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
 
-    def __init__(
-        self,
-        runner: Runner,
-        old: Workflow | None,
-        again: str | None,
-        repeat: frozenset[str] = frozenset(),
-        only: frozenset[str] | None = None,
-    ) -> None:
+    def __init__(self, runner: Runner, row: RunRow, definitions: Definitions, way: Onward) -> None:
         self.runner = runner
+        self.row = row
         self.stage = runner.stage
         self.state = runner.state
         self.setting = runner.setting
-        self.old = old or runner.workflow
-        self.changed = old is None or old.text != runner.workflow.text
-        self.again = again
-        self.repeat = repeat
-        self.only = only
+        self.old = definitions.old or runner.workflow
+        self.changed = definitions.changed
+        self.way = way
+        self.checks = RunnerChecks(definitions, self.setting.folder, way.variables, self.state)
         self.orphans: list[Orphan] = []
         self.strays: list[Attempt] = []
+        self.plan: list[dict[str, Any]] = []
+        self._proven: dict[str, str] = {}  # attempts whose checks were run: what does not hold
+        self._asked: set[tuple[str, str | None]] = set()  # what was told or answered
 
-    def go(self, variables: dict[str, Any]) -> None:
+    def consider(self) -> Wish:
+        """Look at everything that can stand in the way, and ask; nothing is changed."""
         self.state.load()
-        self._look()
-        self._ask()
+        wish = self._wish()
+        seen = _Now(self.runner, self.row)
+        self._ask(self.checks.of_definition(seen, wish))
+        self._look(seen, wish)
+        self._ask(self.checks.of_steps(seen, wish))
+        return wish
+
+    def go(self) -> None:
+        """With the lease, which nobody else can have any more: look once more, then change what is to be changed."""
+        wish = self.consider()
+        if self.way.agreed is not None:
+            self.way.agreed(Guard(self.runner.ledger.epoch))
         self._end_strays()
+        self.runner.ledger.begin()
+        self.state.load()
         expire(self.stage)
-        self._reopen(variables)
+        self.state.load()
+        self._make_plan(wish)
+        self._reopen()
         self._tell()
         self._restore()
 
     # -- what is there, and what a person must say of it, before anything is changed
 
-    def _look(self) -> None:
-        ledger = self.runner.ledger
-        attempts = ledger.store.read(lambda view: view.attempts(ledger.run))
-        self.orphans, self.strays = orphans(self.state, self.old, attempts, self.setting.folder)
+    def _wish(self) -> Wish:
+        way, steps = self.way, self.state.steps
+        repeat = with_outer(steps, way.repeat)
+        if way.again is not None:
+            repeat |= set(from_step(steps, way.again, self.runner.run_id))
+        return Wish(repeat, way.only, restart=self.setting.restart)
 
-    def _ask(self) -> None:
-        self._ask_about_definition()
-        needed = [name for name in self.state.redacted() if self._is_used(name)]
-        if needed:
-            hint = "Give them again: " + " ".join(f"--var {name}=…" for name in needed)
-            what = f"These variables are secrets, and were not stored: {', '.join(needed)}."
-            self._question("variables.redacted", what, hint)
-        self._end_instead()
-        for orphan in self.orphans:
-            if orphan.action == CHECK:
-                self._prove(orphan)
-        for orphan in self.orphans:
-            if orphan.action == ASK:
-                self._ask_about(orphan)
-        for path, record in self.state.steps.items():
-            if was_killed(record) and not self._is_idempotent(path, record):
-                why = "it was cut off, and it must not simply run again"
-                self._ask_about_step(path, why, NOT_IDEMPOTENT)
+    def _look(self, seen: _Now, wish: Wish) -> None:
+        """What was in flight; where nobody knows how it ended, what it left tells, or does not."""
+        found, strays = self.checks.look(seen, wish)
+        for orphan in found:
+            if orphan.action == CHECK and not orphan.ends:
+                failing = self._failing(orphan)
+                if failing:
+                    orphan.again(
+                        f"nobody knows how it ended, and it is not proven that it is done: {failing}"
+                    )
+                else:
+                    orphan.judged(
+                        CHECK, "nobody knows how it ended, but its outputs are there and its checks hold"
+                    )
+        self.orphans = [orphan for orphan in found if not orphan.ends]
+        self.strays = [*strays, *(orphan.attempt for orphan in found if orphan.ends)]
 
-    def _ask_about_definition(self) -> None:
-        done = {path for path, record in self.state.steps.items() if record.get("status") in DONE}
-        done |= {path.rpartition("/")[0] for path in done if "item" in self.state.steps[path]}
-        done |= {orphan.step.path for orphan in self.orphans if orphan.action in TAKEN}
-        found, path = compare(self.old, self.runner.workflow, done), self.runner.workflow.path
-        unknown = self.changed and self.old is self.runner.workflow
-        if found.finished or unknown:
-            hint = "Steps that are finished do not run again. --accept definition.changed goes on."
-            told = found.told() or "what it was is not known (a text with a secret in it is not stored)"
-            self._question("definition.changed", f"{path} changed since the run began: {told}.", hint)
-        elif found:
-            self.stage.tell("warning", message=f"{path} changed since the run began: {found.told()}.")
+    def _failing(self, orphan: Orphan) -> str:
+        """Which of its checks does not hold; each is run once."""
+        token = orphan.attempt.token
+        if token not in self._proven:
+            self._proven[token] = proof.failing(self.stage, self._work(orphan))
+        return self._proven[token]
 
-    def _end_instead(self) -> None:
-        """What still runs of steps that are to be done anew is ended, if a person says so: nobody follows it."""
-        repeated: set[str] = set()
-        if self.again is not None:
-            repeated = set(from_step(self.state.steps, self.again, self.runner.run_id))
-        repeated |= with_outer(self.state.steps, self.repeat)
-        for orphan in [*self.orphans]:
-            restarted = self.setting.restart and orphan.action == REATTACH
-            if not restarted and orphan.unit not in repeated:
+    def _ask(self, found: Iterable[Finding]) -> None:
+        """As the verdict did, which may be a while ago, and knew nothing of what checks say."""
+        for finding in found:
+            if (finding.code, finding.subject) in self._asked:
                 continue
-            if orphan.action in (REATTACH, CHECK, ASK):
-                self._ask_about(orphan.again("it was in flight"))
-            self.orphans.remove(orphan)
-            self.strays.append(orphan.attempt)
-
-    def _prove(self, orphan: Orphan) -> None:
-        """Nobody knows how it ended: what it left tells, or does not."""
-        lacking = proof.lacking(self.stage, self._work(orphan))
-        if lacking:
-            orphan.again(f"nobody knows how it ended, and it is not proven that it is done: {lacking}")
-        else:
-            orphan.judged(CHECK, "nobody knows how it ended, but its outputs are there and its checks hold")
-
-    def _ask_about(self, orphan: Orphan) -> None:
-        if orphan.action == ASK:
-            self._ask_about_step(orphan.unit, orphan.why, orphan.code or NOT_IDEMPOTENT)
-
-    def _ask_about_step(self, path: str, why: str, code: str) -> None:
-        run_id = self.runner.run_id
-        hint = (
-            f"Look whether it is done. `leftoff step done {as_word(path)} --run {run_id}` says so; "
-            f"`leftoff resume {run_id} --accept {code}` runs it again."
-        )
-        self._question(code, f"Step {path}: {why}.", hint)
-
-    def _is_idempotent(self, path: str, record: dict[str, Any]) -> bool:
-        step = step_of(self.runner.workflow, path, record)
-        return step is None or step.idempotent
-
-    def _question(self, code: str, what: str, hint: str) -> None:
-        if not self.setting.ask(code, what, hint):
-            raise NeedsPerson(what, hint=hint)
-
-    def _is_used(self, name: str) -> bool:
-        """Whether a step that is left mentions a variable."""
-        return any(
-            name in mentioned(self.stage.templates, step)
-            for step in self.runner.workflow.leaves()
-            if self.state.status(step.path) not in DONE or self.again is not None or self.repeat
-        )
+            self._asked.add((finding.code, finding.subject))
+            level = levelled(finding, self.setting.levels).level
+            if level == REFUSE:
+                raise CannotResume(finding.message, hint=finding.hint)
+            if level == WARN and finding.code == "definition.changed":
+                self.stage.tell("warning", message=finding.message)
+            if level == ASK_LEVEL and not self.setting.ask(finding.code, finding.message, finding.hint):
+                raise NeedsPerson(finding.message, hint=finding.hint)
 
     # -- what is put back
 
@@ -284,26 +229,29 @@ class Resumption:
             self.stage.add(entry, partial(leftovers.tidy, left))
         self.stage.close()
 
-    def _reopen(self, variables: dict[str, Any]) -> None:
+    def _reopen(self) -> None:
         """In one commit; then what becomes of each attempt that is not taken over."""
-        new, entries = self.runner.workflow, self.stage.entries
+        new, entries, way = self.runner.workflow, self.stage.entries, self.way
         reopening = Reopening(
             self.old,
             new,
             records_of(new),
             held={orphan.unit for orphan in self.orphans},
-            again=self.again,
+            again=way.again,
             about=context_of(new, self.setting.project) if self.changed else {},
-            variables=variables,
-            repeat=self.repeat,
+            variables=way.variables,
+            repeat=way.repeat,
         )
-        if (self.again is not None or self.repeat) and self._head_is_open():
+        if (way.again is not None or way.repeat) and self._head_is_open():
             self.stage.add(entries.seal("manual", None, "before a rollback"))
         self.stage.add(reopening.entry(self.runner.ledger))
         for orphan in self.orphans:
             token, folder = orphan.attempt.token, orphan.folder
             if orphan.action == FORGET:
                 self.stage.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
+            elif orphan.action == ASK and self._leaves_out(orphan.unit):  # it was not asked about
+                facts = {"interrupted_at": iso(self.runner.setting.clock.now())}
+                self.stage.add(entries.again(orphan.unit, None, facts, None))
             elif orphan.action not in TAKEN:
                 again = entries.again(orphan.unit, token, {}, _exit_code(folder))
                 self.stage.add(again, partial(leftovers.tidy, folder))
@@ -318,38 +266,26 @@ class Resumption:
 
     # -- what is told
 
+    def _make_plan(self, wish: Wish) -> None:
+        """As it was told before: from the records as they are before anything is put back."""
+        seen = _Now(self.runner, self.row)
+        self.plan = make_plan(self.checks.lay(seen), (), self.checks.known(seen, wish), wish)
+
     def _tell(self) -> None:
         self.runner.tell_start(resumed=True)
-        by_unit = {orphan.unit: orphan for orphan in self.orphans}
-        plan = []
-        for leaf in self.state.graph.leaves:
-            for path in self.state.at_or_below(leaf):
-                action, why = self._intent(path, by_unit.get(path))
-                plan.append({"step": path, "action": action, "why": why})
-        self.stage.tell("plan", plan=plan)
+        self.stage.tell("plan", plan=self.plan)
         tell_waiting(self.stage)
 
-    def _intent(self, path: str, orphan: Orphan | None) -> tuple[str, str]:
-        status = self.state.status(path)
-        if orphan is not None:
-            return _WORDS.get(orphan.action, orphan.action), orphan.why
-        if status in DONE:
-            return "skip", f"it is {status}"
-        if self.only is not None and not _is_one_of(path, self.only):
-            return "skip", "it is not among those to be done now"
-        if status == "failed":
-            return "skip", "it was rejected"
-        if status in ("waiting", "blocked"):
-            return "ask", f"it is {status}"
-        return "run", "it is to be done"
+    def _leaves_out(self, path: str) -> bool:
+        return self.way.only is not None and not _is_one_of(path, self.way.only)
 
     # -- the scheduler, as it would be had nobody died
 
     def _restore(self) -> None:
         """What ended, ended; then what is followed, and what is adopted."""
         scheduler, state = self.stage.scheduler, self.state
-        if self.only is not None:
-            scheduler.only = frozenset(leaf for leaf in state.graph.leaves if _is_one_of(leaf, self.only))
+        if self.way.only is not None:
+            scheduler.only = frozenset(leaf for leaf in state.graph.leaves if not self._leaves_out(leaf))
         ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
         self.stage.restore_batches()
         self._seal_what_people_ended(ended)
@@ -412,7 +348,6 @@ class Resumption:
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
 _PEOPLES = ("approval", "manual")
-_WORDS = {FORGET: RUN, ASK: RUN, CHECK: ADOPT}
 
 
 def _is_one_of(path: str, only: Collection[str]) -> bool:

@@ -24,7 +24,7 @@ from leftoff.workflow.state import State
 from leftoff.workflow.template import Templates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from leftoff.clock import Clock
     from leftoff.engine.head import Head
@@ -62,6 +62,7 @@ class Setting:
         grace: float = GRACE,
         restart: bool = False,
         who: str = "leftoff run",
+        levels: Mapping[str, str] | None = None,
         seen: Callable[[], dict[str, Any]] = dict,
         tree: Callable[[RunRow], Found] | None = None,
     ) -> None:
@@ -80,6 +81,7 @@ class Setting:
         self.grace = grace
         self.restart = restart
         self.who = who
+        self.levels = levels or {}  # how bad findings are in this project
         self.seen = seen  # what the run's issue is like by now, as `context` records
         self.tree = tree  # the files that the run knows, for a checkpoint
 
@@ -98,6 +100,7 @@ class Runner:
         self.state.overlay = overlay
         self.stage = Stage(
             self.state,
+            self.ledger,
             Scheduler(workflow, graph, setting.most),
             Templates(),
             Launcher(setting.redaction),

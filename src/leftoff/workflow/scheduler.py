@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition import Step, Workflow
     from leftoff.workflow.graph import Graph
 
-ENDED = ("completed", "skipped", "failed")
+DONE = ("completed", "skipped")
 TRIED = 64  # retries whose place is taken that are passed over in one turn
 ROOT, ALL = "", "*"  # scopes: the workflow, and every single unit
 
@@ -85,6 +85,7 @@ class Scheduler:
 
     def restore(self, statuses: dict[str, str]) -> list[tuple[str, str]]:
         """Leaves that ended in an earlier life of the run; failed ones are to be done again. The phases that ended."""
+        self._wait_beyond(statuses)
         ended: list[tuple[str, str]] = []
         for path in self.graph.leaves:
             status = statuses.get(path, "pending")
@@ -96,6 +97,24 @@ class Scheduler:
                 self._offered.add(path)
         self._offer(self.graph.leaves)
         return ended
+
+    def _wait_beyond(self, statuses: dict[str, str]) -> None:
+        """What is to be done once more goes before everything that needs it, whatever between them is done already."""
+        passed: dict[str, frozenset[str]] = {}  # what each leaf that is done would wait for, were it not
+        for path in sorted(self.graph.leaves, key=self.graph.level.__getitem__):
+            before = self.graph.before[path]
+            beyond = frozenset().union(*{passed[other] for other in before if passed.get(other)})
+            if statuses.get(path) in DONE:
+                passed[path] = beyond.union(other for other in before if self._will_run(other, statuses))
+            else:
+                self._left[path] |= beyond
+                for other in beyond:
+                    self._after[other].append(path)
+
+    def _will_run(self, path: str, statuses: dict[str, str]) -> bool:
+        """Whether it is to be done now, without a person."""
+        asked = self.only is None or path in self.only
+        return asked and statuses.get(path, "pending") not in (*DONE, "waiting", "blocked")
 
     def expand(self, path: str, items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """The items of a `foreach`, each with its status. What ended thereby, as ``ended`` gives it."""

@@ -40,6 +40,7 @@ class Stage:
     def __init__(
         self,
         state: State,
+        ledger: Ledger,
         scheduler: Scheduler,
         templates: Templates,
         launcher: Launcher,
@@ -54,7 +55,7 @@ class Stage:
         tree: Callable[[RunRow], Found] | None = None,
     ) -> None:
         self.state = state
-        self.ledger: Ledger = state.ledger
+        self.ledger = ledger
         self.scheduler = scheduler
         self.templates = templates
         self.launcher = launcher

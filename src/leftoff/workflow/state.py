@@ -10,17 +10,17 @@ from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import Mark, marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from leftoff.workflow.definition import Step, Workflow
     from leftoff.workflow.graph import Graph
-    from leftoff.workflow.ledger import Ledger
+    from leftoff.workflow.ledger import Records
 
 
 class State:
     """Records as last seen. Variables are read again when somebody changed them."""
 
-    def __init__(self, workflow: Workflow, graph: Graph, ledger: Ledger, project: str) -> None:
+    def __init__(self, workflow: Workflow, graph: Graph, ledger: Records, project: str) -> None:
         self.workflow = workflow
         self.graph = graph
         self.ledger = ledger
@@ -45,7 +45,7 @@ class State:
             if "item" in record:
                 self._below.setdefault(path.rpartition("/")[0], []).append(path)
         for below in self._below.values():
-            below.sort(key=lambda path: _order(self.steps[path]))
+            below.sort(key=lambda path: order_of(self.steps[path]))
 
     def look_again(self, path: str) -> None:
         """A step's record, which others may have changed."""
@@ -197,6 +197,7 @@ def _known(value: Any) -> Any:
     return [_known(entry) for entry in value]
 
 
-def _order(record: dict[str, Any]) -> int:
+def order_of(record: Mapping[str, Any]) -> int:
+    """Its place among the items of a `foreach`."""
     order = record.get("order")
     return order if isinstance(order, int) else 1 << 40

@@ -8,15 +8,19 @@ from functools import partial
 from leftoff.engine.definition import definition_of, names_of
 from leftoff.engine.verify.own import redacted
 from leftoff.engine.verify.verify import verify
+from leftoff.errors import Corrupt, Unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
     from leftoff.engine.verify.verify import Check, Report
     from leftoff.store.base import Store
+    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definitions import Definitions
 
 
 def verify_run(
@@ -27,25 +31,39 @@ def verify_run(
     settings: Settings,
     *,
     deep: bool = False,
-    given: Iterable[str] = (),
+    given: Mapping[str, Any] | None = None,
     session: str | None = None,
+    workflow: Workflow | None = None,
     more: Sequence[Check] = (),
     known: Mapping[str, tuple[str, str]] | None = None,
 ) -> Report:
     """Check the world against a run. ``given``: variables that are set again.
 
+    ``workflow``: its definition as it shall be from now on, where that is not in the file that the run remembers.
     ``more``: checks of whoever knows more of it; ``known``: what became of its steps, as far as they know.
     """
-    look = partial(verify, store, target, now, project, settings, deep=deep, session=session)
-    definition, theirs = definition_of(store, target.row), known or {}
-    if definition is None:
-        again = frozenset(given)
-        return look(more=(*more, lambda world: redacted(world, again)), known=lambda world: theirs)
+    given = given or {}
+    look = partial(verify, store, target, now, project, settings, deep=deep, session=session, known=known)
+    try:
+        found = loaded(store, target, project, given, workflow)
+    except (Corrupt, Unsupported):  # its integrity is checked, and nothing else can be
+        found = None
+    if found is None:
+        return look(more=(*more, lambda world: redacted(world, given)))
     from leftoff.workflow.verify import RunnerChecks
 
     folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
-    names = frozenset({*given, *names_of(store, target.row)})
-    checks = RunnerChecks(definition, project, folder, frozenset(given), names)
-    report = look(more=(*checks.all, *more), known=lambda world: {**theirs, **checks.known(world)})
-    report.problem = checks.problem
-    return report
+    return look(drive=RunnerChecks(found, folder, given), more=more)
+
+
+def loaded(
+    store: Store, target: Target, project: str, given: Mapping[str, Any], workflow: Workflow | None = None
+) -> Definitions | None:
+    """The definition of a run at a version, then and now; ``None`` where it is no run of a workflow file."""
+    seq = target.version.seq if target.version is not None else None
+    known = definition_of(store, target.row, seq)
+    if known is None:
+        return None
+    from leftoff.workflow.definitions import Definitions
+
+    return Definitions(known, project, {*given, *names_of(store, target.row, seq)}, workflow)

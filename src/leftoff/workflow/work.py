@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.ledger import Page
     from leftoff.workflow.processes.follow import Follower
     from leftoff.workflow.processes.job import Exit
+    from leftoff.workflow.template import Templates
 
 STARTING, RUNNING, CHECKING = "starting", "running", "checking"
 
@@ -167,6 +168,12 @@ def _signal(number: int) -> str:
 def _meaning(code: int) -> str:
     """What shells mean by some exit codes."""
     return {126: " (found, but cannot be executed)", 127: " (command not found)"}.get(code, "")
+
+
+def outputs_of(templates: Templates, values: dict[str, Any], step: Step) -> tuple[list[str], str]:
+    """The outputs that a step declares, rendered, and the folder that it works in."""
+    outputs = [templates.render(text, values, f"{step.path}: outputs") for text in step.outputs]
+    return outputs, templates.render(step.cwd, values, f"{step.path}: cwd") if step.cwd else ""
 
 
 def existing(project: str, cwd: str, patterns: list[str]) -> list[str]:

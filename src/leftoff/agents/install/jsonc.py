@@ -11,7 +11,7 @@ from leftoff.errors import Invalid
 OBJECT, ARRAY, VALUE = "object", "array", "value"
 _BLANK = re.compile(r"[\s\ufeff]+")
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _WORD = re.compile(r"[^\s,\]}:/]+")
 
 
@@ -57,9 +57,10 @@ class _Parser:
             blank = _BLANK.match(self.text, self.at)
             if blank is not None:
                 self.at = blank.end()
-            comment = _COMMENT.match(self.text, self.at)
+            char = self.text[self.at : self.at + 1]
+            comment = _COMMENT.match(self.text, self.at) if char == "/" else None
             if comment is None:
-                return self.text[self.at : self.at + 1]
+                return char
             self.comments.append(comment.span())
             self.at = comment.end()
 
@@ -67,10 +68,12 @@ class _Parser:
         found = _STRING.match(self.text, self.at)
         if found is None:
             raise self.wrong("a text in quotes is expected here")
-        try:
-            read = str(json.loads(found.group(), strict=False))
-        except ValueError:
-            raise self.wrong("this is no JSON text") from None
+        read = found.group()[1:-1]
+        if "\\" in read:
+            try:
+                read = str(json.loads(found.group(), strict=False))
+            except ValueError:
+                raise self.wrong("this is no JSON text") from None
         self.at = found.end()
         return read
 

@@ -130,7 +130,6 @@ class Plan:
 
 def _others(data: Any, at: tuple[str, str]) -> str:
     """All that is not our server."""
-    data = copy.deepcopy(data)
     outer = data.get(at[0])
     if isinstance(outer, dict):
         outer.pop(at[1], None)

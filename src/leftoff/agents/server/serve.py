@@ -5,6 +5,7 @@ Arguments are checked here and not by the SDK, whose errors are written for whoe
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import traceback
@@ -14,7 +15,7 @@ from typing import Any
 
 import anyio.to_thread
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
@@ -25,6 +26,7 @@ from leftoff.agents.server.tools import INSTRUCTIONS, TOOLS, Tools
 from leftoff.agents.server.words import told
 from leftoff.errors import LeftoffError
 
+_RESOURCES = "run://RUN_ID, run://RUN_ID/brief and checkpoint://CHECKPOINT_ID"
 _PROMPT = {"properties": {"run_id": {"type": "string"}}}
 
 
@@ -33,7 +35,7 @@ class Server(MCPServer[Any]):
 
     def __init__(self, project: str, store: str | None) -> None:
         tools = Tools(project, store)
-        self._kit = {name: Tool.from_function(getattr(tools, name), name=name) for name in TOOLS}
+        self._kit = {name: _tool(getattr(tools, name)) for name in TOOLS}
         super().__init__(
             "leftoff",
             instructions=INSTRUCTIONS,
@@ -69,6 +71,15 @@ class Server(MCPServer[Any]):
             ) from None
         return tool.fn_metadata.convert_result(found)
 
+    async def read_resource(self, uri: Any, context: Any = None) -> Any:
+        """Read a resource; one that is none is told what there is."""
+        try:
+            return await super().read_resource(uri, context)
+        except ResourceError as error:
+            if str(error).startswith("Unknown resource"):
+                raise ResourceNotFoundError(f"There is no resource {uri}. There are {_RESOURCES}.") from None
+            raise
+
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Any = None
     ) -> Any:
@@ -82,7 +93,11 @@ class Server(MCPServer[Any]):
         return await super().get_prompt(name, given, context)
 
 
+def _tool(call: Any) -> Tool:
+    return Tool.from_function(call, description=inspect.cleandoc(call.__doc__ or ""))
+
+
 def _no_such(what: str, name: str, known: dict[str, Any]) -> str:
-    near = get_close_matches(name, known, 1, 0.4)
+    near = get_close_matches(name, known, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
     return f"There is no {what} {name!r}.{meant} There are {', '.join(known)}."

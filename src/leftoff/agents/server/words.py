@@ -27,20 +27,28 @@ _TOOLS = {
 }
 _STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "blocked", "skip": "skipped"}
 _PHRASES = (
-    (re.compile(r"\(`start --resume`, leftoff\.resume\)"), "(resume_run, or start_run with resume: true)"),
-    (re.compile(r"Use `leftoff start`, `pause` and `finish`"), "Use start_run and finish_run"),
-    (re.compile(r"Use --branch \S+, or --run (\S+)\.$"), r"Pass run_id: \1."),
-    (re.compile(r"; take_over=True follows it"), ""),
-    (re.compile(r"--accept ([a-z_]+(?:\.[a-z_]+)+)"), r'accept: ["\1"]'),
+    (r"\(`start --resume`, leftoff\.resume\)", "(resume_run, or start_run with resume: true)"),
+    (r"Use `leftoff start`, `pause` and `finish`", "Use start_run and finish_run"),
+    (r"`leftoff run --fresh` or `start` begins anew", "start_run begins anew"),
+    (r"Use --branch \S+, or --run (\S+)\.$", r"Pass run_id: \1."),
+    (r"; take_over=True follows it", ""),
+    (r" \(or --yes\)", ""),
+    (
+        r"--yes runs (\S+) again; --accept outputs\.missing goes on without it\.",
+        r'accept: ["outputs.missing"] goes on without it; report_step (step: \1, status: running) then does it again.',
+    ),
+    (r"--from-step (\S+) does the step again", r"report_step (step: \1, status: running) then does it again"),
+    (r"Give it again: --var \S+=…", "Give it again: set_variables"),
+    (r"--accept ([a-z_]+(?:\.[a-z_]+)+)", r'accept: ["\1"]'),
 )
-_COMMAND = re.compile(r"`leftoff ([a-z]+)((?: [^`]*)?)`")
+_COMMAND = re.compile(r"`leftoff ([a-z]+)((?: [^`]*)?)`(?! in a shell)")
 _STEP = re.compile(r" (\w+) ('[^']*'|\S+)(?: --run (\S+))?$")
 
 
 def for_a_model(text: str) -> str:
-    """A hint or a message, in tools."""
+    """A hint or a message, in tools. Said twice it is the same."""
     for phrase, said in _PHRASES:
-        text = phrase.sub(said, text)
+        text = re.sub(phrase, said, text)
     return _COMMAND.sub(_tool, text)
 
 
@@ -50,6 +58,8 @@ def _tool(found: re.Match[str]) -> str:
     if step is not None and step.group(1) in _STATUS:
         named = f", run_id: {step.group(3)}" if step.group(3) else ""
         return f"report_step (step: {step.group(2)}, status: {_STATUS[step.group(1)]}{named})"
+    if verb in ("approve", "reject"):
+        return found.group()  # it stands beside the word that only a person does it
     plain = " --" not in rest or verb in ("ls", "show", "start")
     return _TOOLS[verb] if verb in _TOOLS and plain else f"{found.group()} in a shell"
 
@@ -65,4 +75,4 @@ def told(error: LeftoffError) -> str:
         hint = ""
     elif hint == NotFound.default_hint:
         hint = "list_runs lists the runs there are."
-    return f"{for_a_model(error.message)} {for_a_model(hint)}".strip()
+    return f"{for_a_model(error.message)}{'' if hint[:1] == chr(10) else ' '}{for_a_model(hint)}".strip()

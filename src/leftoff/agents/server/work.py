@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.desk import Desk
 from leftoff.agents.server.words import for_a_model
-from leftoff.dialects.verdict import verify_run
+from leftoff.dialects.verdict import dialect_of, verify_run
 from leftoff.engine.approvals import OPTIONS, how, question
 from leftoff.engine.brief import brief
 from leftoff.engine.commit import NO_GUARD, Guard, Seal
@@ -28,7 +28,7 @@ from leftoff.engine.runs import Opening
 from leftoff.engine.sessions import session_of
 from leftoff.engine.settle import settle
 from leftoff.engine.show import document
-from leftoff.engine.start import start_run
+from leftoff.engine.start import start_run, unfinished
 from leftoff.engine.state import Reader
 from leftoff.engine.steps import (
     STATUS,
@@ -129,11 +129,23 @@ class Work:
         facts.update(opening.pop("facts"))
         branch = opening.pop("branch") or self.desk.branch
         made = Opening(opening.pop("workflow"), branch=branch, facts=facts, **opening)
+        if resume and self.store.exists():
+            self._protocol_agrees(made)
         started = start_run(self.store, made, self.at, scrubber=self.desk.redactor, resume=resume)
         out = self.run_json(started.run)
         if started.twin is not None:
             out["unfinished_twin"] = started.twin.run_id
         return out
+
+    def _protocol_agrees(self, made: Opening) -> None:
+        """A run that follows a protocol goes on by its rules; any other just does."""
+        row = self.store.read(lambda view: unfinished(view, self.store.follower, made, self.at))
+        if row is None or dialect_of(row, self.desk.project, self.desk.settings) is None:
+            return
+        report = self.verdict(Target(row, None))
+        report.findings = [finding for finding in report.findings if not finding.code.startswith("lease.")]
+        if report.verdict in (ASK, REFUSE):
+            raise _not_now(report)
 
     def step(self, run_id: str | None, step: str, status: str, **facts: Any) -> dict[str, Any]:
         action = _ACTIONS.get(status)
@@ -251,7 +263,9 @@ class Work:
 
     def finish(self, run_id: str | None, status: str, summary: str | None) -> dict[str, Any]:
         if status not in ("completed", "failed", "abandoned"):
-            raise Usage(f"A run cannot be finished as {status!r}.", hint="completed, failed or abandoned.")
+            raise Usage(
+                f"A run cannot be finished as {status!r}.", hint="status: completed, failed or abandoned."
+            )
         done = settle(
             self.store,
             self.current(run_id),

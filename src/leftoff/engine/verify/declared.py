@@ -7,7 +7,7 @@ long ago it was.
 from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
-from leftoff.engine.verify.finding import check_codes, levelled, levels_of, stop_at
+from leftoff.engine.verify.finding import REFUSE, check_codes, levelled, levels_of, stop_at
 from leftoff.engine.verify.world import World
 
 TYPE_CHECKING = False
@@ -30,9 +30,16 @@ CHECKS: tuple[Callable[[World], Iterable[Finding]], ...] = (
 
 
 def refuse_unless(
-    accept: Collection[str], store: Store, target: Target, now: int, project: str, settings: Settings
+    accept: Collection[str],
+    store: Store,
+    target: Target,
+    now: int,
+    project: str,
+    settings: Settings,
+    *,
+    how: str | None = None,
 ) -> None:
-    """`CannotResume`, unless what stands in the way is accepted."""
+    """`CannotResume`, unless what stands in the way is accepted. ``how``: the call, up to where ``accept=`` goes."""
     accepted = check_codes(accept)
     levels = levels_of(settings.section("verify"))
     world = World(store, target, now, project, settings, whole=False)
@@ -42,6 +49,6 @@ def refuse_unless(
     if world.damage:
         raise world.damage[0][1]
     stop_at(
-        [f for f in found if f.code not in accepted],
-        f"leftoff.resume({world.run_id!r}, accept={{codes}}) goes on all the same.",
+        [f for f in found if f.level == REFUSE or f.code not in accepted],
+        f"{how or f'leftoff.resume({world.run_id!r}, '}accept={{codes}}) goes on all the same.",
     )

@@ -8,10 +8,11 @@ from leftoff.engine.workspace.stat import CHANGED, GONE, look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from leftoff.engine.verify.world import World
+    from leftoff.model.digest import Row
 
 MOST_DIFFS = 5
 MOST_LINES = 200
@@ -34,55 +35,47 @@ class Tracked:
 
 
 def look_at_outputs(world: World) -> Outputs:
-    """What finished steps wrote."""
-    wrote, out = _wrote(world), Outputs()
-    out.missing += _artifacts_gone(world, wrote)
-    doubtful = wrote if world.deep else _not_as_recorded(world, wrote)
-    if not doubtful:
-        return out
-    known = _newest(world.artifact_records())
-    entries = {path: known.get(path, {}) for path in doubtful}
-    seen = look(world.project, {p: about for p, about in entries.items() if "hash" in about}, deep=world.deep)
-    for path in doubtful:
-        if path not in seen:  # nothing but its name is known
-            if not os.path.lexists(os.path.join(world.project, path)):
-                out.missing.append((wrote[path], path))
-        elif seen[path] == GONE:
-            out.missing.append((wrote[path], path))
-        elif seen[path] == CHANGED:
-            out.changed.append((wrote[path], path))
+    """What finished steps wrote. First the files alone; whose they are is asked where something is wrong with one."""
+    paths, out = [*world.steps.wrote], Outputs()
+    for record in world.steps.open.values():
+        paths += _outputs(record)
+    paths.sort()
+    rows = world.artifact_rows
+    known = {} if paths == [row[0] for row in rows] else {row[0]: row for row in rows}
+    if known:  # else each artifact is an output, and the other way round
+        rows = [known.get(path, (path, b"", b"")) for path in paths]
+        out.missing += _artifacts_gone(world, known.keys() - paths, frozenset(paths))
+    doubtful = paths if world.deep else _not_as_recorded(world, rows)
+    if doubtful:
+        _look_closer(world, doubtful, out)
     return out
 
 
-def _wrote(world: World) -> dict[str, str]:
-    """The outputs of finished steps, by path: the step. Of several that wrote one, the last in order counts."""
-    steps, inner = world.steps, world.inner()
-    wrote = (
-        {path: step for path, step in steps.wrote.items() if step not in inner}
-        if inner
-        else dict(steps.wrote)
-    )
-    rivals = steps.rivals
-    for step, record in steps.open.items():
-        if step not in inner:
-            for path in _outputs(record):
-                rivals |= wrote.setdefault(path, step) != step
-    if rivals:
-        wrote = {path: step for step in world.leaves() for path in _outputs(steps[step])}
-    return wrote
+def _look_closer(world: World, doubtful: list[str], out: Outputs) -> None:
+    """Files that may have changed. Of several leaf steps that wrote one, the last in order counts."""
+    some, steps = frozenset(doubtful), world.steps
+    wrote = {path: step for step in world.leaves() for path in _outputs(steps[step]) if path in some}
+    known = _newest(world.artifact_records())
+    entries = {path: known[path] for path in wrote if "hash" in known.get(path, ())}
+    seen = look(world.project, entries, deep=world.deep)
+    for path, step in wrote.items():
+        if path not in seen:  # nothing but its name is known
+            if not os.path.lexists(os.path.join(world.project, path)):
+                out.missing.append((step, path))
+        elif seen[path] == GONE:
+            out.missing.append((step, path))
+        elif seen[path] == CHANGED:
+            out.changed.append((step, path))
 
 
-def _artifacts_gone(world: World, wrote: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _artifacts_gone(world: World, others: Iterable[str], paths: Collection[str]) -> Iterator[tuple[str, str]]:
     """What else finished steps recorded, and is gone. It may have been written on since then, so no more is asked."""
-    others = world.artifacts.keys() - wrote.keys()
     for key in sorted(others):
         about = world.artifact_records().get(key, {})
         path, step = about.get("path"), about.get("step")
-        if isinstance(path, str) and isinstance(step, str) and path not in wrote:
+        if isinstance(path, str) and isinstance(step, str) and path not in paths:
             finished = world.steps.status(step) == "completed" and step not in world.inner()
-            if finished and not any(
-                os.path.lexists(os.path.join(folder, path)) for folder in _folders(world)
-            ):
+            if finished and not any(os.path.lexists(os.path.join(at, path)) for at in _folders(world)):
                 yield step, path
 
 
@@ -100,20 +93,20 @@ def _outputs(record: Mapping[str, Any]) -> list[str]:
     return [path for path in record.get("outputs") or () if isinstance(path, str)]
 
 
-def _not_as_recorded(world: World, paths: Iterable[str]) -> list[str]:
+def _not_as_recorded(world: World, rows: Iterable[Row]) -> list[str]:
     """The files that must be looked at more closely: all but those whose stat is word for word in their record.
 
     The record is not even decoded: what `stat` says is looked for in its bytes, as the codec writes it (keys in order,
     nothing between them). A text in a record has its quotes escaped, so that it can never pass for that.
     """
-    out, artifacts, stat, start = [], world.artifacts, os.stat, world.project.rstrip("/") + "/"
-    for path in paths:
+    out, stat, start = [], os.stat, world.project.rstrip("/") + "/"
+    for path, _, stored in rows:
         try:
             st = stat(start + path)
             facts = st.st_mtime_ns, st.st_ctime_ns, st.st_ino, st.st_size
-            if b'"seen":[%d,%d,%d],"size":%d' % facts in artifacts[path]:
+            if b'"seen":[%d,%d,%d],"size":%d' % facts in stored:
                 continue
-        except (OSError, ValueError, KeyError):  # whatever it is, it is not as recorded
+        except (OSError, ValueError):  # whatever it is, it is not as recorded
             pass
         out.append(path)
     return out
@@ -132,7 +125,7 @@ def look_at_tracked(world: World) -> Tracked:
         and path not in outputs
         and ("hash" in about or "target" in about or about.get("status"))
     }
-    seen = look(world.project, entries, deep=world.deep)
+    seen = look(world.project, entries, deep=world.deep, modes=True)
     paths = [path for path, what in seen.items() if what in (CHANGED, GONE)]
     return Tracked(paths, _diff(world, paths) if paths else "")
 

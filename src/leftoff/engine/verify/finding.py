@@ -45,15 +45,18 @@ CODES: dict[str, str] = {
     "variables.redacted": ASK,
     "step.not_idempotent": ASK,
     "step.elsewhere": ASK,
+    "step.again": ASK,
+    "step.waiting": ASK,
     "blocked.errors": ASK,
 }
 _SHOWN = 3
-NEVER_YES = ("step.not_idempotent", "step.elsewhere", "variables.redacted")  # `--yes` does not answer these
+# `--yes` does not answer these
+NEVER_YES = ("step.not_idempotent", "step.elsewhere", "step.waiting", "variables.redacted")
 
 
 def is_fixed(code: str) -> bool:
     """Whether its level is not for a project to change."""
-    return code.startswith("integrity.") or code == "lease.held"
+    return code.startswith(("integrity.", "lease."))
 
 
 def check_codes(codes: Iterable[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from leftoff.engine.lease import describe, stands_in_the_way, state
 from leftoff.engine.verify.finding import WARN, Finding
 from leftoff.errors import Corrupt, NotFound
 from leftoff.model.times import ago, millis
+from leftoff.model.words import ONCE_MORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ def _before_needs(world: World) -> Iterator[str]:
         if world.steps.status(path) != "completed" or not isinstance(wanted, list):
             continue
         for other in wanted:
-            if world.steps.status(other) in ("pending", "running", "waiting", "blocked"):
+            undone = world.steps.status(other) in ("pending", "running", "waiting", "blocked")
+            if undone and ONCE_MORE not in world.steps[other]:
                 yield f"{path} is completed before {other}, which it needs"
 
 
@@ -193,7 +195,8 @@ def _phases_skipped(world: World) -> Iterator[str]:
     phases.sort(key=lambda path: world.steps[path].get("order", 0))
     begun = [world.steps[path].get("status") in (*_DONE, "running") for path in phases]
     for index, path in enumerate(phases):
-        if world.steps[path].get("status") == "pending" and any(begun[index + 1 :]):
+        untouched = world.steps[path].get("status") == "pending" and ONCE_MORE not in world.steps[path]
+        if untouched and any(begun[index + 1 :]):
             yield f"{path} was passed over"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from _collections_abc import Mapping
+from _operator import itemgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from leftoff.model.digest import Row
 
+_STORED = itemgetter(2)
 # What comes behind the status says nothing about whether the step is settled.
 _SETTLED = re.compile(
     rb'J\{(?:"attempt":\d+,)?(?:"batch":\d+,)?"completed_at":"([^"]{24})",(?:"kind":"\w+",)?(?:"order":\d+,)?'
@@ -28,8 +30,7 @@ _SETTLED = re.compile(
 class Steps(Mapping):  # type: ignore[type-arg]
     """A run's steps by path, in the order of their keys.
 
-    ``open``: those that are not settled. ``wrote``: what the settled ones left, by its path; where two of them left
-    the same, there are ``rivals``.
+    ``open``: those that are not settled. ``wrote``: the paths of what the settled ones left.
     """
 
     def __init__(
@@ -41,18 +42,17 @@ class Steps(Mapping):  # type: ignore[type-arg]
         glance: bool,
     ) -> None:
         """``now``: as times are written; ``glance``: whether the records are of the current schema."""
-        self._rows = {row[0]: row for row in rows}
+        self._given = rows
+        self._by_path: dict[str, Row] | None = None
         self._decode = decode
         self._decoded: dict[str, Any] = {}
-        self.wrote: dict[str, str] = {}
-        self.rivals = False
+        self.wrote: list[str] = []
         self.open: dict[str, dict[str, Any]] = decode(self._glance(rows, now.encode()) if glance else rows)
 
     def _glance(self, rows: Sequence[Row], now: bytes) -> list[Row]:
         """Those that are not seen to be settled. One loop with everything at hand: it is done for every step."""
-        left, wrote, paths = [], self.wrote, 0
-        for row in rows:
-            found = _SETTLED(row[2])
+        left, wrote = [], []
+        for row, found in zip(rows, map(_SETTLED, map(_STORED, rows)), strict=True):
             if found is None:
                 left.append(row)
                 continue
@@ -60,10 +60,16 @@ class Steps(Mapping):  # type: ignore[type-arg]
             if not began <= ended <= now:
                 left.append(row)
             elif path is not None:
-                wrote[path.decode()] = row[0]
-                paths += 1
-        self.rivals = paths != len(wrote)
+                wrote.append(path)
+        if wrote:  # at once: a newline in a path would be escaped
+            self.wrote = b"\n".join(wrote).decode().split("\n")
         return left
+
+    @property
+    def _rows(self) -> dict[str, Row]:
+        if self._by_path is None:
+            self._by_path = {row[0]: row for row in self._given}
+        return self._by_path
 
     def status(self, path: str) -> str | None:
         """Of a step; ``None`` where there is no such step."""
@@ -80,7 +86,7 @@ class Steps(Mapping):  # type: ignore[type-arg]
         return known
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return (row[0] for row in self._given)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._given)

@@ -146,8 +146,9 @@ def _moved(world: World, head: object) -> Iterator[Finding]:
     listed = run_git(world, "log", "--oneline", f"--max-count={_COMMITS + 1}", f"{head}..HEAD")
     commits = listed.splitlines() if listed else []
     more = " and more" if len(commits) > _COMMITS else ""
-    told = (
-        f": {'; '.join(commits[:_COMMITS])}{more}" if commits else " to a commit that does not follow from it"
+    follows = run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is not None
+    told = ("" if follows else " to a commit that does not follow from it") + (
+        f": {'; '.join(commits[:_COMMITS])}{more}" if commits else ""
     )
     yield Finding(
         "git.head_moved",

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from leftoff.engine.verify import own, tree
-from leftoff.engine.verify.finding import ASK, LEVELS, WARN, exit_code, levelled, levels_of, stop_at, worst
+from leftoff.engine.verify.again import again
+from leftoff.engine.verify.finding import (
+    ASK,
+    LEVELS,
+    REFUSE,
+    RESUME,
+    WARN,
+    exit_code,
+    levelled,
+    levels_of,
+    stop_at,
+    worst,
+)
 from leftoff.engine.verify.issue import issue
-from leftoff.engine.verify.plan import Wish, make_plan, resume_from
+from leftoff.engine.verify.plan import Drive, Wish, make_plan, resume_from
 from leftoff.engine.verify.world import World
 
 TYPE_CHECKING = False
@@ -16,7 +28,6 @@ if TYPE_CHECKING:
     from leftoff.engine.find import Target
     from leftoff.engine.settings import Settings
     from leftoff.engine.verify.finding import Finding
-    from leftoff.errors import LeftoffError
     from leftoff.store.base import Store
 
     Check = Callable[[World], Iterable[Finding]]
@@ -44,29 +55,57 @@ OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # find
 class Report:
     """What was found, what it allows, and what resuming would do."""
 
-    def __init__(self, world: World, findings: list[Finding], known: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        world: World,
+        found: list[Finding],
+        drive: Drive,
+        levels: Mapping[str, str],
+        known: Mapping[str, tuple[str, str]],
+    ) -> None:
         self.world = world
-        self.findings = findings
-        self.problem: LeftoffError | None = None  # why nobody could drive it, were it to be driven
+        self.drive = drive
         self._known = known
-        self._wish = Wish()
+        self.findings: list[Finding] = []
+        self._found = found
+        self._levels = levels
+        self.wish(Wish(resumes=False))
 
     def wish(self, wish: Wish) -> None:
-        """Plan for what is asked for. What a step lacks that is done again anyway is no question."""
-        self.findings = [f for f in self.findings if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
+        """In view of what is asked for. What a step lacks that is done again anyway is no question."""
         self._wish = wish
+        found = [f for f in self._found if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
+        if not self.world.damage:
+            found += self.drive.wished(self.world, wish)
+            found += again(self.world, wish, self.drive)
+        for finding in found:
+            levelled(finding, self._levels)
+            if finding.code == "outputs.missing" and self.drive.once(str(finding.subject)):
+                finding.hint = (
+                    "--accept outputs.missing goes on without it. The step must not simply run again: if it may, "
+                    "--yes --accept step.not_idempotent makes it again."
+                )
+        found = [finding for finding in found if finding.level != RESUME]
+        self.findings = sorted(found, key=lambda finding: -LEVELS.index(finding.level))
 
     @property
     def plan(self) -> list[dict[str, Any]]:
         """What would be done with each step, and why, as things are found and accepted by now."""
         if self.world.damage:
             return []
-        return make_plan(self.world, self.findings, self._known, self._wish)
+        known = {**self._known, **self.drive.known(self.world, self._wish)}
+        return make_plan(self.drive.lay(self.world), self.findings, known, self._wish)
 
     def accept(self, codes: Collection[str]) -> None:
         """Questions that were answered before they were asked are worth a word, and no more."""
         for finding in self.findings:
             if finding.level == ASK and finding.code in codes:
+                finding.level = WARN
+
+    def rest(self) -> None:
+        """Nothing is left to do: what was found stands in nobody's way, unless the run is damaged."""
+        for finding in self.findings:
+            if finding.level in (ASK, REFUSE) and not finding.code.startswith("integrity."):
                 finding.level = WARN
 
     def insist(self, hint: str) -> None:
@@ -103,22 +142,21 @@ def verify(
     *,
     deep: bool = False,
     session: str | None = None,
+    drive: Drive | None = None,
     more: Sequence[Check] = (),
-    known: Callable[[World], Mapping[str, tuple[str, str]]] | None = None,
+    known: Mapping[str, tuple[str, str]] | None = None,
 ) -> Report:
-    """Check the world against a run. ``more``: checks of whoever drives it; ``known``: what became of its steps."""
-    levels = levels_of(settings.section("verify"))
+    """Check the world against a run. ``drive``: what whoever executes it knows of it.
+
+    ``more``: checks of whoever else knows something; ``known``: what became of steps, as far as they know.
+    """
+    levels, drive = levels_of(settings.section("verify")), drive or Drive()
     world = World(store, target, now, project, settings, deep=deep, session=session)
     if world.damage:
-        found = list(own.integrity(world))
-    else:
-        found = [finding for check in QUICK for finding in check(world)]
-        found += _at_once([*WAITING, *more], world)
-    for finding in found:
-        levelled(finding, levels)
-    found = [finding for finding in found if finding.level != "resume"]
-    found.sort(key=lambda finding: -LEVELS.index(finding.level))
-    return Report(world, found, known(world) if known is not None and not world.damage else {})
+        return Report(world, list(own.integrity(world)), drive, levels, {})
+    found = [finding for check in QUICK for finding in check(world)]
+    found += _at_once([*WAITING, *drive.checks, *more], world)
+    return Report(world, found, drive, levels, known or {})
 
 
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:

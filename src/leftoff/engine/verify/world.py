@@ -58,8 +58,7 @@ class World:
         self.attempts: list[Attempt] = []
         self.records: dict[str, dict[str, Any]] = {}
         self.steps = Steps((), lambda rows: {}, "", glance=True)
-        self.artifacts: dict[str, bytes] = {}  # as they are stored: most need not be decoded
-        self._artifact_rows: list[Row] = []
+        self.artifact_rows: list[Row] = []  # as they are stored: most need not be decoded
         self._artifacts: dict[str, Any] | None = None
         self._inner: set[str] | None = None
         self._leaves: list[str] | None = None
@@ -116,7 +115,7 @@ class World:
                     rows, partial(reader.plain_of, "step"), iso(self.now), glance=reader.is_current
                 )
             elif collection == "artifact":
-                self._artifact_rows, self.artifacts = rows, {key: stored for key, _, stored in rows}
+                self.artifact_rows = rows
             elif collection in _READ:
                 self.records[collection] = reader.plain_of(collection, rows)
             elif collection == "variable" and any(stored[:1] != JSON for _, _, stored in rows):
@@ -162,6 +161,11 @@ class World:
         return str(self.row.run_id)
 
     @property
+    def seq(self) -> int | None:
+        """The version, where it is not the newest."""
+        return None if self.is_head else self.version.seq
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The run's own records."""
         return self.records.get("run", {})
@@ -182,7 +186,7 @@ class World:
     def artifact_records(self) -> dict[str, dict[str, Any]]:
         """What is known of artifacts, by name."""
         if self._artifacts is None:
-            found = self._reader.plain_of("artifact", self._artifact_rows)
+            found = self._reader.plain_of("artifact", self.artifact_rows)
             self._artifacts = {key: about for key, about in found.items() if isinstance(about, dict)}
         return self._artifacts
 

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from leftoff.store.rows import BlobRow
 
 DELETED = "deleted"
+WAS = "was"  # what a deleted file's status was before
 _STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured", "seen")
+_OWN = frozenset(
+    ("path", "captured_at", "folders", WAS, WITHHELD, *_STEADY)
+)  # fields that say what was found
 
 
 class Limits:
@@ -95,8 +99,12 @@ class Tracked:
             return self._capture(at, facts)
 
     def deleted(self, path: str, **facts: Any) -> Captured:
-        """That a file is not there any more."""
-        return self._made(path, {"status": DELETED, **facts}, None)
+        """That a file is not there any more; of one that the run created, that too."""
+        known = self.known.get(path, {})
+        before = known.get(WAS if known.get("status") == DELETED else "status")
+        return self._made(
+            path, {"status": DELETED, WAS: before if before == "created" else None, **facts}, None
+        )
 
     def unread(self, path: str, **facts: Any) -> Captured:
         """That a file is there which may not be read."""
@@ -156,7 +164,8 @@ class Tracked:
         known = self.known.get(path)
         if known is not None and all(known.get(name) == about.get(name) for name in _STEADY):
             about["captured_at"] = known.get("captured_at")
-        return Captured(path, {"path": path, "captured_at": iso(self.at), **about}, row)
+        said = {name: value for name, value in (known or {}).items() if name not in _OWN}  # by somebody else
+        return Captured(path, {"path": path, "captured_at": iso(self.at), **said, **about}, row)
 
     def _blob(self, tagged: str) -> BlobRow | None:
         if tagged in self.kept:

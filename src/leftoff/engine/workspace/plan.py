@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
 
 RESTORE, DELETE, KEEP = "restore", "delete", "keep"
+NOT_KEPT = "its content was not kept"
+WHY_NOT_KEPT = (
+    "Files that hold secrets, and those over [capture] max_file, are only hashed; "
+    "`leftoff fsck` tells what was damaged and set aside."
+)
 _BY_GIT = {"by": "git"}
 _OTHERS = 200  # runs that are looked at for who changed a file
 _SLACK_MS = 20  # the clock that stamps files is late by up to a tick
@@ -388,7 +393,7 @@ class Planner:
         if entry.want.kind == ABSENT:
             entry.action = DELETE
         elif not self._has_content(entry):
-            return entry.kept("its content was not kept")
+            return entry.kept(NOT_KEPT)
         return entry
 
     def _present(self, path: str, *, wanted: bool) -> Content:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.state import Reader
 from leftoff.engine.workspace.content import ABSENT, LINK, recorded
 from leftoff.engine.workspace.git import repository
-from leftoff.engine.workspace.plan import complete_at, digest_of, records
+from leftoff.engine.workspace.plan import WHY_NOT_KEPT, complete_at, digest_of, records
 from leftoff.engine.workspace.stat import hashed
 from leftoff.errors import NotFound
 
@@ -71,7 +71,7 @@ class FileThen:
         if row is None:
             raise NotFound(
                 f"The content of {self.path} was not kept at {self.where}, only its hash.",
-                hint="Files that hold secrets, and those over [capture] max_file, are only hashed.",
+                hint=WHY_NOT_KEPT,
             )
         return self.store.load_blob(digest, row)
 

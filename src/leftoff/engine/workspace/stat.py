@@ -55,10 +55,13 @@ def unchanged(about: Mapping[str, Any], st: os.stat_result) -> bool:
     )
 
 
-def look(project: str, entries: Mapping[str, Mapping[str, Any]], *, deep: bool = False) -> dict[str, str]:
+def look(
+    project: str, entries: Mapping[str, Mapping[str, Any]], *, deep: bool = False, modes: bool = False
+) -> dict[str, str]:
     """What became of files, by path: ``same``, ``changed`` or ``gone``.
 
-    ``entries``: the records about them. A file that is known to be unchanged is not read, unless ``deep``.
+    ``entries``: the records about them. A file that is known to be unchanged is not read, unless ``deep``. ``modes``:
+    other permissions are a change, too.
     """
     out: dict[str, str] = {}
     start, read = project.rstrip("/") + "/", os.stat
@@ -71,7 +74,15 @@ def look(project: str, entries: Mapping[str, Mapping[str, Any]], *, deep: bool =
             out[path] = GONE if not gone else SAME if about.get("status") == "deleted" else CHANGED
             continue
         out[path] = SAME if not deep and unchanged(about, st) else _compared(full, about, st)
+        if modes and out[path] == SAME and _other_mode(about, st):
+            out[path] = CHANGED
     return out
+
+
+def _other_mode(about: Mapping[str, Any], st: os.stat_result) -> bool:
+    """Whether a file has other permissions than its record says, where that says any."""
+    known = about.get("mode")
+    return isinstance(known, str) and bits.S_ISREG(st.st_mode) and f"{st.st_mode & 0o777:04o}" != known
 
 
 def _compared(full: str, about: Mapping[str, Any], st: os.stat_result) -> str:

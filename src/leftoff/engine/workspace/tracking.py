@@ -94,9 +94,8 @@ def for_checkpoint(
     if capture.git:
         return look_at_git(store, project, redactor, capture, row, at)
     known = files_of(store, row)
-    seen = look(
-        project, {path: about for path, about in known.items() if "hash" in about or "target" in about}
-    )
+    entries = {path: about for path, about in known.items() if "hash" in about or "target" in about}
+    seen = look(project, entries, modes=True)
     paths = [path for path, what in seen.items() if what != SAME]
     if not paths:
         return Found([], [])

@@ -1,0 +1,162 @@
+"""bmad by the command: numbers of steps, events, copies, ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.dialects.ordinals import numbers
+from tests.cli.command import call, succeed
+from tests.dialects.examples import BMAD
+from tests.dialects.files import put
+
+RUN = "dev-story-20260227-143022"
+STATE = f"_bmad-output/.runs/main/{RUN}/state.json"
+
+
+@pytest.fixture
+def bmad(project: Path) -> Path:
+    """A project that follows bmad."""
+    (project / "leftoff.toml").write_text('[mirror]\ndialect = "bmad"\n')
+    return project
+
+
+def start(project: Path, *words: str) -> None:
+    succeed("start", "dev-story", "--run-id", RUN, *words, cwd=project)
+
+
+def state(project: Path, *keys: str) -> Any:
+    found = json.loads((project / STATE).read_text())
+    return tuple(found[key] for key in keys) if keys else found
+
+
+def events(project: Path, *texts: str) -> None:
+    succeed("compat", "bmad-event", cwd=project, input="".join(texts))
+
+
+def save(number: int, run: str = RUN) -> str:
+    inside = f"<run-id>{run}</run-id><step-number>{number}</step-number><status>running</status>"
+    return f"<checkpoint-save>{inside}</checkpoint-save>"
+
+
+def update(number: int) -> str:
+    inside = f"<step-completed>{number}</step-completed><next-step>{number + 1}</next-step>"
+    return f"<checkpoint-update>{inside}</checkpoint-update>"
+
+
+CLOSE = "<checkpoint-close><status>completed</status></checkpoint-close>"
+
+
+# -- numbers
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [("a b", [1, 2]), ("3 1", [3, 1]), ("a 2 b", [1, 2, 3]), ("a b 7", [1, 2, 7]), ("01 1", [2, 1])],
+)
+def test_numbers_of_steps(paths: str, expected: list[int]) -> None:
+    """Its own, where a step is called by one; else its place, or the next that is free."""
+    leaves: list[tuple[str, dict[str, Any]]] = [(path, {}) for path in paths.split()]
+    found = numbers(leaves)
+    assert expected == [found[path] for path, _ in leaves]
+
+
+def test_a_step_that_is_called_by_a_number_has_that_number(bmad: Path) -> None:
+    """`step done 3` is step 3, whatever was done before; a gap is asked about, and not forgotten."""
+    start(bmad)
+    succeed("step", "done", "3", cwd=bmad)
+    keys = ("steps_completed", "current_step", "total_steps", "resume_from_step")
+    assert ([3], 3, 3, 4) == state(bmad, *keys)
+    succeed("step", "done", "1", cwd=bmad)
+    assert ([1, 3], 3, 3, 4) == state(bmad, *keys)
+    found = call("verify", RUN, "--json", cwd=bmad)
+    (gap,) = found.json["findings"]
+    assert (7, "progress.illegal", "2") == (found.code, gap["code"], gap["subject"])
+
+
+# -- events
+
+
+@pytest.mark.parametrize("declared", [(), ("--total", "2"), ("--steps", "a,b")])
+def test_the_last_step_announces_none(bmad: Path, declared: tuple[str, ...]) -> None:
+    """The protocol names a next step behind the last one, too: of a run that is closed there is none."""
+    start(bmad, *declared)
+    events(bmad, save(1), update(1), save(2), update(2), CLOSE)
+    keys = ("steps_completed", "total_steps", "status")
+    assert ([1, 2], 2, "completed") == state(bmad, *keys)
+    page = (bmad / STATE).with_name("workflow-status.md").read_text()
+    assert page.endswith("Next: nothing is left\n")
+
+
+def test_a_run_id_with_other_characters_is_repaired(bmad: Path) -> None:
+    """As in a file: they become `-`, which is told, and what was written is another name."""
+    inside = "<run-id>h story-20260227-143022</run-id>"
+    first = f"<checkpoint-save>{inside}<step-number>1</step-number></checkpoint-save>"
+    second = f"<checkpoint-update>{inside}<step-completed>1</step-completed></checkpoint-update>"
+    said = succeed("compat", "bmad-event", cwd=bmad, input=first + second).err
+    assert "kept as h-story-20260227-143022" in said
+    shown = succeed("show", "h story-20260227-143022", "--json", cwd=bmad).json
+    assert "h-story-20260227-143022" == shown["run_id"]
+
+
+# -- files
+
+
+def test_copies_of_what_an_imported_run_produced(bmad: Path) -> None:
+    """A file that is named in a document and there is copied; one that may hold secrets is not."""
+    (bmad / "made.md").write_text("made")
+    (bmad / ".env").write_text("A=1")
+    made = [{"step": 1, "name": name, "path": name} for name in ("made.md", ".env")]
+    put(bmad / STATE, {**BMAD["state"], "run_id": RUN, "session_branch": "main", "artefacts_produced": made})
+    succeed("import", ".", cwd=bmad)
+    place = (bmad / STATE).parent / "artefacts"
+    assert {"step-01-made.md": "made"} == {p.name: p.read_text() for p in place.iterdir()}
+
+
+def test_an_artefact_that_is_added_by_hand_is_looked_at(bmad: Path) -> None:
+    """Its hash is known from then on, as after an import, and it has a copy."""
+    start(bmad, "--steps", "a,b")
+    (bmad / "x.md").write_text("hello")
+    put(bmad / STATE, {**state(bmad), "artefacts_produced": [{"step": 1, "name": "x", "path": "x.md"}]})
+    about = json.loads(succeed("get", "artifact/x", RUN, cwd=bmad).out)
+    assert (5, True) == (about["size"], about["hash"].startswith("sha256:2cf24dba"))
+    assert [{"step": 1, "name": "x", "path": "x.md"}] == state(bmad)["artefacts_produced"]
+    assert "hello" == ((bmad / STATE).parent / "artefacts/step-01-x.md").read_text()
+
+
+def test_issues_on_the_page_are_readable(bmad: Path) -> None:
+    """One without a message is JSON, without what leftoff keeps with it."""
+    issues = [{"k": 1}, "no disk"]
+    put(bmad / STATE, {**BMAD["state"], "run_id": RUN, "session_branch": "main", "issues": issues})
+    succeed("import", ".", cwd=bmad)
+    succeed("set", "x=1", "--run", RUN, cwd=bmad)
+    page = (bmad / STATE).with_name("workflow-status.md").read_text()
+    assert '- {"k":1}\n- no disk\n' in page
+
+
+# -- ids and times
+
+
+def test_an_id_of_12_characters_is_found_by_its_first_6(bmad: Path) -> None:
+    """The protocol's commands go by 6; the document keeps what it says."""
+    document = {**BMAD["state"], "run_id": RUN, "session_branch": "main", "checkpoint_id": "a3f9b2c4d5e6"}
+    put(bmad / STATE, document)
+    succeed("import", ".", cwd=bmad)
+    assert RUN == succeed("show", "a3f9b2", "--json", cwd=bmad).json["run_id"]
+    succeed("note", "x", "--run", RUN, cwd=bmad)
+    assert ("a3f9b2c4d5e6",) == state(bmad, "checkpoint_id")
+
+
+def test_gaps_of_a_document_are_asked_about(bmad: Path) -> None:
+    """`steps_completed: [1, 2, 5]`: 3 and 4 are still to be done, and a person is asked."""
+    document = {**BMAD["state"], "run_id": RUN, "session_branch": "main", "artefacts_produced": []}
+    put(bmad / STATE, {**document, "steps_completed": [1, 2, 5], "last_checkpoint": None, "current_step": 6})
+    succeed("import", ".", cwd=bmad)
+    found = call("verify", RUN, "--json", cwd=bmad)
+    asked = [
+        finding["subject"] for finding in found.json["findings"] if finding["code"] == "progress.illegal"
+    ]
+    assert (7, ["3"]) == (found.code, asked)

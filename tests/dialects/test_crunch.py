@@ -1,0 +1,150 @@
+"""crunch by the command: phases, batches, the index, the issue and its labels, what agents write by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.command import call, succeed
+from tests.dialects.examples import CRUNCH
+from tests.dialects.files import put
+
+PLACE = ".claude/crunch/42/checkpoints"
+FULL: dict[str, Any] = CRUNCH["full"]
+
+
+@pytest.fixture
+def crunch(project: Path) -> Path:
+    """A project that follows crunch, with a file in the place of its tracker."""
+    (project / "leftoff.toml").write_text('[mirror]\ndialect = "crunch"\n[issues]\nfile = "issue.json"\n')
+    return project
+
+
+def issue(project: Path, phase: str, body: str = "Refresh") -> None:
+    about = {"title": "JWT", "body": body, "labels": [f"state:{phase}", "x"], "assignees": ["ada"]}
+    (project / "issue.json").write_text(json.dumps({**about, "state": "open"}))
+
+
+def start(project: Path) -> None:
+    succeed("start", "crunch", "--issue", "42", cwd=project)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def index(project: Path, *keys: str) -> list[Any]:
+    found = read(project / PLACE / "index.yaml")
+    assert len(found["checkpoints"]) == found["total_checkpoints"]
+    return [tuple(entry[key] for key in keys) for entry in found["checkpoints"]]
+
+
+def latest(project: Path) -> Any:
+    return read(project / PLACE / os.readlink(project / PLACE / "latest"))
+
+
+def edit(path: Path, document: dict[str, Any], **about: Any) -> None:
+    path.write_text(yaml.safe_dump({**document, **about}, sort_keys=False))
+
+
+# -- phases, batches, the issue
+
+
+def test_a_transition_shows_the_phase_that_is_over(crunch: Path) -> None:
+    """It is taken before the next phase begins: id, index and document agree; the issue is as it was looked up."""
+    issue(crunch, "enrich")
+    start(crunch)
+    succeed("step", "done", "enrich", cwd=crunch)
+    found = latest(crunch)
+    assert [("phase_transition", "enrich")] == index(crunch, "trigger", "phase")
+    state = found["workflow_state"]
+    assert ("enrich", "state:enrich") == (state["current_phase"], state["current_state_label"])
+    assert "ready" == found["recovery_info"]["resume_from"]
+    about = {"title": "JWT", "body": "Refresh", "labels": ["state:enrich", "x"], "assignees": ["ada"]}
+    assert {**about, "branch": None} == found["issue_snapshot"]
+
+
+def test_a_transition_that_is_read_is_over(project: Path) -> None:
+    """Where it says that the next phase is to be resumed, its own is done; the document stays as it is."""
+    document = {**FULL, "recovery_info": {**FULL["recovery_info"], "resume_from": "ready"}}
+    put(project / PLACE / "CP-enrich-20250114-a3f2.yaml", document)
+    succeed("import", ".", cwd=project)
+    steps = succeed("show", "crunch-42", "--json", cwd=project).json["step_records"]
+    found = {step["step"]: step["status"] for step in steps}
+    assert ("completed", "pending") == (found["enrich"], found["ready"])
+
+
+def test_a_label_that_nobody_changed_moves_nothing(crunch: Path) -> None:
+    """The work may be further than the issue says: what else changed there takes no step back."""
+    issue(crunch, "enrich")
+    start(crunch)
+    succeed("step", "done", "enrich", cwd=crunch)
+    issue(crunch, "enrich", body="Something else")
+    succeed("resume", "crunch-42", "--accept", "issue.body", cwd=crunch)
+    steps = succeed("show", "crunch-42", "--json", cwd=crunch).json["step_records"]
+    assert ("enrich", "completed") == (steps[0]["step"], steps[0]["status"])
+
+
+def test_keys_are_in_the_order_of_the_protocol(crunch: Path) -> None:
+    """Also once the run went on: path, status, staged; status, result, started_at, completed_at."""
+    node = {"status": "completed", "result": 1, "started_at": "2025-01-14T09:00:00Z", "completed_at": None}
+    graph = {**FULL["execution_graph"], "node_states": {"t1": node}}
+    put(crunch / PLACE / "CP-enrich-20250114-a3f2.yaml", {**FULL, "execution_graph": graph})
+    succeed("import", ".", cwd=crunch)
+    succeed("put", "message", "MSG-9", "{}", "--run", "crunch-42", cwd=crunch)
+    succeed("save", "--run", "crunch-42", cwd=crunch)
+    found = latest(crunch)
+    assert "MSG-9" in found["acp_state"]["pending_messages"]
+    assert ["path", "status", "staged"] == list(found["files_modified"][0])
+    order = list(found["execution_graph"]["node_states"]["t1"])
+    assert ["status", "result", "started_at"] == order[:3]
+
+
+# -- what agents write by hand
+
+
+def test_an_edit_of_the_latest_checkpoint(crunch: Path) -> None:
+    """It stays in its file; the index has it once. One that cannot be resumed says so there, too."""
+    start(crunch)
+    succeed("save", cwd=crunch)
+    ((name,),) = index(crunch, "checkpoint_id")
+    was = latest(crunch)
+    info = {**was["recovery_info"], "can_resume": False, "warnings": ["Branch no longer exists"]}
+    edit(crunch / PLACE / f"{name}.yaml", was, recovery_info=info)
+    assert 6 == call("resume", "crunch-42", "--yes", cwd=crunch).code
+    assert [(name, False)] == index(crunch, "checkpoint_id", "can_resume")
+    listed = succeed("log", "crunch-42", "--json", cwd=crunch).json["checkpoints"]
+    assert [False, True] == [entry["can_resume"] for entry in listed]
+
+
+def test_the_same_state_again_is_a_checkpoint_too(crunch: Path) -> None:
+    """An agent that writes a new one without any news has made one all the same."""
+    start(crunch)
+    succeed("save", cwd=crunch)
+    name = "CP-enrich-20261115-cccc"
+    document = {**latest(crunch), "checkpoint_id": name, "created_at": "2026-11-15T14:55:00Z"}
+    put(crunch / PLACE / f"{name}.yaml", document)
+    assert "crunch-42" == succeed("show", name, "--json", cwd=crunch).json["run_id"]
+
+
+# -- what cannot be read
+
+
+def test_a_newer_version_is_refused(project: Path) -> None:
+    """Its version is named, and nothing of it is taken."""
+    put(project / PLACE / "CP-enrich-20250114-a3f2.yaml", {**FULL, "version": "9.0"})
+    refused = call("import", ".", cwd=project)
+    assert (4, True) == (refused.code, "version 9.0" in refused.out + refused.err)
+
+
+def test_a_document_without_its_state_is_refused(project: Path) -> None:
+    """Where nothing says which phase it is in, `workflow_state` is named."""
+    document = {key: value for key, value in FULL.items() if key != "workflow_state"}
+    put(project / PLACE / "CP-x.yaml", {**document, "checkpoint_id": "CP-x"})
+    refused = call("import", ".", cwd=project)
+    assert (4, True) == (refused.code, "workflow_state" in refused.out + refused.err)

@@ -1,0 +1,141 @@
+"""sitebuilder's checkpoints, edited by hand and gone on with: what is worked out, and the lists of files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.dialects.sitebuilder_status import updated
+from tests.cli.command import succeed
+from tests.dialects.examples import SITEBUILDER
+from tests.dialects.files import SITEBUILDER_FILE, put
+
+
+@pytest.fixture
+def task(project: Path) -> Path:
+    """A task with three subtasks: one is done, with its output, the next one blocked. Its file."""
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    words = ("--task", "T060", "--agent", "Riley", "--title", "Convert", "--steps", "post-01,post-02,post-03")
+    succeed("start", "migration", *words, cwd=project)
+    (project / "post-01.md").write_text("one")
+    succeed("step", "done", "post-01", "--output", "post-01.md", cwd=project)
+    succeed("step", "block", "post-02", "--error", "no pdf", cwd=project)
+    return project / SITEBUILDER_FILE
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def where(document: Any) -> tuple[Any, ...]:
+    context = document["context"]
+    return context["last_processed"], context["next_to_process"], document["resume_instructions"]
+
+
+def test_where_to_go_on_follows_an_edit(task: Path, project: Path) -> None:
+    """An agent completes an item by hand: what it did not touch is worked out anew, and gone when all is done."""
+    document = read(task)
+    assert ("post-01", "post-02", "Continue from post-02") == where(document)
+    document["subtasks"]["items"][1]["status"] = "complete"
+    put(task, document)
+    succeed("set", "x=1", cwd=project)
+    assert ("post-02", "post-03", "Continue from post-03") == where(read(task))
+    succeed("step", "done", "post-03", cwd=project)
+    succeed("finish", cwd=project)
+    done = read(task.with_name("migration-T060-complete.json"))
+    assert ("post-03", None, None) == where(done)
+
+
+def test_what_an_agent_says_of_it_stays(task: Path, project: Path) -> None:
+    """Where to go on in an agent's own words holds."""
+    document = read(task)
+    document["resume_instructions"] = "Ask Ada for the PDF"
+    document["context"]["next_to_process"] = "Post02English.pdf"
+    put(task, document)
+    succeed("step", "done", "post-02", cwd=project)
+    assert ("post-02", "Post02English.pdf", "Ask Ada for the PDF") == where(read(task))
+
+
+def test_files_are_appended(task: Path, project: Path) -> None:
+    """`files_created: append new files`, whoever adds them; the others stay where they are."""
+    document = read(task)
+    document["files_created"] += ["z.md", "b.md"]
+    document["files_modified"] += ["m.md", "a.md"]
+    put(task, document)
+    succeed("set", "x=1", cwd=project)
+    (project / "a-new.md").write_text("new")
+    succeed("artifact", "a-new.md", cwd=project)
+    document = read(task)
+    assert ["post-01.md", "z.md", "b.md", "a-new.md"] == document["files_created"]
+    assert ["m.md", "a.md"] == document["files_modified"]
+    document["files_created"].remove("z.md")
+    put(task, document)
+    succeed("set", "x=2", cwd=project)
+    assert ["post-01.md", "b.md", "a-new.md"] == read(task)["files_created"]
+
+
+def test_what_was_created_stays_created(project: Path) -> None:
+    """Going on although files are gone does not turn those that the agent created into modified ones."""
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    path = put(project / SITEBUILDER_FILE, SITEBUILDER["schema"])
+    succeed("resume", "migration-T060", "--yes", cwd=project)
+    document = read(path)
+    for key in ("files_created", "files_modified"):
+        assert SITEBUILDER["schema"][key] == document[key]
+
+
+ROW = {
+    "agent": "migration",
+    "task": "T060",
+    "percent": 65,
+    "at": "1970-01-01T00:00:00Z",
+    "status": "in_progress",
+}
+TABLE = """## Active Checkpoints
+
+| Agent | Task | Progress | Last Update | Status |
+|-------|------|----------|-------------|--------|
+| migration | T060 | 65% | 2 min ago | in_progress |
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", TABLE),
+        ("# Status\n\nText.\n", f"# Status\n\nText.\n\n{TABLE}"),
+        (
+            "# Status\n\n## Active Checkpoints\n\n## Notes\n\nMine.\n",
+            f"# Status\n\n{TABLE}\n## Notes\n\nMine.\n",
+        ),
+        ("## Active Checkpoints\nText.", TABLE.replace("\n\n", "\nText.\n\n", 1)),
+        (
+            TABLE.replace("65%", "10%") + "\nMine.\n\n| a | b |\n|---|---|\n",
+            TABLE + "\nMine.\n\n| a | b |\n|---|---|\n",
+        ),
+        (
+            "## Active Checkpoints\n\n| Task | Owner | Agent | Status |\n|---|---|---|---|\n"
+            "| T001 | Eve | content | not started |\n| T060 | Ada | migration | blocked |\n\n\u2028\udcff\n",
+            "## Active Checkpoints\n\n| Task | Owner | Agent | Status |\n|---|---|---|---|\n"
+            "| T060 | Ada | migration | in_progress |\n| T001 | Eve | content | not started |\n\n\u2028\udcff\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_our_rows_of_the_page_change(before: str, after: str, end: str) -> None:
+    """Columns and rows that people added stay, as do other tables, texts and the way lines end; twice is the same."""
+    if not before.count("\n"):
+        end = "\n"
+    once = updated(before.replace("\n", end), [ROW], 120_000)
+    assert after.replace("\n", end) == once
+    assert once == updated(once, [ROW], 120_000)
+
+
+def test_a_row_is_one_line_of_cells() -> None:
+    """Whatever an agent is called."""
+    page = updated("", [{**ROW, "agent": "a|b\nc"}], 120_000)
+    assert page.splitlines()[-1].startswith("| a\\|b c | T060 |")
+    assert page == updated(page, [{**ROW, "agent": "a|b\nc"}], 120_000)

@@ -1,0 +1,97 @@
+"""`start … --resume`, which is how the protocols dispatch: their rules hold there as they do for `resume`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.agents.server.work import Work
+from leftoff.errors import CannotResume
+from tests.cli.command import call, succeed
+from tests.dialects.examples import CRUNCH
+from tests.dialects.files import CRUNCH_PLACE, SITEBUILDER_FILE, put
+
+
+def follow(project: Path, name: str) -> None:
+    succeed("init", "--dialect", name, cwd=project)
+
+
+def edit(path: Path, **changes: Any) -> None:
+    put(path, {**json.loads(path.read_text()), **changes})
+
+
+def test_sitebuilder(project: Path) -> None:
+    """`resumable` must be true; only items that are not complete are left. The server's tool keeps to it too."""
+    follow(project, "sitebuilder")
+    words = ("start", "migration", "--task", "T060", "--steps", "post-01,post-02")
+    succeed(*words, cwd=project)
+    succeed("step", "done", "post-01", cwd=project)
+    edit(project / SITEBUILDER_FILE, resumable=False)
+    refused = call(*words, "--resume", cwd=project)
+    assert (6, "", True) == (refused.code, refused.out, "cannot be resumed" in refused.err)
+    with pytest.raises(CannotResume, match="cannot be resumed"):
+        Work(str(project), None).start(
+            {"workflow": "migration", "branch": None, "facts": {"task": "T060"}}, True
+        )
+    edit(project / SITEBUILDER_FILE, resumable=True)
+    gone_on = succeed(*words, "--resume", cwd=project)
+    assert "migration-T060\n" == gone_on.out
+    assert "Continue from post-02" in gone_on.err and "Left: post-02" in gone_on.err
+
+
+def test_sitebuilder_blocked(project: Path) -> None:
+    """Errors are reviewed and cleared first, in the file as the protocol has it."""
+    follow(project, "sitebuilder")
+    words = ("start", "migration", "--task", "T060", "--steps", "post-01,post-02")
+    succeed(*words, cwd=project)
+    succeed("step", "block", "post-01", "--error", "no pdf", cwd=project)
+    asked = call(*words, "--resume", "--json", cwd=project)
+    assert (7, True) == (asked.code, "--accept blocked.errors" in asked.err)
+    edit(project / SITEBUILDER_FILE, errors=[])
+    succeed(*words, "--resume", cwd=project)
+
+
+def test_crunch(project: Path) -> None:
+    """`can_resume: false` refuses."""
+    info = {**CRUNCH["full"]["recovery_info"], "can_resume": False, "warnings": ["Branch no longer exists"]}
+    put(project / CRUNCH_PLACE / "CP-enrich-20250114-a3f2.yaml", {**CRUNCH["full"], "recovery_info": info})
+    follow(project, "crunch")
+    refused = call("start", "crunch", "--issue", "42", "--resume", cwd=project)
+    assert (6, True) == (refused.code, "Branch no longer exists" in refused.err)
+
+
+@pytest.fixture
+def workflow(project: Path) -> Path:
+    """A dotagent workflow whose tasks are being done; its `phase.json`."""
+    follow(project, "dotagent")
+    succeed("start", "dotagent", cwd=project)
+    for phase in ("REQUIREMENTS", "ARCHITECTURE"):
+        succeed("step", "done", phase, cwd=project)
+    succeed("step", "start", "IMPLEMENTATION/task-001", cwd=project)
+    return project / "memory/state/phase.json"
+
+
+def test_dotagent_that_was_cut_short(workflow: Path, project: Path) -> None:
+    """`interruption_safe: false` asks, in the protocol's words."""
+    edit(workflow, interruption_safe=False)
+    asked = call("start", "dotagent", "--resume", cwd=project)
+    assert (7, True) == (asked.code, "State appears corrupted. Start fresh? [y/N]" in asked.err)
+
+
+def test_dotagent_puts_back_what_was_cut_short(workflow: Path, project: Path) -> None:
+    """Scenario 1: attempts incremented, back to pending; the phase stays in progress. Trying again counts no more."""
+    told = succeed("start", "dotagent", "--resume", cwd=project).err
+    assert "from IMPLEMENTATION phase" in told and "Next: continue the executor" in told
+    execution = workflow.with_name("execution.json")
+    (task,) = json.loads(execution.read_text())["tasks"]
+    assert ("pending", 2) == (task["status"], task["attempts"])
+    there = json.loads(workflow.read_text())
+    assert ("IMPLEMENTATION", "in_progress") == (there["current_phase"], there["phase_status"])
+    document = json.loads(execution.read_text())
+    put(execution, {**document, "tasks": [{**task, "status": "running"}]})
+    succeed("step", "fail", "IMPLEMENTATION/task-001", "--error", "no disk", cwd=project)
+    (task,) = json.loads(execution.read_text())["tasks"]
+    assert ("failed", 2) == (task["status"], task["attempts"])
