@@ -82,7 +82,7 @@ def peek(desk: Desk, paths: list[str], until: int) -> list[Peeked]:
 def before(desk: Desk, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:
     """Of these files those that a run knows nothing of yet; their content is in the store now."""
     known = _known(desk, row, [one.path for one in peeked])
-    fresh = [one for one in peeked if one.path not in known]
+    fresh = [one for one in peeked if one.path not in known or later(known[one.path], one.about)]
     withheld = withheld_outputs(desk.store, row) if row is not None and fresh else ()
     for one in fresh:
         if one.path in withheld:
@@ -93,6 +93,11 @@ def before(desk: Desk, row: RunRow | None, peeked: list[Peeked]) -> list[Capture
         return [Captured(one.path, one.about, row) for one, row in zip(fresh, rows, strict=True)]
 
     return desk.store.save_together(work) if fresh else []
+
+
+def later(about: dict[str, Any], than: dict[str, Any]) -> bool:
+    """Whether a record was made after another one: of two hooks that waited, the second may have come first."""
+    return str(about.get("captured_at")) > str(than.get("captured_at"))
 
 
 def after(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:

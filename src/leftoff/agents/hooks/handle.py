@@ -12,7 +12,7 @@ from leftoff.engine.find import SESSION, is_spent
 from leftoff.engine.notes import put_note
 from leftoff.engine.project import main_worktree
 from leftoff.engine.state import Reader
-from leftoff.engine.workspace.tracking import keep_first
+from leftoff.engine.workspace.tracking import BEFORE, keep_first
 from leftoff.engine.world import remember_git
 from leftoff.errors import Corrupt, StoreUnavailable
 
@@ -272,9 +272,12 @@ def before_tool(hook: Hook) -> bytes:
 
 def _keep_first(hook: Hook, found: list[Captured]) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(hook.desk.store, tx, row.run, row.run_id)
         for got in found:
-            if tx.row(row.run, "file", got.key) is None:
-                keep_first(changes, got)
+            there = reader.value("file", got.key)
+            first = tx.row(row.run, "context", BEFORE + got.key)
+            if there is None or (first is None and files.later(there.plain, got.about)):
+                keep_first(changes, got, known=there is not None)
         return None
 
     if found:

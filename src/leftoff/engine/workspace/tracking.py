@@ -139,12 +139,13 @@ def known_files(reader: Reader) -> dict[str, dict[str, Any]]:
     return {key: about for key, about in reader.plain("file").items() if isinstance(about, dict)}
 
 
-def keep_first(changes: ChangeSet, got: Captured) -> None:
+def keep_first(changes: ChangeSet, got: Captured, *, known: bool = False) -> None:
     """A file as it is before the run first changes it: for going back to versions that do not know it yet.
 
-    It is a record of its own, which stays while later ones of the file come and go.
+    It is a record of its own, which stays while later ones of the file come and go. ``known``: there is a later one.
     """
-    got.put(changes, "file")
+    if not known:
+        got.put(changes, "file")
     Captured(BEFORE + got.key, got.about, got.blob).put(changes, "context")
 
 
