@@ -29,10 +29,11 @@ def project(tmp_path: Path) -> Path:
 
 
 def forge(project: Path, key: str, **about: Any) -> str:
-    """A record about a file as an attacker would write it, in a checkpoint; its id."""
+    """A record about a file as an attacker would write it; the version that has it, before anybody looks again."""
     real = succeed("get", "file/f", "--json", cwd=project).json
-    succeed("put", "file", key, json.dumps({**real, "path": key, **about}), cwd=project)
-    return succeed("save", cwd=project).out.strip()
+    record = json.dumps({**real, "path": key, **about})
+    put = succeed("put", "file", key, record, "--json", cwd=project).json
+    return f"{put['run_id']}@{put['seq']}"
 
 
 @pytest.mark.parametrize(

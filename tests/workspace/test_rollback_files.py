@@ -260,11 +260,10 @@ def test_modes_that_a_restore_cannot_give(tmp_path: Path) -> None:
     succeed("track", "f", cwd=tmp_path)
     about = succeed("get", "file/f", "--json", cwd=tmp_path).json
     about["mode"] = "6755"
-    succeed("put", "file", "f", json.dumps(about), cwd=tmp_path)
-    checkpoint = saved(tmp_path)
+    put = succeed("put", "file", "f", json.dumps(about), "--json", cwd=tmp_path).json
     (tmp_path / "f").write_text("now")
     succeed("track", "f", cwd=tmp_path)
-    succeed("rollback", checkpoint, "--files", cwd=tmp_path)
+    succeed("rollback", f"{put['run_id']}@{put['seq']}", "--files", cwd=tmp_path)
     assert 0o755 == os.stat(tmp_path / "f").st_mode & 0o7777
 
 
