@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from leftoff.engine.verify.finding import REFUSE, WARN, Finding
+from leftoff.engine.workspace.stat import TICK_NS
 from leftoff.engine.world import DIRTY, dirty_paths
 
 TYPE_CHECKING = False
@@ -80,7 +81,7 @@ def _own_doing(world: World, paths: list[str]) -> str:
     if not world.is_head:
         return ""
     beat = world.lease.beat if world.lease is not None and world.lease.beat is not None else 0
-    last = max(world.version.at, beat) * 1_000_000
+    last = max(world.version.at, beat) * 1_000_000 - TICK_NS  # the clock that stamps files may be late
     for path in paths:
         try:
             if os.lstat(os.path.join(world.project, path)).st_ctime_ns > last:
