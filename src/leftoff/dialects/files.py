@@ -110,9 +110,10 @@ def looked_at(records: Records, project: str, source: Source, now: int, most: in
 
 def _inside(path: str, project: str, folder: str) -> str | None:
     """A file of the project: named from its top, or from where the document lies."""
-    top = os.path.realpath(project)
     for start in (project, os.path.join(project, folder)):
-        full = os.path.realpath(os.path.join(start, path)) if "\0" not in path else ""
-        if full.startswith(top + os.sep) and os.path.isfile(full):
-            return full
+        full = os.path.join(start, path)
+        if "\0" not in path and os.path.isfile(full):
+            real = os.path.realpath(full)
+            if real.startswith(os.path.realpath(project) + os.sep):
+                return real
     return None

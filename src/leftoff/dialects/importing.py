@@ -136,15 +136,19 @@ class Importer:
         """Write them; those that came in."""
         self.plan(found)
         waiting: list[tuple[Incoming, list[Arrival]]] = []
-        done = []
+        done, load = [], 0
         for each in found:
             try:
                 if each.new:
-                    waiting.append((each, self._arrivals(each)))
-                    if sum(weight(history) for _, history in waiting) >= TOGETHER:
+                    history = self._arrivals(each)
+                    waiting.append((each, history))
+                    load += weight(history)
+                    if load >= TOGETHER:
                         self._create(waiting)
+                        load = 0
                 else:
                     self._create(waiting)
+                    load = 0
                     if each.archived and each.changed:
                         self._take_out(each, self.store)
                     if not each.archived or each.changed:

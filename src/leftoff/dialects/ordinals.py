@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from leftoff.dialects.draft import DONE
 from leftoff.engine.verify.finding import Finding
 
@@ -24,9 +26,14 @@ def _is_number(path: str) -> bool:
 
 def numbers(leaves: Leaves) -> dict[str, int]:
     """The number of each step: its own where it is called by one, else its place, or the next that is free."""
-    out = {path: int(path) for path, _ in leaves if _is_number(path) and path[0] != "0"}
+    return dict(_numbers(tuple([path for path, _ in leaves])))
+
+
+@lru_cache(64)  # it is asked for several times for each document, and runs of one kind have the same steps
+def _numbers(paths: tuple[str, ...]) -> dict[str, int]:
+    out = {path: int(path) for path in paths if _is_number(path) and path[0] != "0"}
     taken, last = set(out.values()), 0
-    for place, (path, _) in enumerate(leaves, 1):
+    for place, path in enumerate(paths, 1):
         if path not in out:
             last = max(place, last + 1)
             while last in taken:
