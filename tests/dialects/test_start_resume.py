@@ -51,7 +51,18 @@ def test_sitebuilder_blocked(project: Path) -> None:
     asked = call(*words, "--resume", "--json", cwd=project)
     assert (7, True) == (asked.code, "--accept blocked.errors" in asked.err)
     edit(project / SITEBUILDER_FILE, errors=[])
+    assert 0 == call("verify", "@", cwd=project).code == call("resume", "--dry-run", cwd=project).code
     succeed(*words, "--resume", cwd=project)
+
+
+def test_sitebuilder_blocked_then_resumed(project: Path) -> None:
+    """Once its errors are cleared, `resume` goes on as `verify` says."""
+    follow(project, "sitebuilder")
+    succeed("start", "migration", "--task", "T060", "--steps", "post-01,post-02", cwd=project)
+    succeed("step", "block", "post-01", "--error", "no pdf", cwd=project)
+    assert 7 == call("resume", cwd=project).code
+    edit(project / SITEBUILDER_FILE, errors=[])
+    succeed("resume", cwd=project)
 
 
 def test_crunch(project: Path) -> None:

@@ -67,7 +67,7 @@ def verify_run(
     known = {path: _intent(record["status"]) for path, record in settled.items()}
     report = look(more=(findings,), known=known)
     if dialect.errors_block and not state.of("error"):
-        report.findings = [finding for finding in report.findings if finding.code != "blocked.errors"]
+        report.dismiss("blocked.errors")
     return report
 
 

@@ -33,9 +33,9 @@ class Findings:
 
 def findings(desk: Desk, row: RunRow, session: str) -> Findings:
     """The world, checked against a run as `leftoff resume` does it."""
+    from leftoff.dialects.verdict import verify_run
     from leftoff.engine.find import Target
     from leftoff.engine.verify.finding import REFUSE, RESUME
-    from leftoff.workflow.verdict import verify_run
 
     report = verify_run(desk.store, Target(row, None), desk.at, desk.project, desk.settings, session=session)
     lines = [f"- {one.message}" for one in report.findings if one.level != RESUME]

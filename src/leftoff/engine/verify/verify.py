@@ -102,6 +102,11 @@ class Report:
             if finding.level == ASK and finding.code in codes:
                 finding.level = WARN
 
+    def dismiss(self, code: str) -> None:
+        """Whoever knows the run better says that this is nothing, whatever is asked for."""
+        self._found = [finding for finding in self._found if finding.code != code]
+        self.wish(self._wish)
+
     def rest(self) -> None:
         """Nothing is left to do: what was found stands in nobody's way, unless the run is damaged."""
         for finding in self.findings:
