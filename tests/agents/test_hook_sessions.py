@@ -244,6 +244,26 @@ def test_the_word_does_not_turn_a_refusal_around(project: Path) -> None:
     assert ["first"] == [run["session_id"] for run in runs(project)]
 
 
+def test_a_protocols_doubts_are_told_too(project: Path) -> None:
+    """A checkpoint that the claude protocol would not resume without a look: its reason is among what was found."""
+    document = {
+        "checkpoint_id": "implement_auth_20261110_101010",
+        "workflow_type": "implement",
+        "project_name": "auth",
+        "created_at": "2026-11-10T10:10:10Z",
+        "status": "in_progress",
+        "workflow_state": {"current_phase": 1, "total_phases": 3, "completed_phases": []},
+        "tests_passing": True,
+        "last_error": "the build broke",
+    }
+    path = project / ".claude/checkpoints/implement_auth_20261110_101010.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(document))
+    succeed("import", str(path), cwd=project)
+    told = Session(project, "one").context("UserPromptSubmit", prompt="resume")
+    assert told is not None and "the build broke" in told.partition("Run ")[0]
+
+
 def test_the_brief_does_not_depend_on_the_env_file(project: Path) -> None:
     """One that cannot be written to is noted, and the session is told all the same."""
     session = Session(project)
