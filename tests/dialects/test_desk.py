@@ -11,13 +11,14 @@ from leftoff.errors import Invalid
 
 
 @pytest.mark.parametrize(
-    "path", ["../evil.json", "a/../../evil.json", "/elsewhere/evil.json", "../project-2/evil.json"]
+    "path", ["../evil.json", "a/../../evil.json", "/evil.json", "../project-2/evil.json"]
 )
 @pytest.mark.parametrize("alone", [False, True])
 def test_nothing_is_written_outside_of_the_project(path: str, alone: bool, tmp_path: Path) -> None:
     """A path that leaves the project is refused before anything is made, by every way to write."""
     project = tmp_path / "project"
     project.mkdir()
+    path = f"{tmp_path}{path}" if path[0] == "/" else path
     desk = Desk(str(project), str(project / ".leftoff/mirror"))
     with desk.open(), pytest.raises(Invalid, match="outside of the project"):
         if alone:
@@ -25,4 +26,3 @@ def test_nothing_is_written_outside_of_the_project(path: str, alone: bool, tmp_p
         else:
             desk.put(path, b"{}", "r", None, 0)
     assert [project] == list(tmp_path.iterdir())
-    assert not Path("/elsewhere").exists()
