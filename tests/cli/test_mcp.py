@@ -40,15 +40,15 @@ class Agent:
         return "".join(getattr(part, "text", "") for part in found.contents)
 
 
-def serving(cwd: Path) -> StdioServerParameters:
-    return StdioServerParameters(command=str(LEFTOFF), args=["mcp"], cwd=str(cwd), env=environment())
+def serving(cwd: Path, **env: str) -> StdioServerParameters:
+    return StdioServerParameters(command=str(LEFTOFF), args=["mcp"], cwd=str(cwd), env=environment(**env))
 
 
-def drive(cwd: Path, work: Callable[[Agent], Awaitable[Any]]) -> Any:
+def drive(cwd: Path, work: Callable[[Agent], Awaitable[Any]], **env: str) -> Any:
     """Start the server, let a client work with it, stop it."""
 
     async def main() -> Any:
-        async with Client(serving(cwd)) as client:
+        async with Client(serving(cwd, **env)) as client:
             return await work(Agent(client))
 
     return asyncio.run(main())

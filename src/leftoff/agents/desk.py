@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.clock import SYSTEM
 from leftoff.engine import project as places
+from leftoff.engine.caller import CALLER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Desk:
 
     @property
     def branch(self) -> str:
-        return os.environ.get("LEFTOFF_BRANCH") or "main"
+        return CALLER.branch
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from leftoff.api.read import RunView
 from leftoff.api.run import Run
 from leftoff.clock import SYSTEM
 from leftoff.engine import find, project, retention, settings
+from leftoff.engine.caller import CALLER
 from leftoff.engine.commit import Guard
 from leftoff.engine.fork import fork
 from leftoff.engine.fsck import FsckReport, fsck
@@ -197,7 +198,7 @@ class Store:
         return this_process(), name
 
     def _branch(self) -> str:
-        return os.environ.get("LEFTOFF_BRANCH") or "main"
+        return CALLER.branch
 
     def _opening(
         self,

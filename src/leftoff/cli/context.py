@@ -8,7 +8,7 @@ import sys
 from leftoff.cli.dispatch import out, printable
 from leftoff.clock import SYSTEM
 from leftoff.engine import project
-from leftoff.errors import Usage
+from leftoff.engine.caller import CALLER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
-
-
-def from_env(name: str) -> str | None:
-    """A variable of the environment; an empty one counts as unset."""
-    value = os.environ.get(name) or None
-    if value is not None and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Usage(
-                f"The variable {name} is not UTF-8.", hint=f"Set {name} again, or unset it."
-            ) from None
-    return value
 
 
 class Context:
@@ -117,15 +104,11 @@ class Context:
 
     @property
     def redactor(self) -> Redactor:
-        """The project's; inside a step of a workflow it knows the secrets that the workflow names."""
-        names = from_env("LEFTOFF_SECRETS")
-        if names is None:
-            return self.settings.redactor()
-        return self.settings.redactor(tuple(os.environ.get(name, "") for name in names.split(",")))
+        return self.settings.redactor()
 
     @property
     def branch(self) -> str:
-        return getattr(self.args, "branch", None) or from_env("LEFTOFF_BRANCH") or "main"
+        return getattr(self.args, "branch", None) or CALLER.branch
 
     @property
     def now(self) -> int:
@@ -160,13 +143,13 @@ class Context:
     @property
     def named(self) -> str | None:
         """The run that was named, as an option or in the environment."""
-        return getattr(self.args, "run", None) or from_env("LEFTOFF_RUN")
+        return getattr(self.args, "run", None) or CALLER.run
 
     def current_in(self, view: View, *, latest: bool = False) -> RunRow:
         """The run that a verb means when none is named: --run, LEFTOFF_RUN, the session's, the branch's only one."""
         from leftoff.engine.find import Asking, current_run
 
-        session, exported = from_env("LEFTOFF_SESSION"), from_env("LEFTOFF_RUN")
+        session, exported = CALLER.session, CALLER.run
         asking = Asking(self.now, session=session, exported=exported) if session or exported else None
         named = getattr(self.args, "run", None)
         return current_run(view, branch=self.branch, run=named, asking=asking, latest=latest)
@@ -308,7 +291,7 @@ class Context:
         """Reports of a step that leftoff started carry its attempt's token."""
         from leftoff.engine.commit import NO_GUARD, Guard
 
-        token = from_env("LEFTOFF_ATTEMPT")
+        token = CALLER.attempt
         return Guard(attempt=token) if token else NO_GUARD
 
     def report(self, make: Make | None = None, *, at: int | None = None, **more: Any) -> Reported:
@@ -336,7 +319,7 @@ class Context:
             self.now,
             project=self.project,
             scrubber=self.redactor,
-            session=from_env("LEFTOFF_SESSION"),
+            session=CALLER.session,
             guard=self.guard(),
             **more,
         )

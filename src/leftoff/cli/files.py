@@ -20,14 +20,14 @@ HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
 
 def restorer(ctx: Context, target: Target, guard: Guard | None = None) -> Restorer:
     """``guard``: of whoever drives the run himself."""
-    from leftoff.cli.context import from_env
+    from leftoff.engine.caller import CALLER
     from leftoff.engine.workspace.reporting import ReportHand
     from leftoff.engine.workspace.restoring import Restorer
 
     def now() -> int:
         return ctx.now
 
-    hand = ReportHand(ctx.store, target, now, session=from_env("LEFTOFF_SESSION"), guard=guard or ctx.guard())
+    hand = ReportHand(ctx.store, target, now, session=CALLER.session, guard=guard or ctx.guard())
     return Restorer(ctx.store, ctx.project, ctx.redactor, now, hand)
 
 

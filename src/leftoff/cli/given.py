@@ -93,6 +93,6 @@ def step_path(word: str) -> str:
 
 def own_step() -> str | None:
     """The step that this command is part of."""
-    from leftoff.cli.context import from_env
+    from leftoff.engine.caller import CALLER
 
-    return (from_env("LEFTOFF_STEP") or "").strip("/") or None
+    return CALLER.step

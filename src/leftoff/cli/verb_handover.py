@@ -7,6 +7,7 @@ import shlex
 
 from leftoff.cli.given import asked
 from leftoff.cli.options import Opt, Spec
+from leftoff.engine.caller import CALLER
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
@@ -50,7 +51,7 @@ def run(args: Args, ctx: Context) -> int:
     desk = Desk(ctx.project, args.store)
     asked(lambda: check_agent(args.to, custom_agents(desk.settings.section("agents"))))
     target = ctx.target(args.rest[0])
-    driver_of(ctx.store, target, ctx.now, os.environ.get("LEFTOFF_SESSION") or None)
+    driver_of(ctx.store, target, ctx.now, CALLER.session)
     found = hand_over(desk, target, args.to)
     if args.go:
         return _go(found, target, ctx)

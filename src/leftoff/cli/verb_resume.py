@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 from leftoff.cli.decide import FirstQuestion, carry_out, decide, tell
@@ -11,6 +10,7 @@ from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
 from leftoff.cli.verdict import page, report_of
 from leftoff.dialects.verdict import dialect_of
+from leftoff.engine.caller import CALLER
 from leftoff.engine.definition import definition_of
 from leftoff.engine.pickup import Way, driver_of, from_step, with_outer
 from leftoff.engine.verify.finding import REFUSE
@@ -222,7 +222,7 @@ def _drive(
 
 
 def session() -> str | None:
-    return os.environ.get("LEFTOFF_SESSION") or None
+    return CALLER.session
 
 
 def _step(args: Args) -> str | None:
@@ -257,7 +257,7 @@ def latest(view: View, ctx: Context) -> RunRow:
     try:
         return ctx.current_in(view)
     except Ambiguous as error:
-        if getattr(ctx.args, "run", None) or os.environ.get("LEFTOFF_RUN"):
+        if getattr(ctx.args, "run", None) or CALLER.run:
             raise
         row = ctx.current_in(view, latest=True)
         others = [name for name in error.candidates if name != row.run_id]

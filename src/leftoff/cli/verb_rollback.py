@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.cli.files import said_no
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.engine.caller import CALLER
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -60,7 +59,7 @@ def run(args: Args, ctx: Context) -> int:
         return _with_files(args, ctx, target, ref)
     from leftoff.engine.pickup import go_back
 
-    session = os.environ.get("LEFTOFF_SESSION") or None
+    session = CALLER.session
     go_back(ctx.store, target, ctx.now, session=session, guard=ctx.guard())
     return _told(args, ctx, target, None)
 
@@ -74,7 +73,7 @@ def _quiet(ctx: Context, target: Target) -> bool:
         return True
     from leftoff.cli.orphans import ended
 
-    driver_of(ctx.store, target, ctx.now, os.environ.get("LEFTOFF_SESSION") or None)
+    driver_of(ctx.store, target, ctx.now, CALLER.session)
     return ended(ctx, target.row)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.cli.context import from_env
 from leftoff.cli.given import asked, assignments, number
 from leftoff.cli.options import Opt, Spec
+from leftoff.engine.caller import CALLER
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -87,7 +87,7 @@ def _opening(args: Args, ctx: Context) -> Opening:
         "issue": args.issue.lstrip("#") or None if args.issue else None,
         "task": args.task,
         "agent": args.agent,
-        "session_id": args.session or from_env("LEFTOFF_SESSION"),
+        "session_id": args.session or CALLER.session,
         "total": number(args.total, "--total"),
     }
     return Opening(

@@ -41,8 +41,8 @@ def report_of(
 
     ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
     """
-    from leftoff.cli.context import from_env
     from leftoff.dialects.verdict import verify_run
+    from leftoff.engine.caller import CALLER
 
     ctx.at_home(target.row)
     return verify_run(
@@ -53,7 +53,7 @@ def report_of(
         ctx.settings,
         deep=deep,
         given=given,
-        session=from_env("LEFTOFF_SESSION"),
+        session=CALLER.session,
         workflow=workflow,
     )
 

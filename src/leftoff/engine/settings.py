@@ -93,7 +93,7 @@ class Settings(_Values):
     redaction: Redaction
     run: Running
     _sections: dict[str, dict[str, Any]]
-    _made: list[Redactor]
+    _made: dict[tuple[str, ...], Redactor]
 
     def __init__(self, tables: Mapping[str, Any] | None = None) -> None:
         given = tables or {}
@@ -105,23 +105,24 @@ class Settings(_Values):
                 "redaction": Redaction({**_DEFAULTS["redaction"], **given.get("redaction", {})}),
                 "run": Running({**_DEFAULTS["run"], **given.get("run", {})}),
                 "_sections": {name: given[name] for name in OPAQUE if name in given},
-                "_made": [],
+                "_made": {},
             }
         )
 
     def redactor(self, exact: tuple[str, ...] = ()) -> Redactor:
-        """The project's redactor, always the same one; with ``exact`` secrets, one that knows these too."""
-        if exact or not self._made:
+        """The project's redactor: it knows the secrets of the workflow that the caller is a step of, and ``exact``."""
+        from leftoff.engine.caller import CALLER
+
+        exact = (*CALLER.secrets, *exact)
+        made = self._made.get(exact)
+        if made is None:
             from leftoff.engine.redact import Redactor
 
             of = self.redaction
-            made = Redactor(
+            made = self._made[exact] = Redactor(
                 enabled=of.enabled, allow=of.allow, names=of.names, patterns=of.patterns, exact=exact
             )
-            if exact:
-                return made
-            self._made.append(made)
-        return self._made[0]
+        return made
 
     def section(self, name: str) -> dict[str, Any]:
         """A section that another layer interprets, as it is written; empty where the file has none."""

@@ -134,7 +134,9 @@ def finish() -> None:
             "usage": {},
             "permission_denials": [],
         }
-        claude("result", subtype="success", is_error=False, result="done", **facts)
+        claude(
+            "result", subtype="success", is_error=False, result=os.environ.get("FAKE_RESULT", "done"), **facts
+        )
     elif NAME == "codex":
         say(type="item.completed", item={"id": "last", "type": "agent_message", "text": "done"})
         say(type="turn.completed", usage={"input_tokens": 1, "output_tokens": 1})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.agents.desk import Desk
 from leftoff.clock import iso
 from leftoff.engine.brief import brief
+from leftoff.engine.caller import CALLER
 from leftoff.engine.commit import NO_GUARD, Guard, Seal
 from leftoff.engine.find import Target
 from leftoff.engine.report import beat, report
@@ -30,7 +31,7 @@ class Ledger:
         self.desk = Desk(os.environ["LEFTOFF_PROJECT"], os.environ.get("LEFTOFF_STORE"))
         self.run_id = os.environ["LEFTOFF_RUN"]
         self.step = os.environ["LEFTOFF_STEP"]
-        self.token = os.environ.get("LEFTOFF_ATTEMPT") or ""
+        self.token = CALLER.attempt or ""
         self.guard = Guard(attempt=self.token) if self.token else NO_GUARD
 
     def _find(self, view: View) -> RunRow:

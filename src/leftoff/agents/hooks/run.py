@@ -8,6 +8,7 @@ import time
 from leftoff.agents.hooks import log
 from leftoff.agents.hooks.bounded import LIMIT, bounded
 from leftoff.agents.hooks.events import read_event
+from leftoff.engine.caller import CALLER
 from leftoff.engine.project import find_project, store_location
 from leftoff.errors import LeftoffError
 from leftoff.host import SHELLS, ancestor
@@ -77,8 +78,8 @@ def _work(call: Call, event: Event, project: str, folder: str, process: Process 
             return b""
         desk = Desk(project, call.store, lambda text: log.note(folder, call.agent, text))
         try:
-            who = Who(event.session, call.agent, process, os.environ.get("LEFTOFF_RUN") or None)
-            driven = bool(os.environ.get("LEFTOFF_ATTEMPT"))
+            who = Who(event.session, call.agent, process, CALLER.run)
+            driven = bool(CALLER.attempt)
             hook = Hook(desk, event, who, anywhere=call.anywhere, driven=driven, until=until)
             if event.name in _FIRST:
                 return react(hook)

@@ -15,6 +15,7 @@ from leftoff.agents.server.words import for_a_model
 from leftoff.dialects.verdict import dialect_of, verify_run
 from leftoff.engine.approvals import OPTIONS, how, question
 from leftoff.engine.brief import brief
+from leftoff.engine.caller import CALLER
 from leftoff.engine.commit import NO_GUARD, Guard, Seal
 from leftoff.engine.definition import definition_of
 from leftoff.engine.diff import diff
@@ -76,7 +77,7 @@ class Work:
 
     def current(self, run_id: str | None) -> Any:
         """How to find the run that is meant: the one named, that of this session, the only unfinished one."""
-        exported = os.environ.get("LEFTOFF_RUN") or None
+        exported = CALLER.run
 
         def find(view: View) -> RunRow:
             session = self.session_in(view)
@@ -87,12 +88,12 @@ class Work:
 
     def session_in(self, view: View) -> str | None:
         """The session that this server serves: as it was told, or that of the agent which started it."""
-        return os.environ.get("LEFTOFF_SESSION") or session_of(view, self.agent)
+        return CALLER.session or session_of(view, self.agent)
 
     @property
     def session(self) -> str | None:
-        if os.environ.get("LEFTOFF_SESSION") or not self.store.exists():
-            return os.environ.get("LEFTOFF_SESSION") or None
+        if CALLER.session or not self.store.exists():
+            return CALLER.session
         return self.store.read(self.session_in)
 
     def target(self, ref: str | None) -> Target:
@@ -103,7 +104,7 @@ class Work:
         return Target(self.store.read(find), None)
 
     def guard(self) -> Guard:
-        token = os.environ.get("LEFTOFF_ATTEMPT")
+        token = CALLER.attempt
         return Guard(attempt=token) if token else NO_GUARD
 
     def report(self, run_id: str | None, make: Make, **more: Any) -> Reported:
