@@ -29,7 +29,7 @@
 
 Each class fixes ``code`` (a stable word), ``exit_code`` (of the command), ``retry`` (whether the same call may
 succeed later) and a default ``hint``. Errors of SQLite and the operating system are translated in one place,
-``leftoff.store.failures``.
+``leftoff.store.sqlite.failures``.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from leftoff.host import this_process
 from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.versions import NO_COUNTS, Version
-from leftoff.store.bundle import Sum
-from leftoff.store.bundle_write import BundleWriter
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.bundle.read import Sum
+from leftoff.store.bundle.write import BundleWriter
+from leftoff.store.sqlite.store import SqliteStore
 
 DRIVER = (this_process(), "test")
 

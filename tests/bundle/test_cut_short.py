@@ -12,15 +12,15 @@ import pytest
 import leftoff
 from leftoff.engine.bundle import import_bundle
 from leftoff.errors import StoreUnavailable
-from leftoff.store.pace import Pace
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite.pace import Pace
+from leftoff.store.sqlite.store import SqliteStore
 from tests.bundle.forge import DRIVER, make_run, opened, write_bundle
 from tests.cli.command import LEFTOFF, call, environment, succeed
 
 KILLED = """
 import os, signal, sys
 from leftoff.cli import main
-from leftoff.store.pace import Pace
+from leftoff.store.sqlite.pace import Pace
 left, batch = int(sys.argv[1]), Pace.batch
 def dying(self, work):
     global left

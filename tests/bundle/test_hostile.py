@@ -16,9 +16,9 @@ from leftoff.engine.bundle import import_bundle
 from leftoff.engine.bundle_check import climbs, open_bundle
 from leftoff.errors import BadData, Corrupt, Invalid, LeftoffError, NotFound, Unsupported
 from leftoff.model.codec import JSON, encode
-from leftoff.store import bundle as format
 from leftoff.store.blobs import zstd
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.bundle import read as format
+from leftoff.store.sqlite.store import SqliteStore
 from tests.bundle.forge import DRIVER, forge, make_run, sum_up, tampering, write_bundle
 
 

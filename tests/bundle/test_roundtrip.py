@@ -13,7 +13,7 @@ import pytest
 import leftoff
 from leftoff.engine.bundle import export, import_bundle, would_import
 from leftoff.errors import Conflict, NotFound, StoreUnavailable, Usage
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite.store import SqliteStore
 from tests.bundle.forge import DRIVER, make_run, opened, random_run, write_bundle
 
 
@@ -219,7 +219,7 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leftoff.store.bundle_write.sync", full)
+    monkeypatch.setattr("leftoff.store.bundle.write.sync", full)
     with pytest.raises(StoreUnavailable, match="full"):
         export(store, row, str(there / "run.leftoff"))
     assert ["run.leftoff"] == os.listdir(there)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from leftoff.store import backup, upkeep
 from leftoff.store.blobs import Blobs
-from leftoff.store.queries import Q
-from leftoff.store.sqlite import SqliteStore
-from leftoff.store.sqlite_tx import SqliteTx
-from leftoff.store.sqlite_view import SqliteView
+from leftoff.store.sqlite import backup, upkeep
+from leftoff.store.sqlite.queries import Q
+from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite.tx import SqliteTx
+from leftoff.store.sqlite.view import SqliteView
 from tests.contract.test_sqlite import TestSqliteStore as _Contract
 
 Patch = pytest.MonkeyPatch
@@ -92,7 +92,7 @@ def forgets_what_it_replaces(patch: Patch) -> None:
 
 @caught_by("test_ranges")
 def stops_before_the_last_characters(patch: Patch) -> None:
-    patch.setattr("leftoff.store.sqlite_view._LAST", "\U0010ffff")
+    patch.setattr("leftoff.store.sqlite.view._LAST", "\U0010ffff")
     plain = SqliteView.records
     patch.setattr(
         SqliteView, "records", lambda v, run, c, low="", high=None: plain(v, run, c, low or "\0", high)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leftoff.store.base import Store
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FaultyStore, StoreContract
 
 

@@ -76,7 +76,7 @@ def _fork_and_prune(store: leftoff.Store) -> None:
     run.fork(branch="other", run_id="fork").finish()
     run.finish()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leftoff.store.upkeep.vacuum", lambda *_: 0)
+        patch.setattr("leftoff.store.sqlite.upkeep.vacuum", lambda *_: 0)
         store.prune("run-0", [str(v.id) for v in store.get("run-0").history()[8:12]])
         store.prune("run-1")
         store.remove("run-2")

@@ -13,10 +13,11 @@ import pytest
 
 import leftoff
 from leftoff.errors import Corrupt, LeftoffError
-from leftoff.store import connection, sqlite_view
-from leftoff.store.check_run import RunCheck
-from leftoff.store.pages import is_map
+from leftoff.store.fsck.check_run import RunCheck
+from leftoff.store.repair.pages import is_map
 from leftoff.store.rows import Record
+from leftoff.store.sqlite import connection
+from leftoff.store.sqlite import view as sqlite_view
 from tests.damage.store import PAGE, Sample, flip, problems, tidy, wrong
 
 pytestmark = pytest.mark.damages_store

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.store.pages import checksum
-from leftoff.store.wal import FRAME, HEADER, STEP, Log
+from leftoff.store.repair.pages import checksum
+from leftoff.store.sqlite.wal import FRAME, HEADER, STEP, Log
 from tests.damage.store import PAGE, flip, problems
 
 pytestmark = pytest.mark.damages_store

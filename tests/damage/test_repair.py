@@ -15,8 +15,8 @@ import pytest
 
 import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch, StoreUnavailable
-from leftoff.store import salvage
-from leftoff.store.carve import Carver
+from leftoff.store.repair import salvage
+from leftoff.store.repair.carve import Carver
 from tests.damage.store import PAGE, Outcome, Sample, everything, flip, problems, tidy
 from tests.damage.test_flips import HEADER, kinds, offsets
 from tests.damage.test_tampering import TAMPERING, tamper

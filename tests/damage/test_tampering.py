@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from leftoff.store import connection
+from leftoff.store.sqlite import connection
 from tests.damage.store import Sample, flip, problems, wrong
 
 pytestmark = pytest.mark.damages_store

@@ -12,7 +12,7 @@ from leftoff.engine.head import Head
 from leftoff.engine.runs import Opening, start
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite.store import SqliteStore
 
 AT = 1_770_000_000_000
 

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
-from leftoff.store import connection
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite import connection
+from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing.scribe import Scribe
 from tests.store.processes import child
 
@@ -78,7 +78,7 @@ def test_every_commit_is_synced_again(store: SqliteStore) -> None:
 def test_checkpoint_does_not_fail_a_commit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the log cannot be moved home (a full disk), what was committed is durable as it is: no error."""
     scribe = Scribe(store)
-    monkeypatch.setattr("leftoff.store.sqlite.CHECKPOINT_PAGES", 1)
+    monkeypatch.setattr("leftoff.store.sqlite.store.CHECKPOINT_PAGES", 1)
     tried = []
 
     class Full:
@@ -163,7 +163,7 @@ def test_nobody_sees_half_a_store(store: SqliteStore, monkeypatch: pytest.Monkey
         assert not SqliteStore(store.folder).exists()
         raise OSError(28, "No space left on device")
 
-    for place in ("leftoff.store.sqlite.migrate.migrate", "os.rename"):
+    for place in ("leftoff.store.sqlite.store.migrate.migrate", "os.rename"):
         with monkeypatch.context() as patch:
             patch.setattr(place, cut)
             with pytest.raises(StoreUnavailable, match="full"):

@@ -18,7 +18,7 @@ from leftoff.engine.runs import Opening, open_run, start
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, scope, this_process
 from leftoff.model.changes import ChangeSet
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FakeClock
 from tests.store.processes import Child, child
 

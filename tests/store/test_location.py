@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from leftoff.errors import StoreUnavailable
-from leftoff.store import location
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite import location
+from leftoff.store.sqlite.store import SqliteStore
 
 NETWORK = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "lustre", "fuse.glusterfs"]
 LOCAL = ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuse.ext2fs", ""]

@@ -14,9 +14,9 @@ import pytest
 from leftoff._version import __version__
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import this_process
-from leftoff.store import migrate
-from leftoff.store.queries import read
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite import migrate
+from leftoff.store.sqlite.queries import read
+from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing.scribe import Scribe
 from tests.store.processes import child
 

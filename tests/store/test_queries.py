@@ -11,8 +11,8 @@ import apsw
 import apsw.ext
 import pytest
 
-from leftoff.store.migrate import MIGRATIONS
-from leftoff.store.queries import parse, read
+from leftoff.store.sqlite.migrate import MIGRATIONS
+from leftoff.store.sqlite.queries import parse, read
 
 SRC = Path(__file__).parents[2] / "src" / "leftoff"
 # Where queries live, the schema that they are for, and the modules that may use them.

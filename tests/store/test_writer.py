@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from leftoff.store import writer
 from leftoff.store.base import Tx
-from leftoff.store.sqlite import SqliteStore
-from leftoff.store.writer import Ticket, WriteQueue
+from leftoff.store.sqlite import writer
+from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.sqlite.writer import Ticket, WriteQueue
 from tests.store.processes import child
 
 PATIENCE = 30.0

@@ -10,7 +10,9 @@ import pytest
 
 import leftoff
 from leftoff.model import codec, ids, upgrades, values, words
-from leftoff.store import base, blobs, connection, migrate, queries, sqlite
+from leftoff.store import base, blobs
+from leftoff.store.sqlite import connection, migrate, queries
+from leftoff.store.sqlite import store as sqlite
 
 PAGE = (Path(__file__).parents[2] / "docs" / "FORMAT.md").read_text()
 

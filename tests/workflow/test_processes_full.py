@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.store import location
+from leftoff.store.sqlite import location
 from leftoff.workflow.processes import files, groups, shim
 from leftoff.workflow.processes.client import Ended
 from leftoff.workflow.processes.job import Exit, Order

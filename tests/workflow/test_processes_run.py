@@ -144,7 +144,7 @@ def test_a_launcher_is_small() -> None:
         "asyncio",
         "json",
         "leftoff.api",
-        "leftoff.store.sqlite",
+        "leftoff.store.sqlite.store",
         "msgspec",
         "subprocess",
         "typing",

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from leftoff.store.base import Tx
-from leftoff.store.sqlite import SqliteStore
+from leftoff.store.sqlite.store import SqliteStore
 from tests.cli.terminal import CTRL_C, Terminal
 from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
 

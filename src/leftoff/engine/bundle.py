@@ -19,8 +19,8 @@ from leftoff.model.digest import MASK
 from leftoff.model.ids import parent_of
 from leftoff.model.values import blob_of
 from leftoff.model.versions import NO_COUNTS
-from leftoff.store.bundle_write import BundleWriter, check_target
-from leftoff.store.pace import Pace
+from leftoff.store.bundle.write import BundleWriter, check_target
+from leftoff.store.sqlite.pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

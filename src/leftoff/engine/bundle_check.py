@@ -19,7 +19,7 @@ from leftoff.model.upgrades import check as check_schema
 from leftoff.model.values import blob_about, index_key, item_prefix
 from leftoff.model.versions import Version, pack_counts
 from leftoff.model.words import RUN_STATUS, STEP_STATUS, TRIGGERS
-from leftoff.store.bundle import AGAIN, BundleReader, Sum, sniff
+from leftoff.store.bundle.read import AGAIN, BundleReader, Sum, sniff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from leftoff.model.codec import store as encoded
 from leftoff.model.values import blob_stored
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import VALUE_MAX
-from leftoff.store.pace import Pace
+from leftoff.store.sqlite.pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

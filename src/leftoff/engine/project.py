@@ -78,7 +78,7 @@ def open_store(location: str, clock: Clock | None = None) -> Store:
             f"This leftoff has no store for {scheme}:// URLs.",
             hint="Use a folder, for example LEFTOFF_STORE=.leftoff",
         )
-    from leftoff.store.sqlite import SqliteStore
+    from leftoff.store.sqlite.store import SqliteStore
 
     return SqliteStore(location, clock)
 

@@ -15,8 +15,8 @@ import sys
 
 from leftoff.errors import Corrupt
 from leftoff.model.hashing import long_sha256 as sha256
-from leftoff.store.location import sync, sync_folder
 from leftoff.store.rows import BlobRow
+from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

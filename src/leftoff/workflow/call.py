@@ -12,7 +12,7 @@ import sys
 
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode, text
-from leftoff.store.location import sync
+from leftoff.store.sqlite.location import sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

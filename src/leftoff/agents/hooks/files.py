@@ -231,7 +231,7 @@ class Pending:
 
     def _write(self, now: dict[str, Any]) -> None:
         from leftoff.model.codec import encode
-        from leftoff.store.location import make_folder
+        from leftoff.store.sqlite.location import make_folder
 
         make_folder(os.path.dirname(self.folder))
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
@@ -259,7 +259,7 @@ class Pending:
 
     def end(self) -> None:
         """Leave nothing behind, not even the store's folder where nothing else is in there."""
-        from leftoff.store.location import forget_folder
+        from leftoff.store.sqlite.location import forget_folder
 
         _unlink(self.path)
         _unlink(self.lock)
@@ -322,7 +322,7 @@ class Turn:
     def __enter__(self) -> None:
         import fcntl
 
-        from leftoff.store.location import make_folder
+        from leftoff.store.sqlite.location import make_folder
 
         folder = os.path.dirname(self._path)
         try:

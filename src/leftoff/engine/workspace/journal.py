@@ -12,7 +12,7 @@ import os
 from leftoff.engine.workspace.content import Content
 from leftoff.errors import Conflict, Corrupt
 from leftoff.model.codec import decode, encode
-from leftoff.store.location import sync, sync_folder
+from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
 from leftoff.errors import Corrupt
 from leftoff.model.hashing import long_sha256 as sha256
-from leftoff.store.location import sync
+from leftoff.store.sqlite.location import sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from leftoff.errors import Invalid, LeftoffError
 from leftoff.model import typed
 from leftoff.model.codec import decode
 from leftoff.model.ids import check_key
-from leftoff.store.location import sync_folder
+from leftoff.store.sqlite.location import sync_folder
 from leftoff.workflow.processes.job import Exit
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ def prepare(folder: str) -> None:
             _make_parents(os.path.dirname(folder))
             os.mkdir(folder, 0o700)
     except OSError as error:
-        from leftoff.store.failures import translate
+        from leftoff.store.sqlite.failures import translate
 
         raise translate(error, folder) from error
 

@@ -18,7 +18,7 @@ import signal
 import time
 from time import monotonic
 
-from leftoff.store.location import sync, sync_folder
+from leftoff.store.sqlite.location import sync, sync_folder
 from leftoff.workflow.processes.course import Course, now
 from leftoff.workflow.processes.job import (
     ENDED,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import apsw
 
-from leftoff.store.connection import PAGE_SIZE
-from leftoff.store.migrate import MIGRATIONS
-from leftoff.store.pages import USABLE, is_free, is_map
-from leftoff.store.queries import read
+from leftoff.store.repair.pages import USABLE, is_free, is_map
+from leftoff.store.sqlite.connection import PAGE_SIZE
+from leftoff.store.sqlite.migrate import MIGRATIONS
+from leftoff.store.sqlite.queries import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from leftoff.errors import LeftoffError
 from leftoff.model.card import card_of
-from leftoff.store.derived import Leaves, counts_at, orders, step_of
-from leftoff.store.queries import Q
+from leftoff.store.fsck.derived import Leaves, counts_at, orders, step_of
+from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.store.blobs import Blobs
-    from leftoff.store.sqlite_tx import SqliteTx
+    from leftoff.store.sqlite.tx import SqliteTx
 
 
 def recount(tx: SqliteTx, blobs: Blobs) -> None:

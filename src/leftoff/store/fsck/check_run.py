@@ -8,9 +8,9 @@ from leftoff.model.card import card_of
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
-from leftoff.store.derived import Leaves, step_of
-from leftoff.store.queries import Q
-from leftoff.store.report import LOST_BLOB
+from leftoff.store.fsck.derived import Leaves, step_of
+from leftoff.store.fsck.report import LOST_BLOB
+from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leftoff.model.versions import Version
     from leftoff.store.blobs import Blobs
-    from leftoff.store.report import Report
+    from leftoff.store.fsck.report import Report
 
 _CARD = ("workflow", "branch", "status", "title", "issue", "session")
 

@@ -8,15 +8,15 @@ import shutil
 import apsw
 
 from leftoff.errors import Invalid, NotFound
-from leftoff.store import connection
 from leftoff.store.blobs import Blobs
-from leftoff.store.location import make_folder, refuse_network, sync, sync_folder
-from leftoff.store.queries import Q
 from leftoff.store.rows import BlobRow
+from leftoff.store.sqlite import connection
+from leftoff.store.sqlite.location import make_folder, refuse_network, sync, sync_folder
+from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.store.sqlite import SqliteStore
+    from leftoff.store.sqlite.store import SqliteStore
 
 
 def backup(store: SqliteStore, folder: str) -> None:

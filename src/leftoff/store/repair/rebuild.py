@@ -11,8 +11,8 @@ from leftoff.model.codec import BLOB, encode, payload, text
 from leftoff.model.digest import tagged
 from leftoff.model.values import blob_about, blob_of
 from leftoff.store.base import INLINE
-from leftoff.store.derived import Leaves, counts_at, orders, step_of
-from leftoff.store.queries import Q
+from leftoff.store.fsck.derived import Leaves, counts_at, orders, step_of
+from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import apsw
 
     from leftoff.store.blobs import Blobs
-    from leftoff.store.salvage import Rec, Rest, Salvage, Values
+    from leftoff.store.repair.salvage import Rec, Rest, Salvage, Values
 
 
 class Rebuild:

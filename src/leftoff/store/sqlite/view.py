@@ -7,7 +7,6 @@ from _operator import attrgetter
 from leftoff.model.codec import sha256
 from leftoff.model.digest import sound, sum_of
 from leftoff.store.base import View
-from leftoff.store.queries import Q
 from leftoff.store.rows import (
     Attempt,
     BlobRow,
@@ -18,6 +17,7 @@ from leftoff.store.rows import (
     version_from,
     wrong_bytes,
 )
+from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,28 +16,29 @@ import apsw
 from leftoff.clock import iso
 from leftoff.errors import LeaseHeld, LeftoffError, StoreUnavailable
 from leftoff.host import GONE, this_process
-from leftoff.store import connection, walcheck
-from leftoff.store.check import inspect
-from leftoff.store.location import sync, sync_folder
-from leftoff.store.pages import USABLE, PageFile, checksum, mends
-from leftoff.store.proof import Proof
-from leftoff.store.quarantine import CHUNK, Quarantine
-from leftoff.store.queries import Q
-from leftoff.store.rebuild import Rebuild, lines
-from leftoff.store.recount import recount
-from leftoff.store.report import LOST_BLOB
-from leftoff.store.salvage import Salvage, Source
-from leftoff.store.sqlite_tx import SqliteTx
-from leftoff.store.wal import Log
-from leftoff.store.writer import Turn
+from leftoff.store.fsck.check import inspect
+from leftoff.store.fsck.report import LOST_BLOB
+from leftoff.store.repair.pages import USABLE, PageFile, checksum, mends
+from leftoff.store.repair.proof import Proof
+from leftoff.store.repair.quarantine import CHUNK, Quarantine
+from leftoff.store.repair.rebuild import Rebuild, lines
+from leftoff.store.repair.recount import recount
+from leftoff.store.repair.salvage import Salvage, Source
+from leftoff.store.sqlite import connection
+from leftoff.store.sqlite import wal_check as walcheck
+from leftoff.store.sqlite.location import sync, sync_folder
+from leftoff.store.sqlite.queries import Q
+from leftoff.store.sqlite.tx import SqliteTx
+from leftoff.store.sqlite.wal import Log
+from leftoff.store.sqlite.writer import Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.store.report import Report
-    from leftoff.store.sqlite import SqliteStore
+    from leftoff.store.fsck.report import Report
+    from leftoff.store.sqlite.store import SqliteStore
 
 DERIVED = {"run"}
 OUTSIDE = {"blob"}

@@ -12,9 +12,9 @@ import apsw
 
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Unsupported, Usage
 from leftoff.store.blobs import LEVEL, zstd
-from leftoff.store.bundle import APPLICATION_ID, PACK, PIECE, ROWS, SCHEMA, TOTAL, Q, Sum, make_tables
-from leftoff.store.failures import translate
-from leftoff.store.location import sync, sync_folder
+from leftoff.store.bundle.read import APPLICATION_ID, PACK, PIECE, ROWS, SCHEMA, TOTAL, Q, Sum, make_tables
+from leftoff.store.sqlite.failures import translate
+from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import apsw
 from leftoff.errors import BadData, Corrupt, Invalid, NotFound, StoreUnavailable, Unsupported
 from leftoff.model.codec import encode, sha256
 from leftoff.store.blobs import zstd
-from leftoff.store.queries import Queries, read
+from leftoff.store.sqlite.queries import Queries, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import struct
 
-from leftoff.store.connection import PAGE_SIZE
-from leftoff.store.sums import differs_in_a_byte, sums, undone
+from leftoff.store.sqlite.connection import PAGE_SIZE
+from leftoff.store.sqlite.sums import differs_in_a_byte, sums, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from leftoff.store.sums import Order, Sums
+    from leftoff.store.sqlite.sums import Order, Sums
 
 HEADER, FRAME = 32, 24
 STEP = FRAME + PAGE_SIZE

@@ -6,8 +6,8 @@ import struct
 
 import apsw
 
-from leftoff.store.connection import PAGE_SIZE, RESERVE, VFS, load_checksums
-from leftoff.store.sums import differs_in_a_byte, sums, undone
+from leftoff.store.sqlite.connection import PAGE_SIZE, RESERVE, VFS, load_checksums
+from leftoff.store.sqlite.sums import differs_in_a_byte, sums, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
-from leftoff.store.queries import Q
-from leftoff.store.sqlite_view import SqliteView
+from leftoff.store.sqlite.queries import Q
+from leftoff.store.sqlite.view import SqliteView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

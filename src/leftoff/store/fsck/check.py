@@ -1,7 +1,7 @@
 """fsck: every byte that can be checked is checked, and every problem is told with its place.
 
 In this order: the WAL before SQLite looks at it, every page's checksum, the structure of the file, every value against
-its hash, every run (``leftoff.store.check_run``), rows that belong to no run, every blob.
+its hash, every run (``leftoff.store.fsck.check_run``), rows that belong to no run, every blob.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import apsw
 
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.hashing import long_sha256 as sha256
-from leftoff.store import walcheck
-from leftoff.store.check_run import RunCheck
-from leftoff.store.connection import PAGE_SIZE
-from leftoff.store.failures import translate
-from leftoff.store.pages import PageFile, is_free
-from leftoff.store.queries import Q
-from leftoff.store.report import Report
+from leftoff.store.fsck.check_run import RunCheck
+from leftoff.store.fsck.report import Report
+from leftoff.store.repair.pages import PageFile, is_free
 from leftoff.store.rows import BlobRow
-from leftoff.store.wal import Log
+from leftoff.store.sqlite import wal_check as walcheck
+from leftoff.store.sqlite.connection import PAGE_SIZE
+from leftoff.store.sqlite.failures import translate
+from leftoff.store.sqlite.queries import Q
+from leftoff.store.sqlite.wal import Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.store.sqlite import SqliteStore
+    from leftoff.store.sqlite.store import SqliteStore
 
 # What taking a row apart raises where its columns are not those of its table: a sound page lies in another's place. The
 # structure of the file, which is looked at before any row, is off then, too.
@@ -41,7 +41,7 @@ def check(store: SqliteStore, *, repair: bool = False) -> dict[str, Any]:
     """See ``Store.check``."""
     report = inspect(store)
     if repair and report.problems:
-        from leftoff.store.repair import repair as mend
+        from leftoff.store.repair.repair import repair as mend
 
         mended = mend(store, report)
         again = inspect(store)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import compact
-from leftoff.store.location import sync, sync_folder
+from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leftoff.store.pages import PageFile
-    from leftoff.store.sqlite import SqliteStore
+    from leftoff.store.repair.pages import PageFile
+    from leftoff.store.sqlite.store import SqliteStore
 
 FOLDER = "quarantine"
 CHUNK = 1 << 20

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from leftoff.host import GONE
-from leftoff.store.pace import Pace
-from leftoff.store.queries import Q
+from leftoff.store.sqlite.pace import Pace
+from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.store.base import View
-    from leftoff.store.sqlite import SqliteStore
-    from leftoff.store.sqlite_tx import SqliteTx
+    from leftoff.store.sqlite.store import SqliteStore
+    from leftoff.store.sqlite.tx import SqliteTx
 
 REMOVED = " removed "  # part of no valid run id
 

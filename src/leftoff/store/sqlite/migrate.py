@@ -13,8 +13,8 @@ import apsw
 
 from leftoff.errors import Conflict, Corrupt, Unsupported
 from leftoff.host import GONE, this_process
-from leftoff.store.queries import Q, read
 from leftoff.store.rows import Lease
+from leftoff.store.sqlite.queries import Q, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

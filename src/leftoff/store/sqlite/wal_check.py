@@ -16,8 +16,8 @@ import time
 
 import apsw
 
-from leftoff.store.pages import USABLE, PageFile
-from leftoff.store.wal import HEADER, STEP, Log
+from leftoff.store.repair.pages import USABLE, PageFile
+from leftoff.store.sqlite.wal import HEADER, STEP, Log
 
 TRIES = 3  # a writer may restart the log while it is being read
 UNSYNCED = 16  # more commits than are ever made without a sync

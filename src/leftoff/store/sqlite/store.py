@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file and a folder of blobs.
 
 Connections are pooled: a thread takes one for the length of an operation. All writes go through one queue
-(``leftoff.store.writer``), so a process has at most one writing connection at a time. The WAL is checkpointed by
+(``leftoff.store.sqlite.writer``), so a process has at most one writing connection at a time. The WAL is checkpointed by
 whoever finds it long, after giving up its turn, and truncated when the store is closed or idle.
 """
 
@@ -16,14 +16,14 @@ import apsw
 
 from leftoff._version import __version__
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
-from leftoff.store import connection, migrate
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
-from leftoff.store.failures import READ_ONLY, translate
-from leftoff.store.location import make_folder, refuse_network, sync_folder
-from leftoff.store.sqlite_tx import SqliteTx
-from leftoff.store.sqlite_view import SqliteView
-from leftoff.store.writer import Ticket, Turn, WriteQueue
+from leftoff.store.sqlite import connection, migrate
+from leftoff.store.sqlite.failures import READ_ONLY, translate
+from leftoff.store.sqlite.location import make_folder, refuse_network, sync_folder
+from leftoff.store.sqlite.tx import SqliteTx
+from leftoff.store.sqlite.view import SqliteView
+from leftoff.store.sqlite.writer import Ticket, Turn, WriteQueue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -392,27 +392,27 @@ class SqliteStore(Store):
     # -- upkeep, in modules of their own
 
     def prune(self, run: int, drop: Iterable[int]) -> int:
-        from leftoff.store.upkeep import prune
+        from leftoff.store.sqlite.upkeep import prune
 
         return self._typed(lambda: prune(self, run, drop))
 
     def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
-        from leftoff.store.upkeep import remove
+        from leftoff.store.sqlite.upkeep import remove
 
         return self._typed(lambda: remove(self, run, allowed))
 
     def sweep(self) -> int:
-        from leftoff.store.upkeep import sweep
+        from leftoff.store.sqlite.upkeep import sweep
 
         return self._typed(lambda: sweep(self))
 
     def backup(self, folder: str) -> None:
-        from leftoff.store.backup import backup
+        from leftoff.store.sqlite.backup import backup
 
         self._typed(lambda: backup(self, folder))
 
     def check(self, *, repair: bool = False) -> dict[str, Any]:
-        from leftoff.store.check import check
+        from leftoff.store.fsck.check import check
 
         return self._typed(lambda: check(self, repair=repair))
 

@@ -12,14 +12,14 @@ from bisect import bisect_left
 from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, checkpoint_id, term
 from leftoff.model.words import TRIGGERS
-from leftoff.store.carve import Carver
+from leftoff.store.repair.carve import Carver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.store.carve import Row
+    from leftoff.store.repair.carve import Row
 
     Values = dict[str, Any]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from leftoff.model.codec import sha256
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS, TRIGGERS
-from leftoff.store.carve import INDEX_INNER, INDEX_LEAF, TABLE_INNER, TABLE_LEAF, Carver, start_of
-from leftoff.store.connection import PAGE_SIZE, RESERVE
-from leftoff.store.migrate import SCHEMA
-from leftoff.store.pages import MAGIC, MAP_ENTRY, MAPPED, USABLE, is_free, is_map
+from leftoff.store.repair.carve import INDEX_INNER, INDEX_LEAF, TABLE_INNER, TABLE_LEAF, Carver, start_of
+from leftoff.store.repair.pages import MAGIC, MAP_ENTRY, MAPPED, USABLE, is_free, is_map
+from leftoff.store.sqlite.connection import PAGE_SIZE, RESERVE
+from leftoff.store.sqlite.migrate import SCHEMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.store.carve import GetPage, Row
+    from leftoff.store.repair.carve import GetPage, Row
 
 _HEX = frozenset("0123456789abcdef")
 

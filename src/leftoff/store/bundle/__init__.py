@@ -1,0 +1,1 @@
+"""The file of a bundle: one run in an SQLite database of its own."""

@@ -1,0 +1,1 @@
+"""The embedded store: one SQLite file, its log, its lock, its migrations."""
