@@ -16,11 +16,11 @@ from leftoff.clock import SYSTEM
 from leftoff.dialects.crunch_config import Config
 from leftoff.dialects.importing import Importer
 from leftoff.dialects.registry import dialect
-from leftoff.engine.commit import Seal, commit
-from leftoff.engine.keeping import plan
-from leftoff.engine.project import open_store
-from leftoff.engine.runs import Opening, start
-from leftoff.engine.settings import load
+from leftoff.engine.config.project import open_store
+from leftoff.engine.config.settings import load
+from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.retention.policy import plan
+from leftoff.engine.write.commit import Seal, commit
 from leftoff.model.changes import ChangeSet
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
@@ -29,9 +29,9 @@ TRIGGERS = ("batch_complete", "agent_complete", "user_interrupt", "session_end",
 # Somebody else who commits all the time, and says how long the longest one took.
 OTHER = """
 import select, sys, time
-from leftoff.engine.commit import commit
-from leftoff.engine.project import open_store
-from leftoff.engine.runs import open_run
+from leftoff.engine.write.commit import commit
+from leftoff.engine.config.project import open_store
+from leftoff.engine.lifecycle.opening import open_run
 from leftoff.model.changes import ChangeSet
 
 store = open_store(sys.argv[1])

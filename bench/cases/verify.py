@@ -12,12 +12,12 @@ from pathlib import Path
 
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM, iso
-from leftoff.engine.artifacts import capture
-from leftoff.engine.find import Target
-from leftoff.engine.report import report
-from leftoff.engine.runs import Opening, start
-from leftoff.engine.settings import load
-from leftoff.engine.verify.verify import verify
+from leftoff.engine.config.settings import load
+from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.read.find import Target
+from leftoff.engine.resume.verdict import verify
+from leftoff.engine.steps.artifacts import capture
+from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
 from leftoff.store.rows import RunRow

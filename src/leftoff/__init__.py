@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from leftoff.api.steps import Step
     from leftoff.api.store import Store
     from leftoff.api.views import Snapshot
-    from leftoff.engine.diff import Diff
-    from leftoff.engine.fsck import FsckReport
-    from leftoff.engine.info import RunInfo
+    from leftoff.engine.read.diff import Diff
+    from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.retention.fsck import FsckReport
     from leftoff.errors import (
         Ambiguous,
         BadData,
@@ -65,9 +65,9 @@ _HOME = {
     "leftoff.api.steps": ("Step",),
     "leftoff.api.store": ("Store",),
     "leftoff.api.views": ("Snapshot",),
-    "leftoff.engine.diff": ("Diff",),
-    "leftoff.engine.fsck": ("FsckReport",),
-    "leftoff.engine.info": ("RunInfo",),
+    "leftoff.engine.read.diff": ("Diff",),
+    "leftoff.engine.retention.fsck": ("FsckReport",),
+    "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
     "leftoff.workflow.functions.decorators": ("step",),
     "leftoff.workflow.functions.kinds": ("register",),

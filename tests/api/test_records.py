@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.report import report
-from leftoff.engine.runs import find
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.write.report import report
 from leftoff.errors import Frozen, Invalid, NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import COLLECTIONS

@@ -11,8 +11,8 @@ from typing import Any
 import apsw
 
 import leftoff
-from leftoff.engine.bundle import export
-from leftoff.engine.bundle_check import Bundle, open_bundle
+from leftoff.engine.retention.bundle_check import Bundle, open_bundle
+from leftoff.engine.retention.export import export
 from leftoff.host import this_process
 from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.engine.bundle import import_bundle
+from leftoff.engine.retention.export import import_bundle
 from leftoff.errors import StoreUnavailable
 from leftoff.store.sqlite.pace import Pace
 from leftoff.store.sqlite.store import SqliteStore

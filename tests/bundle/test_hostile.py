@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 import leftoff
-from leftoff.engine.bundle import import_bundle
-from leftoff.engine.bundle_check import climbs, open_bundle
+from leftoff.engine.retention.bundle_check import climbs, open_bundle
+from leftoff.engine.retention.export import import_bundle
 from leftoff.errors import BadData, Corrupt, Invalid, LeftoffError, NotFound, Unsupported
 from leftoff.model.codec import JSON, encode
 from leftoff.store.blobs import zstd

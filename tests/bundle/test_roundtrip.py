@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.bundle import export, import_bundle, would_import
+from leftoff.engine.retention.export import export, import_bundle, would_import
 from leftoff.errors import Conflict, NotFound, StoreUnavailable, Usage
 from leftoff.store.sqlite.store import SqliteStore
 from tests.bundle.forge import DRIVER, make_run, opened, random_run, write_bundle

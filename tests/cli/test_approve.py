@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.text import width
-from leftoff.engine.approvals import as_word, expire_due, question
-from leftoff.engine.commit import Seal
-from leftoff.engine.report import report
+from leftoff.engine.steps.approvals import as_word, expire_due, question
+from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.report import report
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx

@@ -13,7 +13,7 @@ import pytest
 
 from leftoff.cli.printed import LONGEST, LogFile, tidy, without_secrets
 from leftoff.cli.text import width
-from leftoff.engine.redact import Redactor
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.cli.people import Attempts

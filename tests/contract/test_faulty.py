@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.engine.commit import Seal, commit, new_token
-from leftoff.engine.head import Head
-from leftoff.engine.runs import Opening, start
+from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.write.commit import Seal, commit, new_token
+from leftoff.engine.write.head import Head
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store

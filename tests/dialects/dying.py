@@ -14,8 +14,8 @@ from typing import Any
 from leftoff.clock import SYSTEM
 from leftoff.dialects import swap
 from leftoff.dialects.desk import INTENT
-from leftoff.engine.report import report
-from leftoff.engine.runs import find
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.write.report import report
 from tests.dialects.rivals import followed
 
 RUN = "shared"

@@ -10,10 +10,10 @@ from typing import Any
 
 from leftoff.clock import SYSTEM
 from leftoff.dialects.following import follow
-from leftoff.engine.project import open_store
-from leftoff.engine.report import report
-from leftoff.engine.runs import find
-from leftoff.engine.settings import load
+from leftoff.engine.config.project import open_store
+from leftoff.engine.config.settings import load
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.write.report import report
 
 RUN = "shared"
 

@@ -11,7 +11,7 @@ import pytest
 
 import leftoff
 from leftoff.dialects.importing import Importer
-from leftoff.engine import takein
+from leftoff.engine.lifecycle import bulk_import as takein
 from leftoff.store.sqlite.pace import Pace
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, SITEBUILDER

@@ -19,10 +19,10 @@ from leftoff.dialects.reading import read_document
 from leftoff.dialects.registry import BUILT_IN, dialect
 from leftoff.dialects.report import Rejected, Repairs, TooNew
 from leftoff.dialects.residue import same
-from leftoff.engine.bundle import export
-from leftoff.engine.bundle_check import open_bundle
-from leftoff.engine.project import open_store
-from leftoff.engine.settings import load
+from leftoff.engine.config.project import open_store
+from leftoff.engine.config.settings import load
+from leftoff.engine.retention.bundle_check import open_bundle
+from leftoff.engine.retention.export import export
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode, text
 from tests.dialects.documents import places

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.commit import Guard, commit
-from leftoff.engine.head import Head
-from leftoff.engine.runs import Opening, start
+from leftoff.engine.lifecycle.opening import Opening, start
+from leftoff.engine.write.commit import Guard, commit
+from leftoff.engine.write.head import Head
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
 from leftoff.store.sqlite.store import SqliteStore

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.engine.redact import Redactor
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.errors import Invalid
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet, step_facts
 from leftoff.model.codec import encode, sha256

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.history import nearest, parents
+from leftoff.engine.read.history import nearest, parents
 from leftoff.model.versions import Version
 
 

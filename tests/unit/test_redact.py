@@ -15,8 +15,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from leftoff.engine.credentials import MASK, words
-from leftoff.engine.redact import Redactor
+from leftoff.engine.redaction.credentials import MASK, words
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.errors import Invalid
 from leftoff.model.frozen import freeze
 
@@ -627,7 +627,7 @@ def test_import_costs_nothing() -> None:
         "import sys\n"
         "import leftoff.engine\n"
         "before = set(sys.modules)\n"
-        "from leftoff.engine.redact import Redactor\n"
+        "from leftoff.engine.redaction.redactor import Redactor\n"
         "redactor = Redactor(allow=['a'], names=['b'])\n"
         "redactor.suspicious('doc', '{\"path\":\"docs/a.md\"}')\n"
         "redactor.scrub('max_tokens', {'keyword': 'plain', 'password': 'x'})\n"
@@ -636,7 +636,7 @@ def test_import_costs_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False, env=path()
     )
-    assert ("['leftoff.engine.credentials', 'leftoff.engine.redact']", "") == (
+    assert ("['leftoff.engine.redaction.credentials', 'leftoff.engine.redaction.redactor']", "") == (
         done.stdout.strip(),
         done.stderr,
     )

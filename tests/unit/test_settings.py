@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine import settings
-from leftoff.engine.settings import load, parse
+from leftoff.engine.config import settings
+from leftoff.engine.config.settings import load, parse
 from leftoff.errors import Invalid
 
 EVERYTHING = """
@@ -253,7 +253,7 @@ def test_no_file_costs_no_import(tmp_path: Path) -> None:
         "import os, sys\n"
         "import leftoff.engine\n"
         "before = set(sys.modules)\n"
-        "from leftoff.engine.settings import load\n"
+        "from leftoff.engine.config.settings import load\n"
         "load(sys.argv[1])\n"
         "print(sorted(set(sys.modules) - before - {'__future__'}))\n"
     )
@@ -265,4 +265,4 @@ def test_no_file_costs_no_import(tmp_path: Path) -> None:
         check=False,
         env={"PYTHONPATH": source},
     )
-    assert ("['leftoff.engine.settings']", "") == (done.stdout.strip(), done.stderr)
+    assert ("['leftoff.engine.config.settings']", "") == (done.stdout.strip(), done.stderr)

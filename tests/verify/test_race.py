@@ -33,8 +33,9 @@ steps:
 # Deliberately broken: whoever wants a lease gets it, and nobody looks at epochs.
 BROKEN = """
 import sys
-from leftoff.engine import commit, lease
-from leftoff.engine.verify import own
+from leftoff.engine.write import commit
+from leftoff.engine.write import lease
+from leftoff.engine.resume.checks import run as own
 lease.state = lambda lease, now: "free"
 own.stands_in_the_way = lease.stands_in_the_way = lambda lease, now, session=None: False
 commit.Guard.check = lambda self, tx, head, epoch: None

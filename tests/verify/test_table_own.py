@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.clock import SYSTEM
-from leftoff.engine.report import report
+from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx, View
 from leftoff.store.rows import RunRow

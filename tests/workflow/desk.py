@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leftoff.engine.settings import Redaction, Settings
+from leftoff.engine.config.settings import Redaction, Settings
 from leftoff.host import Process, scope, started
 from leftoff.workflow.processes import files
 from leftoff.workflow.processes.client import Ended, Launcher, Lost, Ready

@@ -253,8 +253,8 @@ def test_a_workflow_inside_a_workflow(store: leftoff.Store, calls: Calls) -> Non
 
 
 def _shown(store: leftoff.Store, ref: str) -> list[dict[str, Any]]:
-    from leftoff.engine.find import resolve
-    from leftoff.engine.show import document
+    from leftoff.engine.read.find import resolve
+    from leftoff.engine.read.show import document
 
     found: list[dict[str, Any]] = document(store._store, resolve(store._store, ref), 0)["step_records"]
     return found

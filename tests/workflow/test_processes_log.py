@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftoff.engine.redact import Redactor
-from leftoff.engine.settings import Settings
+from leftoff.engine.config.settings import Settings
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.workflow.processes import files
 from leftoff.workflow.processes.censor import CONTEXT, LONGEST, ByLine, Censor, Masks
 from leftoff.workflow.processes.log import Log

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from leftoff.clock import SYSTEM
-from leftoff.engine import project as places
-from leftoff.engine.caller import CALLER
+from leftoff.engine.config import project as places
+from leftoff.engine.config.caller import CALLER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.engine.redact import Redactor
-    from leftoff.engine.settings import Settings
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.store.base import Store
 
 
@@ -33,7 +33,7 @@ class Desk:
     @property
     def settings(self) -> Settings:
         if self._settings is None:
-            from leftoff.engine.settings import load
+            from leftoff.engine.config.settings import load
 
             self._settings = load(self.project)
         return self._settings
@@ -73,7 +73,7 @@ class Desk:
 
     def _board(self) -> None:
         """Keep the table current that `[status] file` names."""
-        from leftoff.engine import board
+        from leftoff.dialects.sitebuilder import board
 
         path = board.page_path(self.project, self.settings)
         if path is not None and self.store.exists():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import check_agent, custom_agents, templated, templated_words
-from leftoff.engine.brief import brief
-from leftoff.engine.state import Reader
+from leftoff.engine.read.brief import brief
+from leftoff.engine.read.state import Reader
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
     from leftoff.agents.desk import Desk
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from leftoff.engine.commit import commit_apart
+from leftoff.engine.write.commit import commit_apart
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
 

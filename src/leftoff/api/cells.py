@@ -6,7 +6,7 @@ lists keep the identity of entries that did not change, so that assigning them a
 
 from __future__ import annotations
 
-from leftoff.engine.state import Value
+from leftoff.engine.read.state import Value
 from leftoff.errors import Invalid
 from leftoff.model.changes import DELETE, NOTHING
 from leftoff.model.codec import BLOB, JSON, holes, payload

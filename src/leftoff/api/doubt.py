@@ -10,7 +10,7 @@ from leftoff.model.changes import APPEND, ChangeSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.commit import Seal
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import Change
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.artifacts import capture
-from leftoff.engine.commit import Seal, commit
-from leftoff.engine.find import Target
-from leftoff.engine.rollback import rollback
-from leftoff.engine.runs import status_changes
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.lifecycle.rollback import rollback
+from leftoff.engine.read.find import Target
+from leftoff.engine.steps.artifacts import capture
+from leftoff.engine.write.commit import Seal, commit
 from leftoff.errors import NeedsPerson
 from leftoff.model.changes import ChangeSet
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from leftoff.api.store import Store as Owner
     from leftoff.clock import Clock
-    from leftoff.engine.commit import Guard
-    from leftoff.engine.head import Head
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.plan import Plan
     from leftoff.engine.workspace.restoring import Outcome
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.write.commit import Guard
+    from leftoff.engine.write.head import Head
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import BlobRow, RunRow

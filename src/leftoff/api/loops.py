@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leftoff.clock import iso
-from leftoff.engine.commit import Seal
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 
 if TYPE_CHECKING:

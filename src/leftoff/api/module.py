@@ -7,15 +7,15 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.api.store import Store
-from leftoff.engine import project, settings
+from leftoff.engine.config import project, settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leftoff.api.read import RunView
     from leftoff.api.run import Run
-    from leftoff.engine.fsck import FsckReport
-    from leftoff.engine.info import RunInfo
+    from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.retention.fsck import FsckReport
 
 _stores: dict[tuple[int, str, str], Store] = {}
 

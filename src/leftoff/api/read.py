@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.api.views import Collections, Snapshot, Values
-from leftoff.engine import find
-from leftoff.engine.diff import Diff, diff
-from leftoff.engine.info import LIMITS, RunInfo, run_info
-from leftoff.engine.state import need_version, read
+from leftoff.engine.read import find
+from leftoff.engine.read.diff import Diff, diff
+from leftoff.engine.read.info import LIMITS, RunInfo, run_info
+from leftoff.engine.read.state import need_version, read
 from leftoff.errors import NotFound
 from leftoff.model.ids import parse_ref
 

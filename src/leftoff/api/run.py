@@ -20,10 +20,10 @@ from leftoff.api.read import RunView
 from leftoff.api.secrets import Secrets
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
-from leftoff.engine import lease
-from leftoff.engine.commit import Guard, Seal, commit_apart, new_token
-from leftoff.engine.runs import status_changes
-from leftoff.engine.state import Reader
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write import lease
+from leftoff.engine.write.commit import Guard, Seal, commit_apart, new_token
 from leftoff.errors import Invalid, Pruned, StoreUnavailable
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from leftoff.api.store import Store
-    from leftoff.engine.head import Head
+    from leftoff.engine.write.head import Head
     from leftoff.model.versions import Version
     from leftoff.store.base import View
     from leftoff.store.rows import BlobRow

@@ -7,7 +7,7 @@ process sees the other, whatever it has forgotten or read again meanwhile.
 from __future__ import annotations
 
 from leftoff.api.cells import grown
-from leftoff.engine.state import Lost
+from leftoff.engine.read.state import Lost
 from leftoff.model.changes import APPEND, NOTHING
 from leftoff.model.codec import BLOB, payload
 from leftoff.model.frozen import marks, thaw
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.state import Value
+    from leftoff.engine.read.state import Value
     from leftoff.model.changes import Change
 
 

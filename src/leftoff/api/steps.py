@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leftoff.api.bursts import Burst
 from leftoff.api.loops import BROKE, RAISED, UNTOLD, Each
 from leftoff.clock import iso
-from leftoff.engine.commit import Seal
-from leftoff.engine.state import Reader
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import JSON, REDACTED, payload
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leftoff.api.beat import Heart
     from leftoff.api.secrets import Secrets
     from leftoff.clock import Clock
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.model.changes import Change, ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import View

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 from leftoff.api.read import RunView
 from leftoff.api.run import Run
 from leftoff.clock import SYSTEM
-from leftoff.engine import find, project, retention, settings
-from leftoff.engine.caller import CALLER
-from leftoff.engine.commit import Guard
-from leftoff.engine.fork import fork
-from leftoff.engine.fsck import FsckReport, fsck
-from leftoff.engine.info import RunInfo, list_info
-from leftoff.engine.resume import go_on, run_or_start
-from leftoff.engine.runs import Opening, open_run, start
-from leftoff.engine.verify.declared import refuse_unless
-from leftoff.engine.verify.finding import check_codes
+from leftoff.engine.config import project, settings
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.lifecycle.fork import fork
+from leftoff.engine.lifecycle.opening import Opening, open_run, start
+from leftoff.engine.read import find
+from leftoff.engine.read.info import RunInfo, list_info
+from leftoff.engine.resume.declared import refuse_unless
+from leftoff.engine.resume.finding import check_codes
+from leftoff.engine.resume.open_again import go_on, run_or_start
+from leftoff.engine.retention import prune as retention
+from leftoff.engine.retention.fsck import FsckReport, fsck
+from leftoff.engine.write.commit import Guard
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.words import FINISHED, UNFINISHED

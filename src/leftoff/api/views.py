@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.state import Reader
+from leftoff.engine.read.state import Reader
 from leftoff.errors import Corrupt, Redacted
 from leftoff.model.changes import check_address
 from leftoff.model.frozen import freeze_holed
 
 if TYPE_CHECKING:
     from leftoff.api.run import Run
-    from leftoff.engine.state import Value
+    from leftoff.engine.read.state import Value
     from leftoff.model.versions import Version
     from leftoff.store.base import Store
 

@@ -10,11 +10,11 @@ from leftoff.dialects.ordinals import last_of, step_of
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.take import state_at
 from leftoff.dialects.words import meaning
-from leftoff.engine.runs import Opening, status_changes
-from leftoff.engine.start import start_run
-from leftoff.engine.state import Reader
-from leftoff.engine.steps import StepReport, capture_outputs, step_changes
-from leftoff.engine.world import remember_git
+from leftoff.engine.lifecycle.opening import Opening, status_changes
+from leftoff.engine.lifecycle.start import start_run
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.reports import StepReport, capture_outputs, step_changes
+from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.errors import LeftoffError, Usage
 from leftoff.model.ids import check_run_id
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.dialects.bmad_events import Event
-    from leftoff.engine.commit import Seal
-    from leftoff.engine.report import Reported
+    from leftoff.engine.write.commit import Seal
+    from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -154,7 +154,7 @@ def _announce(ctx: Context, tx: Tx, row: RunRow, changes: ChangeSet, number: int
 
 def _close(ctx: Context, each: Event) -> Reported:
     """At the end: the run's status, and what came of it."""
-    from leftoff.engine.commit import Seal as Sealed
+    from leftoff.engine.write.commit import Seal as Sealed
 
     status = _status(each, "completed")
     summary = ctx.redactor.mask(each.fields.get("summary", "").strip()) or None

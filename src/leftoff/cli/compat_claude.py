@@ -26,7 +26,7 @@ from leftoff.dialects.importing import Importer
 from leftoff.dialects.json_text import dump
 from leftoff.dialects.report import Repairs
 from leftoff.dialects.take import state_at
-from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, ago

@@ -7,8 +7,8 @@ import sys
 
 from leftoff.cli.dispatch import out, printable
 from leftoff.clock import SYSTEM
-from leftoff.engine import project
-from leftoff.engine.caller import CALLER
+from leftoff.engine.config import project
+from leftoff.engine.config.caller import CALLER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.screen import Screen
     from leftoff.dialects.base import Dialect
-    from leftoff.engine.commit import Guard, Seal
-    from leftoff.engine.find import Target
-    from leftoff.engine.head import Head
-    from leftoff.engine.info import RunInfo
-    from leftoff.engine.redact import Redactor
-    from leftoff.engine.report import Make, Reported
-    from leftoff.engine.settings import Settings
-    from leftoff.engine.settle import Settled
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.lifecycle.finish import Settled
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.write.commit import Guard, Seal
+    from leftoff.engine.write.head import Head
+    from leftoff.engine.write.report import Make, Reported
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
@@ -63,7 +63,7 @@ class Context:
     @property
     def settings(self) -> Settings:
         if self._settings is None:
-            from leftoff.engine.settings import load
+            from leftoff.engine.config.settings import load
 
             self._settings = load(self.project)
         return self._settings
@@ -83,12 +83,12 @@ class Context:
 
     def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
         """What a new run remembers of the world around it: what is not committed, and its issue."""
-        from leftoff.engine.world import DIRTY, dirty_paths
+        from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
 
         dirty = dirty_paths(self.project)
         known: dict[str, Any] = {DIRTY: dirty} if dirty is not None else {}
         if issue:
-            from leftoff.engine.issues import take
+            from leftoff.engine.workspace.issues import take
 
             known |= take(self.settings.section("issues"), self.project, issue, branch, self.now)
         return known
@@ -127,7 +127,7 @@ class Context:
         """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
         if not self.settings.section("status"):
             return
-        from leftoff.engine import board
+        from leftoff.dialects.sitebuilder import board
         from leftoff.errors import LeftoffError
 
         try:
@@ -147,7 +147,7 @@ class Context:
 
     def current_in(self, view: View, *, latest: bool = False) -> RunRow:
         """The run that a verb means when none is named: --run, LEFTOFF_RUN, the session's, the branch's only one."""
-        from leftoff.engine.find import Asking, current_run
+        from leftoff.engine.read.find import Asking, current_run
 
         session, exported = CALLER.session, CALLER.run
         asking = Asking(self.now, session=session, exported=exported) if session or exported else None
@@ -155,7 +155,7 @@ class Context:
         return current_run(view, branch=self.branch, run=named, asking=asking, latest=latest)
 
     def current(self, *, latest: bool = False) -> RunRow:
-        from leftoff.engine.report import need_store
+        from leftoff.engine.write.report import need_store
 
         need_store(self.store)
         return self.store.read(lambda view: self.current_in(view, latest=latest))
@@ -164,7 +164,7 @@ class Context:
         self, ref: str, current: Callable[[View], RunRow] | None = None, *, back: bool = False
     ) -> Target:
         """What a REF names; ``@`` is the current run. ``back``: an archived run is taken back into the store."""
-        from leftoff.engine.find import resolve
+        from leftoff.engine.read.find import resolve
         from leftoff.errors import NotFound
 
         try:
@@ -176,7 +176,7 @@ class Context:
 
     def _open_archived(self, ref: str, *, back: bool) -> bool:
         """Whether a REF is of an archived run: taken back, or looked at in a store that is gone afterwards."""
-        from leftoff.engine.archive import SUFFIX, bundle_named, bundle_of, take_out
+        from leftoff.engine.retention.archive import SUFFIX, bundle_named, bundle_of, take_out
         from leftoff.host import this_process
         from leftoff.model.ids import parse_ref
 
@@ -199,7 +199,7 @@ class Context:
 
     def bring_back(self, ref: str) -> None:
         """An archived run that is named comes back into the store, unless one of that name is there."""
-        from leftoff.engine.archive import SUFFIX, bundle_named, bundle_of
+        from leftoff.engine.retention.archive import SUFFIX, bundle_named, bundle_of
         from leftoff.model.ids import parse_ref
 
         bundle = bundle_of(self.store, parse_ref(ref).base)
@@ -213,7 +213,7 @@ class Context:
 
     def _is_known(self, ref: str) -> bool:
         """Whether a REF names something in the store."""
-        from leftoff.engine.find import resolve
+        from leftoff.engine.read.find import resolve
         from leftoff.errors import LeftoffError
 
         try:
@@ -244,13 +244,13 @@ class Context:
 
     def infos(self, **where: Any) -> list[RunInfo]:
         """Runs as listings show them; an empty list where there is no store."""
-        from leftoff.engine.info import list_info
+        from leftoff.engine.read.info import list_info
 
         return list_info(self.store, self.now, self.limits, **where)
 
     def info(self, row: RunRow) -> RunInfo:
         """A run as it is now."""
-        from leftoff.engine.info import run_info
+        from leftoff.engine.read.info import run_info
         from leftoff.errors import NotFound
 
         found = run_info(self.store, row.run, self.now, self.limits)
@@ -266,7 +266,7 @@ class Context:
 
     def issue_now(self) -> dict[str, Any]:
         """What the current run's issue is like by now, as `context` records."""
-        from leftoff.engine.issues import take
+        from leftoff.engine.workspace.issues import take
 
         row, section = self.current(), self.settings.section("issues")
         return take(section, self.project, row.issue, row.card.get("git_branch"), self.now)
@@ -289,14 +289,14 @@ class Context:
 
     def guard(self) -> Guard:
         """Reports of a step that leftoff started carry its attempt's token."""
-        from leftoff.engine.commit import NO_GUARD, Guard
+        from leftoff.engine.write.commit import NO_GUARD, Guard
 
         token = CALLER.attempt
         return Guard(attempt=token) if token else NO_GUARD
 
     def report(self, make: Make | None = None, *, at: int | None = None, **more: Any) -> Reported:
         """Report on the current run, in one transaction."""
-        from leftoff.engine.report import report
+        from leftoff.engine.write.report import report
 
         return report(
             self.store,
@@ -310,7 +310,7 @@ class Context:
 
     def settle(self, status: str, **more: Any) -> Settled:
         """Pause or finish the current run; with --json, print it."""
-        from leftoff.engine.settle import settle
+        from leftoff.engine.lifecycle.finish import settle
 
         done = settle(
             self.store,
@@ -329,7 +329,7 @@ class Context:
 
     def emit_run(self, run: int) -> None:
         """A run as JSON, as it is now."""
-        from leftoff.engine.info import run_info
+        from leftoff.engine.read.info import run_info
 
         found = run_info(self.store, run, self.now, self.limits)
         assert found is not None
@@ -345,13 +345,13 @@ class Context:
         self, row: RunRow, changes: ChangeSet, seal: Seal | None = None, **more: Any
     ) -> tuple[int, Version | None]:
         """Commit to a run that somebody else may drive; its seq afterwards, and the version if there is a new one."""
-        from leftoff.engine.commit import commit
+        from leftoff.engine.write.commit import commit
 
         version = commit(self.store, self.head(row), changes, self.now, guard=self.guard(), seal=seal, **more)
         return (version.seq if version is not None else row.seq), version
 
     def head(self, row: RunRow) -> Head:
-        from leftoff.engine.head import Head
+        from leftoff.engine.write.head import Head
 
         return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
 

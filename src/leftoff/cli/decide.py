@@ -11,7 +11,7 @@ from leftoff.cli.execute import row_now
 from leftoff.cli.screen import stderr
 from leftoff.cli.text import clean
 from leftoff.cli.verdict import finding_lines
-from leftoff.engine.verify.finding import ASK, NEVER_YES, REFUSE, WARN
+from leftoff.engine.resume.finding import ASK, NEVER_YES, REFUSE, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.text import Line
-    from leftoff.engine.commit import Guard
-    from leftoff.engine.find import Target
-    from leftoff.engine.verify.finding import Finding
-    from leftoff.engine.verify.verify import Report
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.write.commit import Guard
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
@@ -191,7 +191,7 @@ def carry_out(
         _restore(target, report, ctx, guard)
     if answers.unblock:
         from leftoff.cli.verb_approve import who
-        from leftoff.engine.unblock import unblock
+        from leftoff.engine.steps.unblock import unblock
 
         unblock(ctx.store, here, None, ctx.now, by=who(), scrubber=ctx.redactor)
     if any(finding.code == "files.half_restored" for finding in report.findings):
@@ -200,7 +200,7 @@ def carry_out(
         forget(ctx.store, ctx.project, target.row.run_id)
     agreed = [finding for finding in report.findings if _stays(finding, answers)]
     if report.world.is_head and agreed:
-        from leftoff.engine.verify.taking import take_in
+        from leftoff.engine.resume.accepted import take_in
 
         take_in(report.world, agreed, here, ctx.now, ctx.redactor)
 

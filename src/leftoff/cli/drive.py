@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from leftoff.cli.ask import answer, can_ask, confirm
 from leftoff.cli.given import positive
-from leftoff.engine.verify.finding import ASK, CODES, NEVER_YES, REFUSE, WARN, levels_of
+from leftoff.engine.resume.finding import ASK, CODES, NEVER_YES, REFUSE, WARN, levels_of
 from leftoff.errors import CannotResume, NeedsPerson
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.progress import Observer
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.tracking import Found
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
@@ -103,8 +103,8 @@ def attempts_folder(ctx: Context) -> str:
 def setting_of(
     ctx: Context, workflow: Workflow, observer: Observer, ask: Questions, issue: str | None
 ) -> Setting:
-    from leftoff.engine.issues import take
-    from leftoff.engine.project import git_branch
+    from leftoff.engine.config.project import git_branch
+    from leftoff.engine.workspace.issues import take
     from leftoff.workflow.runner import Setting
 
     secrets = secrets_of(ctx, workflow, ask)
@@ -186,7 +186,7 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
 
 
 def _run(ctx: Context, runner: Runner) -> dict[str, Any]:
-    from leftoff.engine.info import run_info
+    from leftoff.engine.read.info import run_info
 
     found = run_info(ctx.store, runner.ledger.run, ctx.now, ctx.limits)
     assert found is not None

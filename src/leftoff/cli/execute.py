@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.find import Target
-    from leftoff.engine.runs import Opening
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.read.find import Target
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
@@ -39,13 +39,13 @@ def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any])
     choice = _choice(args, ctx, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
         from leftoff.cli.verb_resume import resume
-        from leftoff.engine.find import Target
-        from leftoff.engine.pickup import Way
+        from leftoff.engine.read.find import Target
+        from leftoff.engine.resume.continue_run import Way
 
         return int(resume(Target(twin, None), Way(variables=given), (), ctx, workflow))
     if choice == "delete" and twin is not None:
         from leftoff.cli.verb_rm import remove_run
-        from leftoff.engine.find import Target
+        from leftoff.engine.read.find import Target
 
         return int(remove_run(Target(twin, None), ctx))
     ask = Questions(ctx, ())
@@ -91,7 +91,7 @@ def _latest(view: View, args: Args, ctx: Context, workflow: Workflow) -> RunRow 
 
 def review_for_twin(args: Args, ctx: Context, given: dict[str, Any]) -> Workflow | None:
     """The definition, with the variables of the unfinished run that is to be resumed; ``None`` without such a run."""
-    from leftoff.engine.definition import names_of
+    from leftoff.engine.read.definition import names_of
     from leftoff.model.words import UNFINISHED
     from leftoff.workflow.parse import load
 
@@ -124,8 +124,8 @@ def _choice(args: Args, ctx: Context, twin: RunRow) -> str:
             hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
         )
     from leftoff.cli.prompt import ask
-    from leftoff.engine.find import Target
-    from leftoff.engine.show import document
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.read.show import document
 
     target = Target(twin, None)
     found = document(ctx.store, target, ctx.now, ctx.limits)
@@ -162,7 +162,7 @@ def _refuse_twin(twin: RunRow | None) -> None:
 
 def _abandon(ctx: Context, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
-    from leftoff.engine.settle import settle
+    from leftoff.engine.lifecycle.finish import settle
     from leftoff.workflow.stop import forsake_attempts
 
     settle(
@@ -187,8 +187,8 @@ def row_now(view: View, run: int) -> RunRow:
 
 
 def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> Opening:
-    from leftoff.engine import project
-    from leftoff.engine.runs import Opening
+    from leftoff.engine.config import project
+    from leftoff.engine.lifecycle.opening import Opening
 
     facts = {
         **project.git_facts(ctx.project),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from leftoff.cli.ask import can_ask, choose
 from leftoff.cli.text import clean
-from leftoff.engine.report import report
-from leftoff.engine.steps import StepReport, step_changes
+from leftoff.engine.steps.reports import StepReport, step_changes
+from leftoff.engine.write.report import report
 from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.engine.commit import Seal
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -40,7 +40,7 @@ def decided(ctx: Context, runner: Runner, code: int) -> int:
     if choice == QUIT:
         return code
     from leftoff.cli.execute import go_on
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
     from leftoff.workflow.resumption import Onward
 
     if choice == SKIP:

@@ -9,10 +9,10 @@ from leftoff.errors import NeedsPerson
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.engine.commit import Guard
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.engine.workspace.restoring import Restorer
+    from leftoff.engine.write.commit import Guard
 
 MOST = 200  # lines of a plan, before it is carried out
 HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
@@ -20,7 +20,7 @@ HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
 
 def restorer(ctx: Context, target: Target, guard: Guard | None = None) -> Restorer:
     """``guard``: of whoever drives the run himself."""
-    from leftoff.engine.caller import CALLER
+    from leftoff.engine.config.caller import CALLER
     from leftoff.engine.workspace.reporting import ReportHand
     from leftoff.engine.workspace.restoring import Restorer
 

@@ -93,6 +93,6 @@ def step_path(word: str) -> str:
 
 def own_step() -> str | None:
     """The step that this command is part of."""
-    from leftoff.engine.caller import CALLER
+    from leftoff.engine.config.caller import CALLER
 
     return CALLER.step

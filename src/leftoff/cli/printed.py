@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterator
 
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
 
 BLOCK = 1 << 18
 LONGEST = 1 << 20  # of a line that is kept together

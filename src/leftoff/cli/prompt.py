@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.context import Context
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
 
 RESUME, FRESH, VIEW, DELETE = "resume", "start", "view", "delete"
 _TO_DO = ("running", "waiting", "failed", "pending")
@@ -59,7 +59,7 @@ Options:
 
 def continuing(found: dict[str, Any], counted: str | None) -> str:
     """What resuming does: the first step that is to be done, which a failed one is again."""
-    from leftoff.engine.show import inner_steps
+    from leftoff.engine.read.show import inner_steps
 
     records = found["step_records"]
     inner = inner_steps(record["step"] for record in records)

@@ -6,9 +6,9 @@ from leftoff.cli.ask import YES, answer, can_ask
 from leftoff.cli.verdict import report_of
 from leftoff.dialects.take import state_at
 from leftoff.dialects.verdict import state_of
-from leftoff.engine.report import report
-from leftoff.engine.runs import find
-from leftoff.engine.verify.finding import ASK, REFUSE
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.engine.write.report import report
 from leftoff.errors import CannotResume, NeedsPerson
 
 TYPE_CHECKING = False
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.dialects.base import Dialect
     from leftoff.dialects.draft import State
-    from leftoff.engine.commit import Seal
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
@@ -94,7 +94,7 @@ def _wanted(dialect: Dialect, state: State, target: Target, ctx: Context) -> boo
 
 def _give_up(row: RunRow, ctx: Context) -> None:
     """Start fresh: the run is abandoned, and its files are archived."""
-    from leftoff.engine.settle import settle
+    from leftoff.engine.lifecycle.finish import settle
 
     settle(
         ctx.store,

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.screen import Screen
     from leftoff.cli.text import Line, Span
-    from leftoff.engine.info import RunInfo
+    from leftoff.engine.read.info import RunInfo
 
 BAR = 10  # columns of a progress bar
 ROOMY = 100  # columns of a terminal that has room for the number of steps as well

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.approvals import Decided
+    from leftoff.engine.steps.approvals import Decided
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
@@ -40,7 +40,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def decide(args: Args, ctx: Context, choice: str | None) -> int:
     """Also what `reject` does."""
-    from leftoff.engine import approvals
+    from leftoff.engine.steps import approvals
 
     row = _run(args, ctx)
     done = approvals.decide(
@@ -98,7 +98,7 @@ def who() -> str:
 
 def told(done: Decided, ctx: Context) -> str:
     """What was recorded, and who goes on."""
-    from leftoff.engine.lease import state
+    from leftoff.engine.write.lease import state
 
     run_id, step = done.row.run_id, clean(done.step)
     word = (

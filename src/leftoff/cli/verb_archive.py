@@ -25,8 +25,8 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.archive import archive
-    from leftoff.engine.keeping import IN_PROGRESS
+    from leftoff.engine.retention.archive import archive
+    from leftoff.engine.retention.policy import IN_PROGRESS
 
     target = ctx.target(args.rest[0])
     row = target.row

@@ -32,8 +32,8 @@ SPEC = Spec(
 
 def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.given import asked
-    from leftoff.engine.artifacts import capture
-    from leftoff.engine.steps import add_output
+    from leftoff.engine.steps.artifacts import capture
+    from leftoff.engine.steps.reports import add_output
 
     at = ctx.now
     step = step_path(args.step) if args.step else own_step()

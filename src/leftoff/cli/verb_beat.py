@@ -19,7 +19,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.report import beat
+    from leftoff.engine.write.report import beat
 
     row = beat(ctx.store, ctx.current_in, ctx.now, ctx.guard())
     if args.json:

@@ -24,8 +24,8 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.brief import brief
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.brief import brief
+    from leftoff.engine.read.find import Target
 
     target = ctx.target(args.rest[0]) if args.rest else Target(ctx.current(), None)
     text = brief(ctx.store, target, ctx.now, ctx.project)

@@ -45,14 +45,14 @@ def run(args: Args, ctx: Context) -> int:
 
 def runs(ctx: Context) -> list[str]:
     """The newest runs by id, and the words that name one."""
-    from leftoff.engine.find import list_runs
+    from leftoff.engine.read.find import list_runs
 
     return [*(row.run_id for row in list_runs(ctx.store, limit=MOST)), "latest"] if ctx.store.exists() else []
 
 
 def steps(ctx: Context) -> list[str]:
     """The steps of the current run, those left out that a shell might take for more than a word."""
-    from leftoff.engine.state import Reader
+    from leftoff.engine.read.state import Reader
 
     try:
         row = ctx.current(latest=True)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.screen import Screen
     from leftoff.cli.text import Line
-    from leftoff.engine.diff import Diff, Section
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.diff import Diff, Section
+    from leftoff.engine.read.find import Target
 
 SPEC = Spec(
     "diff",
@@ -34,8 +34,8 @@ MOST = 40  # places inside one entry that a terminal shows
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.diff import diff
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.diff import diff
+    from leftoff.engine.read.find import Target
 
     old = ctx.target(args.rest[0])
     new = ctx.target(args.rest[1]) if len(args.rest) > 1 else Target(old.row, None)
@@ -140,7 +140,7 @@ def differences(
     path: tuple[str | int, ...], old: Any, new: Any
 ) -> list[tuple[tuple[str | int, ...], Any, Any]]:
     """The places where two values differ, from the outside in."""
-    from leftoff.engine.diff import same
+    from leftoff.engine.read.diff import same
 
     if same(old, new):
         return []

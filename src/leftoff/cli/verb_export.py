@@ -24,7 +24,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.bundle import export
+    from leftoff.engine.retention.export import export
 
     if args.o == "-":
         raise Usage("A bundle is written to a file, not to stdout.", hint=f"usage: {SPEC.line()}")

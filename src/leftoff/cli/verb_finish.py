@@ -27,7 +27,7 @@ SPEC = Spec(
 
 def _end_steps(ctx: Context, row: RunRow) -> None:
     """What a dead driver left running of a run that is given up."""
-    from leftoff.engine.definition import definition_of
+    from leftoff.engine.read.definition import definition_of
 
     if definition_of(ctx.store, row) is None:
         return

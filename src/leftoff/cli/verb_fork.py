@@ -36,7 +36,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.fork import fork_paused
+    from leftoff.engine.lifecycle.fork import fork_paused
 
     branch = args.branch
     setattr(args, "branch", None)  # noqa: B010 - it is where the fork goes, not where `@` is looked for

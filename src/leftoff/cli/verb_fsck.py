@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.fsck import FsckReport
+    from leftoff.engine.retention.fsck import FsckReport
 
 SPEC = Spec(
     "fsck",
@@ -21,7 +21,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.fsck import fsck
+    from leftoff.engine.retention.fsck import fsck
 
     report = fsck(ctx.store, repair=args.repair)
     if args.json:

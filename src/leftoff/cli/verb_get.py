@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.state import Value
+    from leftoff.engine.read.state import Value
     from leftoff.store.base import View
 
 SPEC = Spec(
@@ -61,9 +61,9 @@ def _plain(value: Value, name: str) -> Any:
 
 
 def _read(ctx: Context, ref: str | None, read: Any) -> Any:
-    from leftoff.engine.find import resolve_in
-    from leftoff.engine.report import need_store
-    from leftoff.engine.state import Reader
+    from leftoff.engine.read.find import resolve_in
+    from leftoff.engine.read.state import Reader
+    from leftoff.engine.write.report import need_store
     from leftoff.model.ids import parse_ref
 
     def look(view: View) -> Any:

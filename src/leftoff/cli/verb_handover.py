@@ -7,7 +7,7 @@ import shlex
 
 from leftoff.cli.given import asked
 from leftoff.cli.options import Opt, Spec
-from leftoff.engine.caller import CALLER
+from leftoff.engine.config.caller import CALLER
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leftoff.agents.handover import Handover
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
@@ -46,7 +46,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.agents.desk import Desk
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
-    from leftoff.engine.pickup import driver_of
+    from leftoff.engine.resume.continue_run import driver_of
 
     desk = Desk(ctx.project, args.store)
     asked(lambda: check_agent(args.to, custom_agents(desk.settings.section("agents"))))
@@ -66,9 +66,9 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
     """A checkpoint, then the agent in our place."""
     import shutil
 
-    from leftoff.engine.commit import Seal
-    from leftoff.engine.report import report
-    from leftoff.engine.runs import find
+    from leftoff.engine.lifecycle.opening import find
+    from leftoff.engine.write.commit import Seal
+    from leftoff.engine.write.report import report
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")

@@ -86,7 +86,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def _sorted(args: Args, outcome: Outcome) -> tuple[list[str], list[str]]:
     """Bundles, and whatever else is named. All are looked at before the store is opened: one may be the store."""
-    from leftoff.engine.bundle_check import sniff
+    from leftoff.engine.retention.bundle_check import sniff
 
     bundles, others = [], []
     for path in args.rest:
@@ -133,8 +133,8 @@ def _dialects(args: Args, ctx: Context, paths: list[str], outcome: Outcome) -> N
 
 def _take_in(ctx: Context, path: str, *, dry: bool) -> tuple[str, bool]:
     """The run's id, and whether it is (or would be) new here."""
-    from leftoff.engine.bundle import import_bundle, would_import
-    from leftoff.engine.bundle_check import open_bundle
+    from leftoff.engine.retention.bundle_check import open_bundle
+    from leftoff.engine.retention.export import import_bundle, would_import
     from leftoff.host import this_process
 
     bundle = open_bundle(path)

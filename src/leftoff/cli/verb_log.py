@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.screen import Screen
     from leftoff.cli.text import Line
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
     from leftoff.model.versions import Version
     from leftoff.store.rows import RunRow
 
@@ -37,7 +37,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def show_log(target: Target, args: Args, ctx: Context) -> int:
     """Also what `resume --list` shows."""
-    from leftoff.engine.history import checkpoints, refused
+    from leftoff.engine.read.history import checkpoints, refused
 
     versions = checkpoints(ctx.store, target)
     if args.json:
@@ -69,7 +69,7 @@ def bare(versions: list[Version], screen: Screen) -> list[Line]:
 
 
 def graph(target: Target, versions: list[Version], screen: Screen, ctx: Context) -> list[Line]:
-    from leftoff.engine.history import forks
+    from leftoff.engine.read.history import forks
 
     row = target.row
     lines: list[Line] = []
@@ -89,7 +89,7 @@ class Lanes:
     """The lines of a graph, drawn from the newest checkpoint down: each lane waits for the checkpoint it goes on to."""
 
     def __init__(self, versions: list[Version], forks: list[tuple[int, RunRow]]) -> None:
-        from leftoff.engine.history import nearest, parents
+        from leftoff.engine.read.history import nearest, parents
 
         self._parents = parents(versions)
         self._waiting: list[int | None] = []

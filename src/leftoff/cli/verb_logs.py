@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.logs import Choice, Log
+    from leftoff.engine.read.logs import Choice, Log
     from leftoff.store.rows import RunRow
 
 SPEC = Spec(
@@ -42,7 +42,7 @@ EVERY_S = 0.2
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.logs import Choice, find_logs
+    from leftoff.engine.read.logs import Choice, find_logs
 
     if args.f and args.json:
         raise Usage("-f and --json do not go together.", hint=f"usage: {SPEC.line()}")
@@ -206,7 +206,7 @@ def follow(row: RunRow, choice: Choice, ctx: Context) -> int:
     import signal
     import time
 
-    from leftoff.engine.logs import find_logs
+    from leftoff.engine.read.logs import find_logs
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = Page(ctx, headed=True)

@@ -63,7 +63,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def _archived(args: Args, ctx: Context, status: list[str] | None) -> list[dict[str, Any]]:
     """The archived runs, as they were listed."""
-    from leftoff.engine.archive import archived
+    from leftoff.engine.retention.archive import archived
 
     wanted = {"workflow": args.workflow, "branch": args.branch}
     return [

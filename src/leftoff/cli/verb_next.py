@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.upnext import UpNext
+    from leftoff.engine.steps.next_step import UpNext
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -42,8 +42,8 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def _look(ctx: Context) -> tuple[UpNext, str]:
-    from leftoff.engine.report import need_store
-    from leftoff.engine.upnext import up_next
+    from leftoff.engine.steps.next_step import up_next
+    from leftoff.engine.write.report import need_store
 
     def look(view: View) -> tuple[UpNext, str]:
         row = ctx.current_in(view)
@@ -54,8 +54,8 @@ def _look(ctx: Context) -> tuple[UpNext, str]:
 
 
 def _take(ctx: Context) -> tuple[UpNext, str]:
-    from leftoff.engine.steps import StepReport, step_changes
-    from leftoff.engine.upnext import up_next
+    from leftoff.engine.steps.next_step import up_next
+    from leftoff.engine.steps.reports import StepReport, step_changes
 
     at = ctx.now
     found: list[UpNext] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.given import own_step, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.notes import put_note
+from leftoff.engine.write.notes import put_note
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False

@@ -30,7 +30,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.records import check_collection, put_record, put_step
+    from leftoff.engine.write.records import check_collection, put_record, put_step
 
     collection, key, word = args.rest
     check_collection(collection)

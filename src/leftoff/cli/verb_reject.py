@@ -24,6 +24,6 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.approvals import REJECT
+    from leftoff.engine.steps.approvals import REJECT
 
     return decide(args, ctx, REJECT)

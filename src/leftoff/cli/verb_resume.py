@@ -10,11 +10,11 @@ from leftoff.cli.options import Opt, Spec
 from leftoff.cli.text import clean, clean_lines
 from leftoff.cli.verdict import page, report_of
 from leftoff.dialects.verdict import dialect_of
-from leftoff.engine.caller import CALLER
-from leftoff.engine.definition import definition_of
-from leftoff.engine.pickup import Way, driver_of, from_step, with_outer
-from leftoff.engine.verify.finding import REFUSE
-from leftoff.engine.verify.plan import Wish
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.read.definition import definition_of
+from leftoff.engine.resume.continue_run import Way, driver_of, from_step, with_outer
+from leftoff.engine.resume.finding import REFUSE
+from leftoff.engine.resume.plan import Wish
 from leftoff.errors import Ambiguous, CannotResume, Conflict, NoCheckpoint, NotFound, Usage
 
 TYPE_CHECKING = False
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from leftoff.cli.decide import Answers
     from leftoff.cli.options import Args
     from leftoff.dialects.base import Dialect
-    from leftoff.engine.find import Target
-    from leftoff.engine.verify.verify import Report
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.verdict import Report
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
@@ -73,7 +73,7 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.verify.finding import check_codes
+    from leftoff.engine.resume.finding import check_codes
 
     positive(args.max_parallel, "--max-parallel")
     accepted = check_codes(args.accept)
@@ -231,8 +231,8 @@ def _step(args: Args) -> str | None:
 
 def find(args: Args, ctx: Context) -> Target:
     """The run and version that is meant; which of several is taken is said."""
-    from leftoff.engine.find import Target, resolve
-    from leftoff.engine.report import need_store
+    from leftoff.engine.read.find import Target, resolve
+    from leftoff.engine.write.report import need_store
 
     named = args.rest[0] if args.rest else None
     if args.checkpoint is not None:
@@ -299,7 +299,7 @@ def finished(target: Target, ctx: Context) -> int:
 
 def _unmet(target: Target, ctx: Context) -> dict[str, str | None]:
     """The criteria that are not met, each with the step that could meet it, where that is known."""
-    from leftoff.engine.state import read
+    from leftoff.engine.read.state import read
 
     out: dict[str, str | None] = {}
     for key, value in read(ctx.store, target.row.run, target.row.run_id, "criterion").items():
@@ -311,16 +311,16 @@ def _unmet(target: Target, ctx: Context) -> dict[str, str | None]:
 
 
 def _steps(target: Target, ctx: Context) -> list[str]:
-    from leftoff.engine.show import in_order
-    from leftoff.engine.state import read
+    from leftoff.engine.read.show import in_order
+    from leftoff.engine.read.state import read
 
     values = read(ctx.store, target.row.run, target.row.run_id, "step")
     return in_order({path: value.plain for path, value in values.items()})
 
 
 def go_on(target: Target, way: Way, ctx: Context) -> int:
-    from leftoff.engine.find import Target
-    from leftoff.engine.pickup import pick_up
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.continue_run import pick_up
 
     given = asked(
         lambda: pick_up(
@@ -332,7 +332,7 @@ def go_on(target: Target, way: Way, ctx: Context) -> int:
 
 
 def _tell(target: Target, ctx: Context) -> int:
-    from leftoff.engine.brief import brief
+    from leftoff.engine.read.brief import brief
 
     text = brief(ctx.store, target, ctx.now, ctx.project)
     if ctx.args.json:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
 
 SPEC = Spec(
     "rm",
@@ -33,7 +33,7 @@ def run(args: Args, ctx: Context) -> int:
             f"{args.rest[0]} is one version of run {row.run_id}; rm removes a whole run.",
             hint=f"`leftoff rm {row.run_id}` removes all of it.",
         )
-    from leftoff.engine.retention import check_removable
+    from leftoff.engine.retention.prune import check_removable
 
     check_removable(ctx.store, row.run_id, ctx.now)
     about = (
@@ -46,7 +46,7 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def remove_run(target: Target, ctx: Context) -> int:
-    from leftoff.engine.retention import remove
+    from leftoff.engine.retention.prune import remove
 
     freed = remove(ctx.store, target.row.run_id, ctx.now)
     if ctx.args.json:

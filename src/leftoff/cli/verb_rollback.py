@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from leftoff.cli.files import said_no
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.caller import CALLER
+from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
     from leftoff.engine.workspace.restoring import Outcome
 
 SPEC = Spec(
@@ -57,7 +57,7 @@ def run(args: Args, ctx: Context) -> int:
         return said_no(ctx)
     if args.files:
         return _with_files(args, ctx, target, ref)
-    from leftoff.engine.pickup import go_back
+    from leftoff.engine.resume.continue_run import go_back
 
     session = CALLER.session
     go_back(ctx.store, target, ctx.now, session=session, guard=ctx.guard())
@@ -66,8 +66,8 @@ def run(args: Args, ctx: Context) -> int:
 
 def _quiet(ctx: Context, target: Target) -> bool:
     """Whether nothing of the run's steps writes on, or does no more."""
-    from leftoff.engine.definition import definition_of
-    from leftoff.engine.pickup import driver_of
+    from leftoff.engine.read.definition import definition_of
+    from leftoff.engine.resume.continue_run import driver_of
 
     if definition_of(ctx.store, target.row) is None:
         return True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leftoff.cli.given import own_step
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.commit import Seal
-from leftoff.engine.world import dirty_paths, remember_git
+from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
+from leftoff.engine.write.commit import Seal
 from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False

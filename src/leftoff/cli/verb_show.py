@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.cli.layout import facts
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.text import clean, crop, pad, size, value, width
-from leftoff.engine.approvals import as_word, how
+from leftoff.engine.steps.approvals import as_word, how
 from leftoff.errors import Usage
 from leftoff.model.times import lasted, millis
 from leftoff.model.words import AS_WRITTEN
@@ -54,7 +54,7 @@ STEP_LOOK = {
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.show import document
+    from leftoff.engine.read.show import document
 
     parts = [part for part in PARTS if getattr(args, part)]
     if len(parts) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.given import asked, assignments, number
 from leftoff.cli.options import Opt, Spec
-from leftoff.engine.caller import CALLER
+from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.runs import Opening
-    from leftoff.engine.start import Session, Started
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.lifecycle.start import Session, Started
 
 SPEC = Spec(
     "start",
@@ -47,7 +47,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.start import start_run
+    from leftoff.engine.lifecycle.start import start_run
 
     store = ctx.store  # what is wrong with the settings is no wrong usage
     opening = asked(lambda: _opening(args, ctx))
@@ -65,8 +65,8 @@ def run(args: Args, ctx: Context) -> int:
 def _protocol_agrees(opening: Opening, ctx: Context) -> None:
     """A run that follows a protocol goes on by its rules; any other just does."""
     from leftoff.dialects.verdict import dialect_of
-    from leftoff.engine.find import Target
-    from leftoff.engine.start import unfinished
+    from leftoff.engine.lifecycle.start import unfinished
+    from leftoff.engine.read.find import Target
 
     if not ctx.store.exists():
         return
@@ -79,8 +79,8 @@ def _protocol_agrees(opening: Opening, ctx: Context) -> None:
 
 
 def _opening(args: Args, ctx: Context) -> Opening:
-    from leftoff.engine import project
-    from leftoff.engine.runs import Opening
+    from leftoff.engine.config import project
+    from leftoff.engine.lifecycle.opening import Opening
 
     facts = {
         **project.git_facts(ctx.project),
@@ -125,7 +125,7 @@ def _given(value: str | None, name: str) -> str | None:
 
 def _session(args: Args) -> Session | None:
     """Only --session drives; a session from the environment is bound, and drives nothing."""
-    from leftoff.engine.start import Session
+    from leftoff.engine.lifecycle.start import Session
 
     named = _given(args.session, "--session")
     return Session(named, args.agent or f"session {named}") if named else None

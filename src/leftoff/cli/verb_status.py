@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.screen import Screen
     from leftoff.cli.text import Line
-    from leftoff.engine.info import RunInfo
+    from leftoff.engine.read.info import RunInfo
     from leftoff.engine.workspace.journal import CutShort
 
 SPEC = Spec(
@@ -43,7 +43,7 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage(f"--markdown and {other} do not go together.", hint=f"usage: {SPEC.line()}")
     ctx.board()
     if args.markdown:
-        from leftoff.engine.board import table
+        from leftoff.dialects.sitebuilder.board import table
 
         ctx.out(clean_lines(table(ctx.store, ctx.now, ctx.limits)))
         return 0
@@ -62,7 +62,7 @@ class Status:
     """What `status` knows at one moment."""
 
     def __init__(self, ctx: Context) -> None:
-        from leftoff.engine.project import git_branch
+        from leftoff.engine.config.project import git_branch
         from leftoff.model.words import UNFINISHED
 
         self.project = ctx.project
@@ -84,7 +84,7 @@ class Status:
 
     def _timing(self, ctx: Context) -> dict[str, dict[str, float | None]]:
         """Of the current run; where there is none, of those that were touched last."""
-        from leftoff.engine.timing import timing
+        from leftoff.engine.read.timing import timing
 
         runs = [self.current] if self.current is not None else self.runs[:TIMED]
         return {run.run_id: timing(ctx.store, run.row, ctx.now) for run in runs}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leftoff.cli.given import asked, json_or_file, number, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.steps import STATUS, StepReport, capture_outputs, step_changes
-from leftoff.engine.world import remember_git
+from leftoff.engine.steps.reports import STATUS, StepReport, capture_outputs, step_changes
+from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.commit import Seal
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
@@ -74,7 +74,7 @@ def _ends_phase(ctx: Context, path: str) -> bool:
     row = ctx.current()
     if not row.issue:
         return False
-    from leftoff.engine.state import read
+    from leftoff.engine.read.state import read
     from leftoff.model.ids import parent_of
 
     steps = {key: value.plain for key, value in read(ctx.store, row.run, row.run_id, "step").items()}

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.info import RunInfo
-    from leftoff.engine.supervise import Change, Memory, Settings
+    from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.read.watch import Change, Memory, Settings
 
 SPEC = Spec(
     "supervise",
@@ -36,7 +36,7 @@ COMMAND_S = 60.0
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.supervise import Memory, Settings
+    from leftoff.engine.read.watch import Memory, Settings
 
     settings = Settings(ctx.settings.section("supervise"))
     folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
@@ -77,7 +77,7 @@ class Watch:
         self.restart = restart
 
     def look(self, memory: Memory) -> None:
-        from leftoff.engine.supervise import look
+        from leftoff.engine.read.watch import look
 
         ctx = self.ctx
         for change in look(ctx.store, memory, ctx.now, ctx.limits):
@@ -148,9 +148,9 @@ class Watch:
     def _consider(self, info: RunInfo, memory: Memory) -> None:
         """Resume a dead run of a workflow file, unless something stands in the way or it was tried too often."""
         from leftoff.cli.verdict import report_of
-        from leftoff.engine.definition import definition_of
-        from leftoff.engine.find import Target
-        from leftoff.engine.supervise import may_restart, restarted
+        from leftoff.engine.read.definition import definition_of
+        from leftoff.engine.read.find import Target
+        from leftoff.engine.read.watch import may_restart, restarted
 
         told, now = memory.of(info.run_id), self.ctx.now
         if definition_of(self.ctx.store, info.row) is None:
@@ -194,7 +194,7 @@ class Watch:
             os.close(log)
 
     def _told_restart(self, info: RunInfo, told: dict[str, object]) -> None:
-        from leftoff.engine.supervise import Change
+        from leftoff.engine.read.watch import Change
 
         message = (
             f"{info.run_id} was dead, and is resumed (restart {told['restarts']} of {self.settings.limit})."

@@ -31,7 +31,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     if bool(args.rest) == args.git:
         raise Usage("`leftoff track` needs PATH… or --git.", hint=f"usage: {SPEC.line()}")
-    from leftoff.engine.state import Reader
+    from leftoff.engine.read.state import Reader
 
     row = ctx.current()  # nothing is kept for a run that is not there
     found = _found(args, ctx, row)

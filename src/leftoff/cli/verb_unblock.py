@@ -27,7 +27,7 @@ SPEC = Spec(
 
 def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.verb_approve import who
-    from leftoff.engine.unblock import unblock
+    from leftoff.engine.steps.unblock import unblock
 
     target = ctx.target(args.rest[0])
     step = step_path(args.rest[1]) if len(args.rest) > 1 else None

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.screen import Screen
     from leftoff.cli.text import Line
-    from leftoff.engine.find import Target
-    from leftoff.engine.verify.finding import Finding
-    from leftoff.engine.verify.verify import Report
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.resume.verdict import Report
     from leftoff.workflow.definition import Workflow
 
 _LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
@@ -42,7 +42,7 @@ def report_of(
     ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
     """
     from leftoff.dialects.verdict import verify_run
-    from leftoff.engine.caller import CALLER
+    from leftoff.engine.config.caller import CALLER
 
     ctx.at_home(target.row)
     return verify_run(

@@ -20,7 +20,7 @@ from leftoff.dialects import json_text
 from leftoff.dialects.draft import Draft
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.residue import patch, residue
-from leftoff.engine.keeping import DEFAULT, phase
+from leftoff.engine.retention.policy import DEFAULT, phase
 from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from leftoff.dialects.draft import Decoded, Source, State
     from leftoff.dialects.mirror import Mirror
     from leftoff.dialects.places import Loaded
-    from leftoff.engine.commit import Seal
-    from leftoff.engine.keeping import Policy
-    from leftoff.engine.verify.finding import Finding
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.retention.policy import Policy
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx

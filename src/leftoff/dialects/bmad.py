@@ -14,8 +14,8 @@ from leftoff.dialects.notes import decode_notes, encode_notes
 from leftoff.dialects.ordinals import by_number, gaps, numbers, passed_over, step_of, total_of
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.words import run_words
-from leftoff.engine.definition import KEY as DEFINITION
-from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.engine.read.definition import KEY as DEFINITION
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.model.times import DAY_MS
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.draft import Draft, State
-    from leftoff.engine.verify.finding import Finding
+    from leftoff.engine.resume.finding import Finding
 
 KEYS = (
     "run_id",

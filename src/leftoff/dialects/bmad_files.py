@@ -12,7 +12,7 @@ from leftoff.dialects.draft import DONE
 from leftoff.dialects.issues import NUMBER
 from leftoff.dialects.notes import text_of
 from leftoff.dialects.ordinals import numbers, total_of
-from leftoff.engine.credentials import is_secret_file
+from leftoff.engine.redaction.credentials import is_secret_file
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import text
 from leftoff.model.ids import slug

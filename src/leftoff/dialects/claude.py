@@ -14,8 +14,8 @@ from leftoff.dialects.ordinals import by_number, numbers, passed_over, total_of
 from leftoff.dialects.report import Rejected, TooNew, shown
 from leftoff.dialects.times import read_stamp
 from leftoff.dialects.words import run_words
-from leftoff.engine.keeping import ARCHIVE, DEFAULT, REMOVE, Policy
-from leftoff.engine.verify.finding import Finding
+from leftoff.engine.resume.finding import Finding
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, millis
 from leftoff.model.words import UNFINISHED

@@ -15,8 +15,8 @@ from leftoff.dialects.files import decode_files, entry_of
 from leftoff.dialects.issues import decode_issues, encode_issues
 from leftoff.dialects.report import Rejected, Repairs, TooNew, shown
 from leftoff.dialects.times import read_time
-from leftoff.engine.issues import KEY as SNAPSHOT
-from leftoff.engine.keeping import phase
+from leftoff.engine.retention.policy import phase
+from leftoff.engine.workspace.issues import KEY as SNAPSHOT
 from leftoff.errors import LeftoffError
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import slug
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.base import Reject
     from leftoff.dialects.draft import Draft, State
     from leftoff.dialects.places import Loaded
-    from leftoff.engine.keeping import Policy
+    from leftoff.engine.retention.policy import Policy
     from leftoff.model.versions import Version
 
     Index = dict[str, tuple[int, str, str | None]]

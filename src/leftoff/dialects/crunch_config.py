@@ -6,7 +6,7 @@ import os
 
 from leftoff.dialects.reading import read_bytes, read_document
 from leftoff.dialects.report import Repairs
-from leftoff.engine.keeping import ALL, DEFAULT, Keep, Policy
+from leftoff.engine.retention.policy import ALL, DEFAULT, Keep, Policy
 from leftoff.errors import Invalid
 
 TYPE_CHECKING = False

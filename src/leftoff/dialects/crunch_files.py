@@ -13,8 +13,8 @@ from leftoff.dialects.crunch_parts import PHASES, can_resume
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.swap import write_new
 from leftoff.dialects.take import own_alias, state_at
-from leftoff.engine.commit import Seal
-from leftoff.engine.issues import STATE_LABEL
+from leftoff.engine.workspace.issues import STATE_LABEL
+from leftoff.engine.write.commit import Seal
 from leftoff.model.changes import PUT
 from leftoff.model.codec import payload
 from leftoff.model.hashing import sha256

@@ -12,7 +12,7 @@ from leftoff.dialects.draft import DONE
 from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import step_words
-from leftoff.engine.keeping import DEFAULT, Policy
+from leftoff.engine.retention.policy import DEFAULT, Policy
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import quote_part, unquote_part
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.base import Reject
     from leftoff.dialects.draft import Draft, State
     from leftoff.dialects.places import Loaded
-    from leftoff.engine.verify.finding import Finding
+    from leftoff.engine.resume.finding import Finding
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")
 TASKS = "IMPLEMENTATION"  # the phase whose tasks are in execution.json

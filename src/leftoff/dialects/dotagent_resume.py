@@ -10,7 +10,7 @@ from itertools import pairwise
 from leftoff.clock import iso
 from leftoff.dialects.draft import DONE
 from leftoff.dialects.words import meaning
-from leftoff.engine.verify.finding import Finding
+from leftoff.engine.resume.finding import Finding
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False

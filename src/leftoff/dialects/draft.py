@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.dialects.report import Rejected, Repairs, shown
 from leftoff.dialects.times import read_time
-from leftoff.engine.show import in_order, inner_steps
+from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id
 

@@ -6,7 +6,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.dialects.report import shown
-from leftoff.engine.artifacts import hash_file
+from leftoff.engine.steps.artifacts import hash_file
 from leftoff.engine.workspace.capturing import DELETED, WAS
 from leftoff.errors import StoreUnavailable
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from leftoff.engine.commit import Seal
-    from leftoff.engine.runs import Opening
-    from leftoff.engine.settings import Settings
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
 

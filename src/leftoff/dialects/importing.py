@@ -10,12 +10,12 @@ from leftoff.dialects.files import looked_at
 from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Rejected, Repairs
 from leftoff.dialects.take import IMPORTED, Taking
-from leftoff.engine.archive import bundle_of, take_out
-from leftoff.engine.artifacts import relative
-from leftoff.engine.commit import Seal
-from leftoff.engine.report import report
-from leftoff.engine.runs import find as find_run
-from leftoff.engine.takein import arrivals, create, weight
+from leftoff.engine.lifecycle.bulk_import import arrivals, create, weight
+from leftoff.engine.lifecycle.opening import find as find_run
+from leftoff.engine.retention.archive import bundle_of, take_out
+from leftoff.engine.steps.artifacts import relative
+from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.base import Dialect
     from leftoff.dialects.draft import Decoded
     from leftoff.dialects.places import Loaded
-    from leftoff.engine.takein import Arrival
+    from leftoff.engine.lifecycle.bulk_import import Arrival
     from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
@@ -167,7 +167,7 @@ class Importer:
         """Whether an archived run is told anything new; it is looked at elsewhere."""
         from tempfile import TemporaryDirectory
 
-        from leftoff.engine.project import open_store
+        from leftoff.engine.config.project import open_store
 
         with TemporaryDirectory(prefix="leftoff-") as folder:
             aside = open_store(os.path.join(folder, ".leftoff"))

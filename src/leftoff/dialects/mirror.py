@@ -18,11 +18,11 @@ from leftoff.dialects.reading import pack, read_packed
 from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import same
 from leftoff.dialects.take import Taking, state_at
-from leftoff.engine.archive import bundle_of
-from leftoff.engine.credentials import MASK
-from leftoff.engine.report import report
-from leftoff.engine.runs import find as find_run
-from leftoff.engine.settle import settle
+from leftoff.engine.lifecycle.finish import settle
+from leftoff.engine.lifecycle.opening import find as find_run
+from leftoff.engine.redaction.credentials import MASK
+from leftoff.engine.retention.archive import bundle_of
+from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False

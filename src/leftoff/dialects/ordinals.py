@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from leftoff.dialects.draft import DONE
-from leftoff.engine.verify.finding import Finding
+from leftoff.engine.resume.finding import Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

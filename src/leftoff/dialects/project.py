@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.registry import dialect
-from leftoff.engine.settings import FILE
+from leftoff.engine.config.settings import FILE
 from leftoff.errors import Conflict, Invalid, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.dialects.base import Dialect
-    from leftoff.engine.settings import Settings
+    from leftoff.engine.config.settings import Settings
 
 _KEYS = ("dialect",)
 

@@ -11,9 +11,9 @@ from leftoff.dialects.report import Rejected, shown
 from leftoff.dialects.sitebuilder_files import SitebuilderFiles
 from leftoff.dialects.times import read_time
 from leftoff.dialects.words import run_words, step_words
-from leftoff.engine.definition import KEY as DEFINITION
+from leftoff.engine.read.definition import KEY as DEFINITION
+from leftoff.engine.workspace.surroundings import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
-from leftoff.engine.world import DIRTY
 from leftoff.model.ids import quote_part, slug, unquote_part
 from leftoff.model.times import millis
 

@@ -10,8 +10,8 @@ from leftoff.dialects.merge import GONE, merge
 from leftoff.dialects.notes import masked
 from leftoff.dialects.report import Repairs
 from leftoff.dialects.residue import is_residue, renewed
-from leftoff.engine.commit import Seal
-from leftoff.engine.takein import records_at
+from leftoff.engine.lifecycle.bulk_import import records_at
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError, NoCheckpoint, NotFound
 
 TYPE_CHECKING = False

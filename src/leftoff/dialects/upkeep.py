@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.project import mirrored
-from leftoff.engine import archive
-from leftoff.engine.keeping import ARCHIVE, DEFAULT, plan, policy
-from leftoff.engine.retention import remove
+from leftoff.engine.retention import archive
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, plan, policy
+from leftoff.engine.retention.prune import remove
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.times import DAY_MS
 
@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.keeping import Plan, Policy, Removal
-    from leftoff.engine.settings import Settings
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.retention.policy import Plan, Policy, Removal
     from leftoff.store.base import Store
 
 STAMP = "pruned"  # a file in the store's folder: when retention last ran by itself

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.base import Dialect
     from leftoff.dialects.draft import State
-    from leftoff.engine.find import Target
-    from leftoff.engine.settings import Settings
-    from leftoff.engine.verify.finding import Finding
-    from leftoff.engine.verify.verify import Report
-    from leftoff.engine.verify.world import World
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.checks.world import World
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.resume.verdict import Report
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow
@@ -89,7 +89,7 @@ def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
 def state_of(store: Store, target: Target, dialect: Dialect) -> State:
     """The run at the version that is meant, as its protocol sees it."""
     from leftoff.dialects.take import state_at
-    from leftoff.engine.runs import find
+    from leftoff.engine.lifecycle.opening import find
 
     seq = target.version.seq if target.version is not None else None
     run_id = target.row.run_id

@@ -13,8 +13,8 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from leftoff.engine.commit import Seal
-from leftoff.engine.world import dirty_paths
+from leftoff.engine.workspace.surroundings import dirty_paths
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
 from leftoff.workflow import begin, checkers, finish, leftovers

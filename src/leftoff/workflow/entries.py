@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.commit import Seal
-from leftoff.engine.runs import status_changes
-from leftoff.engine.world import remember_git
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.write.commit import Seal
 from leftoff.model.changes import NOTHING
 from leftoff.model.words import ONCE_MORE
 

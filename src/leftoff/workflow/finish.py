@@ -7,8 +7,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.artifacts import WITHHELD, capture, relative
-from leftoff.engine.project import git_head
+from leftoff.engine.config.project import git_head
+from leftoff.engine.steps.artifacts import WITHHELD, capture, relative
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.workflow import items, jobs, leftovers
 from leftoff.workflow.actions import action_of, script
@@ -20,7 +20,7 @@ from leftoff.workflow.work import CHECKING, RUNNING, Left, Work, about, error_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leftoff.engine.artifacts import Captured
+    from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.tracking import Found
     from leftoff.workflow.processes.job import Exit
     from leftoff.workflow.stage import Stage

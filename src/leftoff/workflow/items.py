@@ -17,7 +17,7 @@ from leftoff.model.ids import quote_part
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.workflow.definition import Step
     from leftoff.workflow.template import Templates
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine import lease
-from leftoff.engine.commit import Guard, commit_in, new_token, save_blobs
-from leftoff.engine.rollback import rollback
-from leftoff.engine.runs import open_run
-from leftoff.engine.state import Reader
-from leftoff.engine.upgrade import bring_up
+from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.lifecycle.rollback import rollback
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write import lease
+from leftoff.engine.write.commit import Guard, commit_in, new_token, save_blobs
+from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from leftoff.clock import Clock
-    from leftoff.engine.commit import Seal
-    from leftoff.engine.head import Head
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.write.commit import Seal
+    from leftoff.engine.write.head import Head
     from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View

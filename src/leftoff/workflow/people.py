@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.approvals import expire_due, how
-from leftoff.engine.commit import Seal
+from leftoff.engine.steps.approvals import expire_due, how
+from leftoff.engine.write.commit import Seal
 from leftoff.model.times import millis
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.commit import Seal
-from leftoff.engine.pickup import from_step, with_outer
-from leftoff.engine.runs import status_changes
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.resume.continue_run import from_step, with_outer
+from leftoff.engine.write.commit import Seal
 from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.changes import differs, is_gone
 

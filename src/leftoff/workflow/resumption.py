@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.commit import Guard
-from leftoff.engine.lease import free
-from leftoff.engine.pickup import from_step, with_outer
-from leftoff.engine.runs import open_run
-from leftoff.engine.verify.finding import ASK as ASK_LEVEL
-from leftoff.engine.verify.finding import REFUSE, WARN, levelled
-from leftoff.engine.verify.plan import Wish, make_plan
+from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.resume.continue_run import from_step, with_outer
+from leftoff.engine.resume.finding import ASK as ASK_LEVEL
+from leftoff.engine.resume.finding import REFUSE, WARN, levelled
+from leftoff.engine.resume.plan import Wish, make_plan
+from leftoff.engine.write.commit import Guard
+from leftoff.engine.write.lease import free
 from leftoff.errors import CannotResume, NeedsPerson
 from leftoff.host import this_process
 from leftoff.model.changes import NOTHING
@@ -31,8 +31,8 @@ from leftoff.workflow.work import RUNNING, Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from leftoff.engine.find import Target
-    from leftoff.engine.verify.finding import Finding
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.finding import Finding
     from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definitions import Definitions

@@ -10,8 +10,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.commit import save_blobs
-from leftoff.engine.runs import Opening, opening_changes, start_in
+from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
+from leftoff.engine.write.commit import save_blobs
 from leftoff.host import this_process
 from leftoff.workflow.driver import Driver
 from leftoff.workflow.entries import declared
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from leftoff.clock import Clock
-    from leftoff.engine.head import Head
-    from leftoff.engine.redact import Redactor
-    from leftoff.engine.settings import Redaction
+    from leftoff.engine.config.settings import Redaction
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.write.head import Head
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition import Workflow

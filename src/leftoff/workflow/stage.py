@@ -17,7 +17,7 @@ from leftoff.workflow.entries import Entries
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.tracking import Found
     from leftoff.model.versions import Version
     from leftoff.store.rows import RunRow

@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.commit import Seal
-from leftoff.engine.definition import definition_of
-from leftoff.engine.lease import describe, refuse_driven, release, state
-from leftoff.engine.report import report
-from leftoff.engine.runs import status_changes
-from leftoff.engine.state import Reader
-from leftoff.engine.world import remember_git
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.definition import definition_of
+from leftoff.engine.read.state import Reader
+from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.lease import describe, refuse_driven, release, state
+from leftoff.engine.write.report import report
 from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import ALIVE
 from leftoff.model.words import FINISHED

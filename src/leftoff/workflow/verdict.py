@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from leftoff.engine.definition import definition_of, names_of
-from leftoff.engine.verify.own import redacted
-from leftoff.engine.verify.verify import verify
+from leftoff.engine.read.definition import definition_of, names_of
+from leftoff.engine.resume.checks.run import redacted
+from leftoff.engine.resume.verdict import verify
 from leftoff.errors import Corrupt, Unsupported
 
 TYPE_CHECKING = False
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from leftoff.engine.find import Target
-    from leftoff.engine.settings import Settings
-    from leftoff.engine.verify.verify import Check, Report
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.verdict import Check, Report
     from leftoff.store.base import Store
     from leftoff.workflow.definition import Workflow
     from leftoff.workflow.definitions import Definitions

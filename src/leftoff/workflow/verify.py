@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.approvals import as_word, how
-from leftoff.engine.verify.finding import REFUSE, WARN, Finding
-from leftoff.engine.verify.plan import Drive, make_plan
+from leftoff.engine.resume.finding import REFUSE, WARN, Finding
+from leftoff.engine.resume.plan import Drive, make_plan
+from leftoff.engine.steps.approvals import as_word, how
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Protocol
 
-    from leftoff.engine.verify.plan import Lay, Wish
+    from leftoff.engine.resume.plan import Lay, Wish
     from leftoff.store.base import Store
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition import Workflow

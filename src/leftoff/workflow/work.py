@@ -11,7 +11,7 @@ from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING, ChangeSet
 
 if TYPE_CHECKING:
-    from leftoff.engine.artifacts import Captured
+    from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.tracking import Found
     from leftoff.errors import LeftoffError
     from leftoff.host import Process

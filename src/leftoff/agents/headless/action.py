@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, custom_agents
-from leftoff.engine.settings import load
+from leftoff.engine.config.settings import load
 from leftoff.errors import Invalid, NotFound
 from leftoff.model.changes import NOTHING
 from leftoff.workflow import actions

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.desk import Desk
 from leftoff.clock import iso
-from leftoff.engine.brief import brief
-from leftoff.engine.caller import CALLER
-from leftoff.engine.commit import NO_GUARD, Guard, Seal
-from leftoff.engine.find import Target
-from leftoff.engine.report import beat, report
-from leftoff.engine.runs import find
-from leftoff.engine.state import Reader
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.brief import brief
+from leftoff.engine.read.find import Target
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write.commit import NO_GUARD, Guard, Seal
+from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
 
 if TYPE_CHECKING:

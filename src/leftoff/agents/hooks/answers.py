@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.engine.brief import fit, parts, short
-from leftoff.engine.show import document
+from leftoff.engine.read.brief import fit, parts, short
+from leftoff.engine.read.show import document
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of
 
@@ -34,8 +34,8 @@ class Findings:
 def findings(desk: Desk, row: RunRow, session: str) -> Findings:
     """The world, checked against a run as `leftoff resume` does it."""
     from leftoff.dialects.verdict import verify_run
-    from leftoff.engine.find import Target
-    from leftoff.engine.verify.finding import REFUSE, RESUME
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.finding import REFUSE, RESUME
 
     report = verify_run(desk.store, Target(row, None), desk.at, desk.project, desk.settings, session=session)
     lines = [f"- {one.message}" for one in report.findings if one.level != RESUME]
@@ -49,7 +49,7 @@ def findings(desk: Desk, row: RunRow, session: str) -> Findings:
 
 def whole_brief(desk: Desk, row: RunRow, agent: str, said: str = "") -> str:
     """Everything that a session must know of its run. ``said``: what was found when it was taken."""
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
 
     found = document(desk.store, Target(row, None), desk.at, desk.limits)
     head = f"leftoff keeps the progress of this session as run {row.run_id}.\n\n{said[:2000]}"

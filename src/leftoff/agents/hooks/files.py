@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.artifacts import Captured, relative
+from leftoff.engine.steps.artifacts import Captured, relative
 from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
 from leftoff.engine.workspace.content import recorded
 from leftoff.engine.workspace.paths import is_own
@@ -130,7 +130,7 @@ def _known(desk: Desk, row: RunRow | None, paths: list[str]) -> dict[str, dict[s
     """What a run's newest version says of these files."""
     if row is None:
         return {}
-    from leftoff.engine.state import Reader
+    from leftoff.engine.read.state import Reader
 
     def look(view: View) -> dict[str, dict[str, Any]]:
         reader = Reader(desk.store, view, row.run, row.run_id)

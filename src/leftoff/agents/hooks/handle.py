@@ -6,14 +6,14 @@ import os
 
 from leftoff.agents.hooks import files, lists, log
 from leftoff.clock import iso
-from leftoff.engine import sessions
-from leftoff.engine.commit import Seal
-from leftoff.engine.find import SESSION, is_spent
-from leftoff.engine.notes import put_note
-from leftoff.engine.project import main_worktree
-from leftoff.engine.state import Reader
+from leftoff.engine.config.project import main_worktree
+from leftoff.engine.lifecycle import sessions
+from leftoff.engine.read.find import SESSION, is_spent
+from leftoff.engine.read.state import Reader
+from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.workspace.tracking import BEFORE, keep_first
-from leftoff.engine.world import remember_git
+from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.notes import put_note
 from leftoff.errors import Corrupt, StoreUnavailable
 
 TYPE_CHECKING = False
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from leftoff.agents.desk import Desk
     from leftoff.agents.hooks.events import Event
-    from leftoff.engine.artifacts import Captured
-    from leftoff.engine.report import Make, Reported
-    from leftoff.engine.runs import Opening
-    from leftoff.engine.sessions import Who
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.lifecycle.sessions import Who
+    from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.write.report import Make, Reported
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow

@@ -7,7 +7,7 @@ done is dropped. What was done stays on record where the next list leaves it out
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.engine.state import Reader
+from leftoff.engine.read.state import Reader
 from leftoff.model.ids import quote_part, slug
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow

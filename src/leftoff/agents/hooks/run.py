@@ -8,8 +8,8 @@ import time
 from leftoff.agents.hooks import log
 from leftoff.agents.hooks.bounded import LIMIT, bounded
 from leftoff.agents.hooks.events import read_event
-from leftoff.engine.caller import CALLER
-from leftoff.engine.project import find_project, store_location
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.project import find_project, store_location
 from leftoff.errors import LeftoffError
 from leftoff.host import SHELLS, ancestor
 
@@ -71,7 +71,7 @@ def _work(call: Call, event: Event, project: str, folder: str, process: Process 
         from leftoff.agents.desk import Desk
         from leftoff.agents.hooks.files import Turn
         from leftoff.agents.hooks.handle import EVENTS, Hook, is_git
-        from leftoff.engine.sessions import Who
+        from leftoff.engine.lifecycle.sessions import Who
 
         react = EVENTS.get(event.name)
         if react is None:

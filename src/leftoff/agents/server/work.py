@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING, Any
 from leftoff.agents.desk import Desk
 from leftoff.agents.server.words import for_a_model
 from leftoff.dialects.verdict import dialect_of, verify_run
-from leftoff.engine.approvals import OPTIONS, how, question
-from leftoff.engine.brief import brief
-from leftoff.engine.caller import CALLER
-from leftoff.engine.commit import NO_GUARD, Guard, Seal
-from leftoff.engine.definition import definition_of
-from leftoff.engine.diff import diff
-from leftoff.engine.find import Asking, Target, current_run, resolve
-from leftoff.engine.info import list_info, run_info
-from leftoff.engine.notes import put_note
-from leftoff.engine.pickup import Way, pick_up
-from leftoff.engine.records import check_collection, put_record, put_step
-from leftoff.engine.report import need_store, report
-from leftoff.engine.runs import Opening
-from leftoff.engine.sessions import session_of
-from leftoff.engine.settle import settle
-from leftoff.engine.show import document
-from leftoff.engine.start import start_run, unfinished
-from leftoff.engine.state import Reader
-from leftoff.engine.steps import (
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.lifecycle.finish import settle
+from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.sessions import session_of
+from leftoff.engine.lifecycle.start import start_run, unfinished
+from leftoff.engine.read.brief import brief
+from leftoff.engine.read.definition import definition_of
+from leftoff.engine.read.diff import diff
+from leftoff.engine.read.find import Asking, Target, current_run, resolve
+from leftoff.engine.read.info import list_info, run_info
+from leftoff.engine.read.show import document
+from leftoff.engine.read.state import Reader
+from leftoff.engine.resume.accepted import take_in
+from leftoff.engine.resume.continue_run import Way, pick_up
+from leftoff.engine.resume.finding import ASK, NEVER_YES, REFUSE, check_codes
+from leftoff.engine.steps.approvals import OPTIONS, how, question
+from leftoff.engine.steps.next_step import up_next
+from leftoff.engine.steps.reports import (
     STATUS,
     StepReport,
     capture_outputs,
@@ -39,11 +38,12 @@ from leftoff.engine.steps import (
     refuse_approval,
     step_changes,
 )
-from leftoff.engine.upnext import up_next
-from leftoff.engine.verify.finding import ASK, NEVER_YES, REFUSE, check_codes
-from leftoff.engine.verify.taking import take_in
 from leftoff.engine.workspace.journal import forget
-from leftoff.engine.world import remember_git
+from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.write.commit import NO_GUARD, Guard, Seal
+from leftoff.engine.write.notes import put_note
+from leftoff.engine.write.records import check_collection, put_record, put_step
+from leftoff.engine.write.report import need_store, report
 from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, Usage
 from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING, ChangeSet
@@ -51,9 +51,9 @@ from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
 
 if TYPE_CHECKING:
-    from leftoff.engine.report import Make, Reported
-    from leftoff.engine.verify.finding import Finding
-    from leftoff.engine.verify.verify import Report
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.write.report import Make, Reported
     from leftoff.errors import LeftoffError
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.cli.layout import line_width, wrapped
 from leftoff.cli.progress.times import took, whole
 from leftoff.cli.text import clean
-from leftoff.engine.approvals import how
+from leftoff.engine.steps.approvals import how
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import stat as bits
 
 from leftoff.clock import iso
-from leftoff.engine.artifacts import WITHHELD, Captured
+from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.content import link_to, shown_mode
 from leftoff.engine.workspace.paths import given_path, place
 from leftoff.engine.workspace.stat import hashed, open_file, take, unchanged
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
-    from leftoff.engine.redact import Redactor
-    from leftoff.engine.settings import Capture
+    from leftoff.engine.config.settings import Capture
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.paths import Place
     from leftoff.store.base import Save, Store
     from leftoff.store.rows import BlobRow

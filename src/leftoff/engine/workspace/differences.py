@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.content import Content
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.store.base import Store

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.engine.criteria import met
-from leftoff.engine.find import Target
-from leftoff.engine.state import Reader
+from leftoff.engine.read.criteria import met
+from leftoff.engine.read.find import Target
+from leftoff.engine.read.state import Reader
 from leftoff.errors import NoCheckpoint
 from leftoff.model.versions import counts_of
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.artifacts import WITHHELD
-from leftoff.engine.history import went_back_to
-from leftoff.engine.state import Reader
+from leftoff.engine.read.history import went_back_to
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.artifacts import WITHHELD
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.content import (
     ABSENT,
@@ -28,16 +28,16 @@ from leftoff.engine.workspace.content import (
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
+from leftoff.engine.workspace.surroundings import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
-from leftoff.engine.world import DIRTY
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.find import Target
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.git import Repo
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.state import Reader
+from leftoff.engine.read.state import Reader
 from leftoff.engine.workspace.content import ABSENT, LINK, recorded
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.plan import WHY_NOT_KEPT, complete_at, digest_of, records
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from leftoff.engine.find import Target
+    from leftoff.engine.read.find import Target
     from leftoff.store.base import Store, View
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from leftoff.engine.commit import NO_GUARD, Seal
-from leftoff.engine.find import Target
-from leftoff.engine.lease import refuse_driven
-from leftoff.engine.pickup import go_back
-from leftoff.engine.report import report_in
-from leftoff.engine.state import need_version
+from leftoff.engine.read.find import Target
+from leftoff.engine.read.state import need_version
+from leftoff.engine.resume.continue_run import go_back
+from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.lease import refuse_driven
+from leftoff.engine.write.report import report_in
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 
@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leftoff.engine.commit import Guard
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.write.commit import Guard
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 

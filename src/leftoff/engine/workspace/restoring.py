@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from leftoff.engine.find import Target
-    from leftoff.engine.redact import Redactor
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.errors import LeftoffError
     from leftoff.store.base import Store, View
@@ -120,7 +120,7 @@ class Restorer:
 
     def _again(self, target: Target, seq: int) -> Target:
         """The version that the call which was cut short meant."""
-        from leftoff.engine.find import Target
+        from leftoff.engine.read.find import Target
 
         return Target(target.row, self.store.read(lambda view: view.version(target.row.run, seq)))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.engine.artifacts import WITHHELD, Captured
-from leftoff.engine.state import Reader
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
 from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.redact import Redactor
-    from leftoff.engine.settings import Capture
+    from leftoff.engine.config.settings import Capture
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.git import Dirty, Repo
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Save, Store, View

@@ -3,7 +3,7 @@
 Whoever reads one must assume that somebody made it to do harm. So the file is opened read-only and immutable, with
 SQLite's defences up; its schema must be ours to the letter; every size is declared, and nothing is unpacked beyond
 what it declares; and whatever SQLite complains about is ``Corrupt``. What the rows mean is checked by
-``leftoff.engine.bundle_check``.
+``leftoff.engine.retention.bundle_check``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from leftoff.engine.commit import Seal
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import BadData, LeftoffError, NeedsPerson, Redacted, StepTimeout, Usage
 from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed

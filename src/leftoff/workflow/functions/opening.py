@@ -10,13 +10,13 @@ from _thread import allocate_lock
 
 from leftoff.api.module import project_store
 from leftoff.api.run import Run
-from leftoff.engine import find
-from leftoff.engine.commit import save_blobs
-from leftoff.engine.head import Head
-from leftoff.engine.lease import take
-from leftoff.engine.runs import open_run as open_existing
-from leftoff.engine.runs import opening_changes, start_in
-from leftoff.engine.state import Reader
+from leftoff.engine.lifecycle.opening import open_run as open_existing
+from leftoff.engine.lifecycle.opening import opening_changes, start_in
+from leftoff.engine.read import find
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write.commit import save_blobs
+from leftoff.engine.write.head import Head
+from leftoff.engine.write.lease import take
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
 from leftoff.model.codec import decode as parse
 from leftoff.model.frozen import marks
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.api.store import Store
-    from leftoff.engine.find import Target
-    from leftoff.engine.runs import Opening
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.read.find import Target
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow

@@ -13,7 +13,7 @@ import weakref
 from time import monotonic
 
 from leftoff.api.bursts import IN_A_ROW, TELL_S, Burst
-from leftoff.engine.commit import Seal
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import REDACTED, payload
 from leftoff.model.frozen import thaw

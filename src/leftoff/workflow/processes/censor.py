@@ -7,7 +7,7 @@ came before, and only what follows the part that is still the same is shown. Wha
 
 from __future__ import annotations
 
-from leftoff.engine.credentials import MASK
+from leftoff.engine.redaction.credentials import MASK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

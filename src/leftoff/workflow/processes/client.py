@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
     from types import TracebackType
 
-    from leftoff.engine.settings import Redaction
+    from leftoff.engine.config.settings import Redaction
     from leftoff.workflow.processes.job import Job
 
 ROOM = 1 << 18  # so much of a job is sent without waiting for its shim; some systems have little by default

@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 
-from leftoff.engine.redact import Redactor
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.workflow.processes.bell import Bell, reap
 from leftoff.workflow.processes.censor import ByLine
 from leftoff.workflow.processes.job import FAILED, receive

@@ -1,0 +1,1 @@
+"""sitebuilder: one checkpoint per task, a status page, a message to the orchestrator."""

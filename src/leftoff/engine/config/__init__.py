@@ -1,0 +1,1 @@
+"""Where work happens and who asks for it: the project, its settings, the caller."""

@@ -1,0 +1,165 @@
+"""Fork: the records of a version copied into a new run on another branch, unseen until complete.
+
+What was in flight stays behind: running steps become pending; attempts, leases and sessions are not copied.
+"""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.engine.lifecycle.opening import Opening, free_id
+from leftoff.engine.read.state import Reader, facts_of, need_version, whole
+from leftoff.engine.write.apply import Apply
+from leftoff.engine.write.commit import Seal, add_version, new_token, save_blobs, set_card
+from leftoff.engine.write.head import Head
+from leftoff.engine.write.lease import free, take
+from leftoff.engine.write.upgrade import upgrade_changes
+from leftoff.host import this_process
+from leftoff.model.changes import ChangeSet
+from leftoff.model.codec import payload
+from leftoff.model.codec import store as encoded
+from leftoff.model.values import blob_stored
+from leftoff.model.versions import NO_COUNTS
+from leftoff.store.base import VALUE_MAX
+from leftoff.store.sqlite.pace import Pace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.read.find import Target
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import BlobRow
+
+    Copied = tuple[str, str, bytes, tuple[str, int] | None]
+
+_LEFT_BEHIND = ("session_id", "completed_at", "summary", "imported")
+
+
+def fork(
+    store: Store,
+    target: Target,
+    at: int,
+    driver: tuple[Process, str],
+    *,
+    branch: str,
+    run_id: str | None = None,
+    status: str = "running",
+    variables: dict[str, Any] | None = None,
+    scrubber: Scrubber | None = None,
+) -> tuple[Head, int, Version]:
+    """The new run, driven by ``driver``: its head, its epoch and its first checkpoint."""
+    source = target.row
+    opening = Opening(source.workflow, title=source.title, branch=branch, run_id=run_id)
+    given = ChangeSet(scrubber)
+    for key, value in (variables or {}).items():
+        given.put("variable", key, value)
+    records, changes = store.read(lambda view: _copied(store, view, target, branch, status, at))
+    changes.changes.update(given.changes)
+    changes, blobs = save_blobs(store, changes)
+    records, large = _in_blobs(store, records)
+    head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
+    copy = _Copy(head, large)
+    pace = Pace(store)
+    while records:
+        done, apply = pace.batch(lambda tx, size, records=records: copy.some(tx, records[:size]))  # type: ignore[misc]
+        copy.add(apply)
+        records = records[done:]
+    version = store.write(
+        lambda tx: _complete(tx, copy, changes, blobs, at, f"fork of {source.run_id}@{target.seq}")
+    )
+    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
+    return head, epoch, version
+
+
+def fork_paused(store: Store, target: Target, at: int, **given: Any) -> Head:
+    """A fork that nobody drives yet: this process holds its lease only while it copies."""
+    head, epoch, _ = fork(store, target, at, (this_process(), "leftoff fork"), status="paused", **given)
+    store.write(lambda tx: free(tx, head.run, epoch))
+    return head
+
+
+def _copied(
+    store: Store, view: View, target: Target, branch: str, status: str, at: int
+) -> tuple[list[Copied], ChangeSet]:
+    """The records to copy, in order, changed where a fork differs; and what brings them to the current schema."""
+    run, seq = target.row.run, target.seq
+    need_version(view, run, target.row.run_id, seq)
+    out: dict[tuple[str, str], bytes] = {}
+    for collection in view.collections(run, past=True):
+        for record in view.records_at(run, seq, collection):
+            out[collection, record.key] = record.stored
+    for key in _LEFT_BEHIND:
+        out.pop(("run", key), None)
+    own = {"branch": branch, "status": status, "created_at": iso(at), "parent": f"{target.row.run_id}@{seq}"}
+    for key, value in own.items():
+        out["run", key] = encoded(value)
+    for (collection, key), stored in out.items():
+        if collection == "step":
+            out[collection, key] = _at_rest(store, view, key, stored)
+    copied = [
+        (*address, out[address], facts_of(store, view, *address, out[address])) for address in sorted(out)
+    ]
+    return copied, upgrade_changes(Reader(store, view, run, target.row.run_id, seq))
+
+
+def _at_rest(store: Store, view: View, key: str, stored: bytes) -> bytes:
+    value = payload(whole(store, view, stored), f"step/{key}")
+    return encoded({**value, "status": "pending"}) if value["status"] == "running" else stored
+
+
+def _in_blobs(store: Store, records: list[Copied]) -> tuple[list[Copied], list[BlobRow]]:
+    """A step over 1 MiB that was put to rest is a blob of its own."""
+    blobs: list[BlobRow] = []
+    for at, (collection, key, stored, facts) in enumerate(records):
+        if len(stored) > VALUE_MAX:
+            blobs.append(store.save_blob([stored]))
+            records[at] = (collection, key, blob_stored(blobs[-1].hash), facts)
+    return records, blobs
+
+
+def _hidden_run(tx: Tx, opening: Opening, at: int, driver: tuple[Process, str]) -> tuple[Head, int]:
+    run_id = free_id(tx, opening, at)
+    run = tx.add_run(
+        run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=True
+    )
+    return Head(run, run_id, 0, 0), take(tx, run, run_id, driver[0], at, who=driver[1])
+
+
+class _Copy:
+    """A copy in progress: what has been written so far adds up here, not in the run's row."""
+
+    def __init__(self, head: Head, blobs: list[BlobRow]) -> None:
+        self.head = head
+        self.blobs = blobs
+        self.digest = 0
+        self.counts = NO_COUNTS
+
+    def apply(self, tx: Tx) -> Apply:
+        return Apply(tx, self.head, 0, self.digest.to_bytes(32, "big"), self.counts)
+
+    def add(self, apply: Apply) -> None:
+        self.digest = apply.digest % (1 << 256)
+        self.counts = apply.packed_counts()
+
+    def some(self, tx: Tx, records: list[Copied]) -> tuple[int, Apply]:
+        """Copy a batch: how many, and what it adds up to."""
+        apply = self.apply(tx)
+        for row in self.blobs:
+            tx.put_blob(row)
+        for record in records:
+            apply.put_record(*record)
+        return len(records), apply
+
+
+def _complete(tx: Tx, copy: _Copy, changes: ChangeSet, blobs: list[BlobRow], at: int, note: str) -> Version:
+    apply = copy.apply(tx)
+    for row in blobs:
+        tx.put_blob(row)
+    apply.changes(changes)
+    set_card(tx, copy.head.run)
+    now = tx.head(copy.head.run)
+    assert now is not None
+    return add_version(tx, apply, copy.head.run_id, new_token(), now[3], at, Seal("manual", note=note))

@@ -1,0 +1,210 @@
+"""The life of a run: start, open, settle its status, finish."""
+
+from __future__ import annotations
+
+from leftoff.clock import compact, iso
+from leftoff.engine.write.commit import NO_GUARD, commit_in, new_token, save_blobs
+from leftoff.engine.write.head import Head
+from leftoff.engine.write.lease import take
+from leftoff.errors import Conflict, Invalid, NotFound
+from leftoff.model.changes import ChangeSet
+from leftoff.model.ids import check_key, check_run_id, check_step, slug
+from leftoff.model.upgrades import current as current_schema
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Follower, Store, Tx, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+
+class Opening:
+    """What is known of a run before it starts."""
+
+    __slots__ = ("branch", "context", "facts", "run_id", "steps", "title", "variables", "workflow")
+
+    def __init__(
+        self,
+        workflow: str,
+        *,
+        title: str | None = None,
+        branch: str = "main",
+        run_id: str | None = None,
+        steps: Sequence[Any] = (),
+        variables: dict[str, Any] | None = None,
+        facts: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
+    ) -> None:
+        self.workflow = check_key(workflow, "workflow")
+        self.title = title
+        self.branch = check_key(branch, "branch")
+        self.run_id = check_run_id(run_id) if run_id else None
+        if isinstance(steps, str):
+            raise Invalid(
+                f"steps must be a list of steps, not the text {steps!r}.", hint=f"steps=[{steps!r}]"
+            )
+        self.steps = [_step_entry(step) for step in steps]
+        if variables is not None and not isinstance(variables, dict):
+            raise Invalid(f"variables must be a dict, not a {type(variables).__name__}.")
+        self.variables = variables or {}
+        self.facts = facts or {}
+        self.context = context or {}  # what the world around it is like
+        names = [name for name, _ in self.steps]
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Invalid(f"The step {twice} is declared twice.")
+
+
+def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
+    """A step is declared by its path, or by a dict with ``id`` and what is known of it."""
+    if isinstance(step, str):
+        return check_step(step), {}
+    if isinstance(step, dict) and isinstance(step.get("id"), str):
+        return check_step(step["id"]), {k: v for k, v in step.items() if k != "id"}
+    raise Invalid(
+        f"{step!r} declares no step.", hint='Give a path, or a dict like {"id": "collect", "title": "…"}.'
+    )
+
+
+def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> ChangeSet:
+    """The records of version 1."""
+    changes = ChangeSet(scrubber)
+    facts = {
+        "workflow": opening.workflow,
+        "title": opening.title,
+        "branch": opening.branch,
+        "status": "running",
+        "created_at": iso(at),
+        **opening.facts,
+    }
+    if current_schema() > 1:
+        facts["schema"] = current_schema()
+    for key, value in facts.items():
+        if value is not None:
+            changes.put("run", key, value)
+    for order, (name, known) in enumerate(opening.steps):
+        changes.put("step", name, {"status": "pending", "order": order, **known})
+    for key, value in opening.variables.items():
+        changes.put("variable", key, value)
+    for key, value in opening.context.items():
+        changes.put("context", key, value)
+    return changes
+
+
+def start(
+    store: Store,
+    opening: Opening,
+    at: int,
+    *,
+    driver: tuple[Process, str] | None = None,
+    scrubber: Scrubber | None = None,
+) -> tuple[Head, int | None, Version]:
+    """A new run, durable when this returns. ``driver``: the process that takes its lease, and its name."""
+    changes = opening_changes(opening, at, scrubber)
+    changes, blobs = save_blobs(store, changes)
+
+    def work(tx: Tx) -> tuple[Head, int | None, Version]:
+        return start_in(tx, opening, changes, blobs, at, driver)
+
+    return store.write(work)
+
+
+def start_in(
+    tx: Tx,
+    opening: Opening,
+    changes: ChangeSet,
+    blobs: list[BlobRow],
+    at: int,
+    driver: tuple[Process, str] | None,
+) -> tuple[Head, int | None, Version]:
+    """The part inside the transaction."""
+    run_id = free_id(tx, opening, at)
+    if tx.follower is not None and not opening.steps and opening.facts.get("total") is None:
+        for order, name in enumerate(tx.follower.steps(opening, at)):
+            changes.put("step", name, {"status": "pending", "order": order})
+    run = tx.add_run(
+        run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=False
+    )
+    epoch = take(tx, run, run_id, driver[0], at, who=driver[1]) if driver else None
+    head = Head(run, run_id, 0, 0)
+    done = commit_in(tx, head, changes, at, NO_GUARD, None, new_token(), blobs)
+    assert done is not None
+    version, since, apply = done
+    assert apply is not None
+    head.adopt(since, version.seq, apply.digest, apply)
+    return head, epoch, version
+
+
+def free_id(tx: Tx, opening: Opening, at: int) -> str:
+    """The id asked for, or one from the workflow's name and the time; a suffix only where it is taken."""
+    asked = asked_id(tx.follower, opening, at)
+    wanted = asked or (tx.follower.run_id(opening, at) if tx.follower is not None else None)
+    wanted = wanted or f"{slug(opening.workflow)}-{compact(at)}"
+    there = newest_of(tx, wanted) if asked else tx.find_run(wanted, hidden=True)
+    if there is None and tx.find_run(wanted, hidden=True) is None:
+        return wanted
+    if asked and there is not None and there.status in UNFINISHED:
+        raise Conflict(
+            f"Run {there.run_id} exists already and is {there.status}.",
+            hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
+        )
+    number = 2
+    while tx.find_run(f"{wanted}-{number}", hidden=True) is not None:
+        number += 1
+    return f"{wanted}-{number}"
+
+
+def asked_id(follower: Follower | None, opening: Opening, at: int) -> str | None:
+    """The id that was asked for, or that the protocol of the project always gives to this work."""
+    if opening.run_id is not None or follower is None:
+        return opening.run_id
+    return follower.run_id(opening, at, again=True)
+
+
+def newest_of(view: View, run_id: str) -> RunRow | None:
+    """The run of a fixed id; where that was finished and started again, the one with the last suffix."""
+    row, number = view.find_run(run_id), 2
+    while row is not None and (later := view.find_run(f"{run_id}-{number}")) is not None:
+        row, number = later, number + 1
+    return row
+
+
+def find(view: View, run_id: str) -> RunRow:
+    row = view.find_run(run_id)
+    if row is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return row
+
+
+def open_run(
+    store: Store, run_id: str, at: int, *, driver: tuple[Process, str] | None = None, take_over: bool = False
+) -> tuple[Head, int | None]:
+    """An existing run; with ``driver``, its lease under a new epoch."""
+
+    def look(view: View) -> tuple[Head, int | None]:
+        row = find(view, run_id)
+        return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big")), None
+
+    def drive(tx: Tx) -> tuple[Head, int | None]:
+        head, _ = look(tx)
+        assert driver is not None
+        return head, take(tx, head.run, run_id, driver[0], at, who=driver[1], take_over=take_over)
+
+    return store.read(look) if driver is None else store.write(drive)
+
+
+def status_changes(changes: ChangeSet, status: str, at: int, *, summary: str | None = None) -> None:
+    """Put a run's new status, and when it ended, into a change set."""
+    changes.put("run", "status", status)
+    if status in UNFINISHED:
+        changes.delete("run", "completed_at")
+    else:
+        changes.put("run", "completed_at", iso(at))
+    if summary is not None:
+        changes.put("run", "summary", summary)

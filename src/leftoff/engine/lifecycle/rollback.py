@@ -1,0 +1,71 @@
+"""Rollback: a new checkpoint equal to an old one, after the present was saved. Nothing is erased."""
+
+from __future__ import annotations
+
+from leftoff.engine.read.state import facts_of, need_version
+from leftoff.engine.write.apply import Apply
+from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, add_version, commit_in, new_token
+from leftoff.engine.write.upgrade import bring_up
+from leftoff.errors import NotFound
+from leftoff.model.changes import ChangeSet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.write.head import Head
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import Record
+
+
+def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_GUARD) -> Version:
+    """Make the run's records what they were at version ``seq``."""
+    version = store.write(lambda tx: rollback_in(store, tx, head, seq, at, guard))
+    head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
+    bring_up(store, head, at, guard)  # the old version may have been written in an old schema
+    return version
+
+
+def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
+    """The part inside the transaction."""
+    target = need_version(tx, head.run, head.run_id, seq)
+    save_present(tx, head, at, guard)
+    now = tx.head(head.run)
+    if now is None:
+        raise NotFound(f"Run {head.run_id} is gone.")
+    since, digest, counts, epoch, run_id = now
+    apply = Apply(tx, head, since, digest, counts)
+    _make_equal(store, tx, apply, seq)
+    name = target.id or f"version {seq}"
+    seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
+    return add_version(tx, apply, run_id, new_token(), epoch, at, seal)
+
+
+def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
+    """Seal the head if it is not a checkpoint yet, so that the rollback can be undone."""
+    row = tx.run_row(head.run)
+    if row is not None and row.checkpoint is None:
+        seal = Seal("manual", note="before a rollback")
+        commit_in(tx, head, ChangeSet(), at, guard, seal, new_token(), [])
+    elif row is not None:
+        current = tx.head(head.run)
+        assert current is not None
+        guard.check(tx, head, current[3])
+
+
+def _make_equal(store: Store, tx: Tx, apply: Apply, seq: int) -> None:
+    run = apply.run
+    wanted: dict[tuple[str, str], Record] = {}
+    for collection in tx.collections(run, past=True):
+        for record in tx.records_at(run, seq, collection):
+            wanted[collection, record.key] = record
+    live: dict[tuple[str, str], bytes] = {}
+    for collection in tx.collections(run):
+        for key, hash in tx.hashes(run, collection).items():
+            live[collection, key] = hash
+    # Steps below go before the ones above them, and come after.
+    for address in sorted(live.keys() - wanted.keys(), reverse=True):
+        apply.drop_record(*address, live[address])
+    for address in sorted(wanted):
+        record = wanted[address]
+        if live.get(address) != record.hash:
+            apply.put_record(*address, record.stored, facts_of(store, tx, *address, record.stored))

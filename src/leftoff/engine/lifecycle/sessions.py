@@ -1,0 +1,256 @@
+"""Sessions of agents, and the runs they work on.
+
+A session is bound to a run by the run's `session_id`, and drives it under a lease that names the agent's process: while
+that lives, the run is nobody else's to see. A session that nobody told of leftoff gets a run of its own, of the
+workflow ``session``, with the first thing that is worth keeping.
+
+Everything here is one transaction, so that of ten hooks that come at once only one starts the run.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
+from leftoff.engine.read.find import SESSION, has_open_step, is_own, is_spent
+from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven
+from leftoff.engine.write.lease import state as lease_state
+from leftoff.engine.write.report import report_in
+from leftoff.errors import LeaseHeld
+from leftoff.host import ALIVE
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.write.report import Make, Reported
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+_LOOKED_AT = 200  # unfinished runs, for one that may be offered
+
+
+class Who:
+    """An agent at work: its session, its name, and its process where that is known.
+
+    ``run``: the run that it was started for, by whoever started it.
+    """
+
+    __slots__ = ("agent", "process", "run", "session")
+
+    def __init__(self, session: str, agent: str, process: Process | None, run: str | None = None) -> None:
+        self.session = session
+        self.agent = agent
+        self.process = process
+        self.run = run
+
+
+# -- which run
+
+
+def bound_run(view: View, who: Who) -> RunRow | None:
+    """The unfinished run that a session's files and lists are kept in: the one it was started for, else its own.
+
+    One that the agent started by a command is the session's, too; but what began in the automatic one goes on there.
+    """
+    rows = bound_runs(view, who)
+    return next((row for row in rows if row.run_id == who.run or is_own(row, who.session)), None) or (
+        rows[0] if rows else None
+    )
+
+
+def bound_runs(view: View, who: Who) -> list[RunRow]:
+    """All unfinished runs of a session: first the one it was started for, then the latest."""
+    rows = view.list_runs({"session": who.session, "status": UNFINISHED})
+    given = view.find_run(who.run) if who.run else None
+    if given is not None and given.status in UNFINISHED:
+        rows = [given, *(row for row in rows if row.run != given.run)]
+    return rows
+
+
+def told_run(view: View, who: Who) -> RunRow | None:
+    """The run that a session must know of: one that the agent started goes before the automatic one."""
+    rows = bound_runs(view, who)
+    planned = [row for row in rows if row.run_id == who.run or row.workflow != SESSION]
+    return next(iter(planned or rows), None)
+
+
+def offered_run(view: View, branch: str, now: int) -> RunRow | None:
+    """The latest unfinished run of a branch that nobody works on, if there is something left to do."""
+    for row in view.list_runs({"branch": branch, "status": UNFINISHED}, _LOOKED_AT):
+        if not is_spent(row) and not _at_work(view, row, now):
+            return row
+    return None
+
+
+def _at_work(view: View, row: RunRow, now: int) -> bool:
+    """Whether somebody works on a run: its driver; or its session, which may be known only by another run it has."""
+    lease = view.lease(row.run)
+    if lease_state(lease, now) in (ALIVE, "unknown"):
+        return True
+    if not row.session or row.status == "paused":
+        return False
+    others = view.list_runs({"session": row.session, "status": UNFINISHED}, _LOOKED_AT)
+    if any(lease_state(view.lease(one.run), now) == ALIVE for one in others):
+        return True
+    return (lease is None or not lease.held) and now - row.updated_at < LIMIT_MS
+
+
+def session_of(view: View, process: Process | None) -> str | None:
+    """The session of an agent that is known by its process; ``None`` where it drives nothing yet."""
+    found = [lease for _, lease in view.leases() if lease.kind == "session" and lease.process == process]
+    return found[-1].session if found and process is not None else None
+
+
+# -- taking, working on, leaving
+
+
+def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
+    """The session drives the run from now on; whether it does. A live driver of another kind keeps it."""
+    try:
+        lease = refuse_driven(tx, row.run, row.run_id, at, who.session)
+    except LeaseHeld:
+        return False
+    if lease is not None and lease.session == who.session and lease.process == who.process:
+        tx.beat(row.run, lease.epoch, at)
+        return True
+    epoch = (tx.lease(row.run) or NOBODY).epoch + 1
+    tx.put_lease(row.run, epoch, "session", who.process, who.session, who.agent, at)
+    return True
+
+
+def take_run(
+    store: Store, who: Who, at: int, *, branch: str, scrubber: Scrubber | None, offered: bool
+) -> RunRow | None:
+    """The run of a session, running and driven by it; with ``offered``, the one that nobody works on becomes it."""
+
+    def work(tx: Tx) -> RunRow | None:
+        row = told_run(tx, who)
+        if row is None and offered:
+            row = offered_run(tx, branch, at)
+        if row is None or not hold(tx, row, who, at):
+            return None
+        report_in(store, tx, row, _going_on(who), at, ChangeSet(scrubber), NO_GUARD, [])
+        return tx.run_row(row.run)
+
+    return store.write(work) if store.exists() else None
+
+
+def _going_on(who: Who) -> Make:
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        if row.status == "paused":
+            status_changes(changes, "running", 0)
+        if row.session != who.session:
+            changes.put("run", "session_id", who.session)
+            changes.put("run", "agent", who.agent)
+        return None
+
+    return make
+
+
+def report_session(
+    store: Store,
+    who: Who,
+    make: Make,
+    at: int,
+    *,
+    scrubber: Scrubber | None,
+    opening: Opening | None = None,
+    blobs: list[BlobRow] | None = None,
+) -> Reported | None:
+    """Commit to the run of a session. Where it has none: with ``opening`` one is started, else nothing is done."""
+    if opening is None and not (store.exists() and store.read(lambda view: bound_run(view, who))):
+        return None
+
+    def work(tx: Tx) -> Reported | None:
+        row = bound_run(tx, who)
+        if row is None and opening is not None:
+            row = _again(tx, who) or _started(store, tx, opening, at, scrubber)
+        if row is None:
+            return None
+        hold(tx, row, who, at)
+        return report_in(store, tx, row, _awake(make, at), at, ChangeSet(scrubber), NO_GUARD, blobs or [])
+
+    return store.write(work)
+
+
+def session_opening(who: Who, branch: str, title: str | None, facts: dict[str, Any]) -> Opening:
+    """The run that a session gets when it does the first thing worth keeping."""
+    about = {"session_id": who.session, "agent": who.agent, **facts}
+    return Opening(SESSION, title=title, branch=branch, facts=about)
+
+
+def _again(view: View, who: Who) -> RunRow | None:
+    """The session's own run that had nothing open and was finished: the session goes on, so does the run."""
+    rows = view.list_runs({"session": who.session, "workflow": SESSION, "status": ["completed"]}, 1)
+    return rows[0] if rows else None
+
+
+def _started(store: Store, tx: Tx, opening: Opening, at: int, scrubber: Scrubber | None) -> RunRow:
+    head, _, _ = start_in(tx, opening, opening_changes(opening, at, scrubber), [], at, None)
+    row = tx.run_row(head.run)
+    assert row is not None
+    return row
+
+
+def _awake(make: Make, at: int) -> Make:
+    """Whoever reports works: a run that was left is running again, unless the report itself says otherwise."""
+
+    def awake(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        if row.status in ("paused", "completed"):
+            status_changes(changes, "running", at)
+        return make(tx, row, changes)
+
+    return awake
+
+
+def end_session(store: Store, who: Who, at: int, *, scrubber: Scrubber | None, why: str) -> Reported | None:
+    """The session ends: its runs are completed where nothing is open, else paused; nobody drives them."""
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        if row.workflow == SESSION and not has_open_step(row):
+            status_changes(changes, "completed", at)
+        elif row.status == "running":
+            status_changes(changes, "paused", at)
+        return Seal("session_end", note=why)
+
+    def work(tx: Tx) -> Reported | None:
+        done = None
+        for row in bound_runs(tx, who):
+            lease = tx.lease(row.run)
+            if lease is not None and lease.held and lease.kind != "session":
+                continue  # a runner drives it: what ended is one of its steps
+            if lease is not None and lease.held:
+                tx.put_lease(row.run, lease.epoch + 1, None, None, None, None, None)
+            done = report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
+        return done
+
+    if not (store.exists() and store.read(lambda view: bound_run(view, who))):
+        return None
+    return store.write(work)
+
+
+def finish_spent(store: Store, branch: str, at: int) -> int:
+    """Sessions that died with nothing open leave nothing to do: their runs are completed. How many there were."""
+    if not store.exists():
+        return 0
+
+    def spent(view: View) -> list[RunRow]:
+        where = {"branch": branch, "workflow": SESSION, "status": UNFINISHED}
+        found = [row for row in view.list_runs(where, _LOOKED_AT) if is_spent(row)]
+        return [row for row in found if lease_state(view.lease(row.run), at) not in (ALIVE, "unknown")]
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        status_changes(changes, "completed", at)
+        return Seal("session_end", note="its session is gone, and nothing was open")
+
+    def work(tx: Tx) -> int:
+        found = spent(tx)
+        for row in found:
+            report_in(store, tx, row, make, at, ChangeSet(), NO_GUARD, [])
+        return len(found)
+
+    return store.write(work) if store.read(spent) else 0

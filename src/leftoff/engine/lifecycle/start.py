@@ -1,0 +1,150 @@
+"""Starting a run that whoever asks for it reports on, without driving it from a process that stays.
+
+Always a new run, unless asked to go on with an unfinished one: both in one transaction, so that of two who ask at once
+to go on, the second goes on with what the first has started.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.lifecycle.opening import asked_id, newest_of, opening_changes, start_in
+from leftoff.engine.read.state import Reader
+from leftoff.engine.resume.open_again import put_back
+from leftoff.engine.steps.reports import next_order
+from leftoff.engine.write.commit import NO_GUARD, save_blobs
+from leftoff.engine.write.lease import let_go, refuse_driven, take_session
+from leftoff.engine.write.report import report_in
+from leftoff.errors import Conflict
+from leftoff.model.changes import ChangeSet
+from leftoff.model.ids import parent_of
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.write.commit import Seal
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.store.base import Follower, Store, Tx, View
+    from leftoff.store.rows import RunRow
+
+
+class Session:
+    """An agent's session that takes the run's lease; its process, where that is known."""
+
+    __slots__ = ("id", "process", "who")
+
+    def __init__(self, id: str, who: str, process: Process | None = None) -> None:
+        self.id = id
+        self.who = who
+        self.process = process
+
+
+class Started:
+    """The run, whether it was there before, and the unfinished one that a new run has beside it."""
+
+    __slots__ = ("resumed", "run", "run_id", "twin")
+
+    def __init__(self, run: int, run_id: str, *, resumed: bool, twin: RunRow | None) -> None:
+        self.run = run
+        self.run_id = run_id
+        self.resumed = resumed
+        self.twin = twin
+
+
+def start_run(
+    store: Store,
+    opening: Opening,
+    at: int,
+    *,
+    scrubber: Scrubber | None,
+    resume: bool = False,
+    session: Session | None = None,
+) -> Started:
+    """A new run, or with ``resume`` the unfinished one of that id, or of that workflow, branch, title and issue."""
+    changes = opening_changes(opening, at, scrubber)
+    changes, blobs = save_blobs(store, changes)
+
+    def work(tx: Tx) -> Started:
+        twin, there = _twin(tx, opening), unfinished(tx, tx.follower, opening, at)
+        if resume and there is not None:
+            _refuse_other(there, opening)
+            _go_on(store, tx, there, opening, at, scrubber, session)
+            return Started(there.run, there.run_id, resumed=True, twin=None)
+        head, _, _ = start_in(tx, opening, changes, blobs, at, None)
+        if session is not None:
+            take_session(tx, head.run, head.run_id, session.id, at, who=session.who, process=session.process)
+        return Started(head.run, head.run_id, resumed=False, twin=twin)
+
+    return store.write(work)
+
+
+def unfinished(view: View, follower: Follower | None, opening: Opening, at: int) -> RunRow | None:
+    """The run that would be gone on with: of the id that is asked for, else of the same work."""
+    named = asked_id(follower, opening, at)
+    return _of_id(view, named) if named else _twin(view, opening)
+
+
+def _twin(view: View, opening: Opening) -> RunRow | None:
+    where = {
+        "workflow": opening.workflow,
+        "branch": opening.branch,
+        "title": opening.title,
+        "issue": opening.facts.get("issue"),
+        "status": UNFINISHED,
+    }
+    found = view.list_runs(where, 1)
+    return found[0] if found else None
+
+
+def _of_id(view: View, run_id: str) -> RunRow | None:
+    """The run of that id, or the newest of those that took its place once it was finished."""
+    row = newest_of(view, run_id)
+    return row if row is not None and row.status in UNFINISHED else None
+
+
+def _refuse_other(row: RunRow, opening: Opening) -> None:
+    """An id that is asked for may be that of something else altogether."""
+    if row.workflow != opening.workflow:
+        raise Conflict(
+            f"Run {row.run_id} is a run of {row.workflow}, not of {opening.workflow}.",
+            hint=f"Nothing was changed. `leftoff resume {row.run_id}` goes on with it; or choose another id.",
+        )
+
+
+def _go_on(
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    opening: Opening,
+    at: int,
+    scrubber: Scrubber | None,
+    session: Session | None,
+) -> None:
+    """The run is running again, with whatever it did not have yet."""
+    bound = opening.facts.get("session_id")
+    let_go(tx, row.run, refuse_driven(tx, row.run, row.run_id, at, bound), bound)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        put_back(Reader(store, tx, row.run, row.run_id), changes, at)
+        _add(tx, row.run, opening, changes)
+        return None
+
+    report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
+    if session is not None:
+        take_session(tx, row.run, row.run_id, session.id, at, who=session.who, process=session.process)
+
+
+def _add(view: View, run: int, opening: Opening, changes: ChangeSet) -> None:
+    """Steps and variables that the run does not have; none that it has is changed."""
+    place: dict[str, int] = {}
+    for name, known in opening.steps:
+        if view.row(run, "step", name) is None:
+            parent = parent_of(name)
+            place[parent] = place[parent] + 1 if parent in place else next_order(view, run, name)
+            changes.put("step", name, {"status": "pending", "order": place[parent], **known})
+    for key, value in opening.variables.items():
+        if view.row(run, "variable", key) is None:
+            changes.put("variable", key, value)
+    for key in ("agent", "session_id", "total"):
+        if opening.facts.get(key) is not None:
+            changes.put("run", key, opening.facts[key])

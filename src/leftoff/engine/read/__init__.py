@@ -1,0 +1,1 @@
+"""Reading: the state of a run, what a REF names, listings, the brief, differences, history."""

@@ -1,0 +1,340 @@
+"""The brief: what an agent must know to go on, as facts, most important first, in at most 8,000 characters.
+
+Every part is made whole; then the parts share the room. Each has a part of it that is its own, what a short one leaves
+over goes to the others in order of importance, and whatever is cut off is counted.
+"""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.engine.read.show import document, inner_steps
+from leftoff.engine.steps.approvals import as_word, how
+from leftoff.engine.workspace.surroundings import DIRTY, git_moved, look_at_files
+from leftoff.engine.workspace.tracking import BEFORE, MARK
+from leftoff.model.codec import text
+from leftoff.model.words import AS_WRITTEN, FINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from leftoff.engine.read.find import Target
+    from leftoff.store.base import Store
+
+LIMIT = 8000
+_LINE = 300  # characters of one fact; instructions have more
+_INSTRUCTION = 1200
+_MORE = "… and {} more"
+
+
+class Part:
+    """A heading and its lines; ``own`` is how many characters are its own, whatever the others need."""
+
+    __slots__ = ("hint", "lines", "own", "title")
+
+    def __init__(self, title: str, lines: list[str], own: int, hint: str = "") -> None:
+        self.title = _harmless(title)
+        self.lines = [_harmless(line) for line in lines]
+        self.own = own
+        self.hint = hint
+
+    def whole(self) -> str:
+        return "\n".join((self.title, *self.lines))
+
+    def text(self, room: int) -> str:
+        """The heading and as many lines as fit, the rest counted; nothing where not even that fits."""
+        found = self.whole()
+        shown = len(self.lines)
+        while len(found) > room and shown:
+            shown = min(shown - 1, sum(1 for _ in self._within(room)))
+            found = "\n".join((self.title, *self.lines[:shown], self._more(len(self.lines) - shown)))
+        return found if len(found) <= room else ""
+
+    def _within(self, room: int) -> Iterator[str]:
+        """The lines that fit, were there nothing to say of the others."""
+        used = len(self.title)
+        for line in self.lines:
+            used += 1 + len(line)
+            if used > room:
+                return
+            yield line
+
+    def _more(self, number: int) -> str:
+        return f"- {_MORE.format(number)}{self.hint}"
+
+
+def brief(store: Store, target: Target, now: int, project: str) -> str:
+    """The brief of a run, as it is at that version."""
+    return fit(parts(document(store, target, now), now, project))
+
+
+def fit(parts: list[Part], limit: int = LIMIT) -> str:
+    """The parts as one text of at most so many characters, the newline at its end included."""
+    wanted = [part for part in parts if part.lines]
+    room = limit - 1 - 2 * len(wanted)
+    sizes = [len(part.whole()) for part in wanted]
+    given = [min(size, part.own) for size, part in zip(sizes, wanted, strict=True)]
+    spare = room - sum(given)
+    for index, size in enumerate(sizes):
+        more = min(size - given[index], max(spare, 0))
+        given[index] += more
+        spare -= more
+    shown = [part.text(given[index]) for index, part in enumerate(wanted)]
+    return "\n\n".join(piece for piece in shown if piece)[: limit - 1]
+
+
+def parts(found: dict[str, Any], now: int, project: str) -> list[Part]:
+    steps = found["step_records"]
+    inner = inner_steps(record["step"] for record in steps)
+    leaves = [record for record in steps if record["step"] not in inner]
+    records = found["records"]
+    return [
+        Part("Resume instructions:", _instructions(records), 1500),
+        Part(f"Run {found['run_id']}:", _run(found, now), 700),
+        Part("Done:", _done(leaves), 650, " before these"),
+        Part("Waiting for a person:", _waiting(found["run_id"], leaves, records), 600),
+        Part("In flight:", [_step(r) for r in leaves if r["status"] == "running"], 500),
+        Part("Next:", _next(leaves), 800),
+        Part("Open errors:", _errors(leaves, records), 700),
+        Part("Variables:", _variables(found["variables"]), 900, " (`leftoff get` prints them all)"),
+        Part("Decisions:", _decisions(records), 250),
+        Part("Notes, newest first:", _notes(records), 600),
+        Part("Artifacts by step:", _artifacts(found["artifacts"]), 450),
+        Part("Files touched:", _files(found), 250),
+        Part("Other records (`leftoff get COLLECTION/KEY` prints one):", _others(records), 300),
+        Part("Changed in the world since the last checkpoint:", _world(found, project), 500),
+    ]
+
+
+# -- one line each
+
+
+def _harmless(line: str) -> str:
+    """Without what a terminal would obey."""
+    if line.isprintable():
+        return line
+    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in line)
+
+
+def short(value: str, most: int = _LINE) -> str:
+    """On one line, with what was cut off counted."""
+    line = " ".join(value.split())
+    return line if len(line) <= most else f"{line[:most]}… ({len(line):,} characters)"
+
+
+def shown(value: Any, most: int = _LINE) -> str:
+    """A value as JSON on one line; what was redacted says so."""
+    return short(text(_marked(value)), most)
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value == {"redacted": True}:
+            return "[redacted]"
+        return {key: _marked(item) for key, item in dict.items(value)}
+    return [_marked(item) for item in list.__iter__(value)] if isinstance(value, list) else value
+
+
+def _words(value: Any, most: int = _LINE) -> str:
+    return short(value, most) if isinstance(value, str) else shown(value, most)
+
+
+# -- the parts
+
+
+def _instructions(records: dict[str, Any]) -> list[str]:
+    """What somebody left for whoever goes on: with a step that is blocked or failed, or in a note."""
+    out = []
+    for key, error in records.get("error", {}).items():
+        if isinstance(error, dict) and error.get("resume_with"):
+            out.append(f"- for step {error.get('step', key)}: {_words(error['resume_with'], _INSTRUCTION)}")
+    for note in reversed(list(records.get("note", {}).values())):
+        if isinstance(note, dict) and note.get("resume"):
+            noted = f" (noted {note['at']})" if note.get("at") else ""
+            out.append(f"- {_words(note.get('text'), _INSTRUCTION)}{noted}")
+    return out
+
+
+def _run(found: dict[str, Any], now: int) -> list[str]:
+    steps, own = found["steps"], found["records"].get("run", {})
+    done = steps["completed"] + steps["skipped"]
+    counted = ", ".join(
+        f"{steps[word]} {word}" for word in ("running", "waiting", "blocked", "failed") if steps[word]
+    )
+    lines = [
+        f"- workflow {short(found['workflow'])}" + (f": {short(found['title'])}" if found["title"] else "")
+    ]
+    lines.append(f"- {found['status']}, health {found['health']}; it is {iso(now)} now")
+    lines.append(
+        f"- {done} of {steps['total']} steps done ({found['percent']}%)" + (f", {counted}" if counted else "")
+    )
+    branch = f"- branch {short(found['branch'])}"
+    lines.append(branch + (f", git branch {found['git_branch']}" if found["git_branch"] else ""))
+    about = [(word, own.get(key)) for word, key in (("issue", "issue"), ("task", "task"), ("agent", "agent"))]
+    about += [("session", found["session_id"]), ("forked from", found["parent"])]
+    facts = ", ".join(f"{word} {_words(value)}" for word, value in about if value)
+    if facts:
+        lines.append(f"- {facts}")
+    lines.append(f"- started {found['created_at']}, last report {found['updated_at']}")
+    version = found["version"]
+    if version["checkpoint_id"]:
+        note = f": {short(version['note'])}" if version["note"] else ""
+        lines.append(f"- checkpoint {version['checkpoint_id']} ({version['trigger']}){note}")
+    if own.get("summary"):
+        lines.append(f"- summary: {_words(own['summary'])}")
+    return lines
+
+
+def _step(record: dict[str, Any]) -> str:
+    line = f"- {short(record['step'])}"
+    if record["title"]:
+        line += f": {_words(record['title'])}"
+    if record["status"] == "running":
+        since = f" since {record['started_at']}" if record["started_at"] else ""
+        attempt = f", attempt {record['attempt']}" if record["attempt"] else ""
+        line += f" (running{since}{attempt})"
+    elif record["status"] == "skipped":
+        line += " (skipped)"
+    if record["result"] is not None:
+        line += f" → {shown(record['result'], 120)}"
+    return line
+
+
+def _waiting(run_id: str, leaves: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
+    """Steps that a person has to do or to decide, and with which command."""
+    asked, out = records.get("approval", {}), []
+    for record in leaves:
+        if record["status"] != "waiting":
+            continue
+        line, about = _step(record), asked.get(record["step"])
+        if isinstance(about, dict):
+            options = about.get("options")
+            chosen = f" [{', '.join(map(str, options))}]" if isinstance(options, list) else ""
+            line += f"\n  {_words(about.get('ask') or 'a decision')}{chosen}"
+            line += f", until {about['deadline']}" if about.get("deadline") else ""
+            line += f"\n  only a person may decide: `{how(run_id, record['step'])}`, or reject"
+        else:
+            told = record.get("instructions")
+            line += f"\n  {_words(told, _INSTRUCTION)}" if told else ""
+            line += f"\n  `leftoff step done {as_word(record['step'])}` reports it done"
+        out.append(line)
+    return out
+
+
+def _decisions(records: dict[str, Any]) -> list[str]:
+    """What people decided, and what they said to it."""
+    out = []
+    for step, about in records.get("approval", {}).items():
+        if isinstance(about, dict) and about.get("status") not in (None, "waiting"):
+            line = f"- {step}: {about.get('choice') or about['status']}"
+            line += f" by {about['by']}" if about.get("by") else ""
+            line += f", {about['at']}" if about.get("at") else ""
+            out.append(line + (f": {_words(about['note'])}" if about.get("note") else ""))
+    return out
+
+
+def _done(leaves: list[dict[str, Any]]) -> list[str]:
+    """The latest first: what was done long ago matters least."""
+    done = [record for record in leaves if record["status"] in ("completed", "skipped")]
+    done.sort(key=lambda record: str(record["completed_at"] or ""))
+    return [_step(record) for record in reversed(done)]
+
+
+def _next(leaves: list[dict[str, Any]]) -> list[str]:
+    out: list[str] = []
+    for record in leaves:
+        if record["status"] == "pending":
+            told = record.get("instructions") if not out else None
+            out.append(_step(record) + (f"\n  {_words(told, _INSTRUCTION)}" if told else ""))
+    return out
+
+
+def _errors(leaves: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
+    """Steps that failed or are blocked, and errors that somebody put on record."""
+    out, told = [], set()
+    for record in leaves:
+        if record["status"] in ("failed", "blocked"):
+            told.add(record["step"])
+            out.append(f"- {record['step']} {record['status']}{_message(record['error'])}")
+    for key, error in records.get("error", {}).items():
+        if key not in told:
+            out.append(f"- {key}{_message(error)}")
+    return out
+
+
+def _message(error: Any) -> str:
+    if not isinstance(error, dict):
+        return f": {shown(error)}" if error is not None else ""
+    kind, message = error.get("type"), error.get("message")
+    if message is None:
+        return f": {shown(error)}"
+    name = f" ({kind})" if kind and kind not in ("failed", "blocked") else ""
+    return f"{name}: {_words(message)}"
+
+
+def _variables(variables: dict[str, Any]) -> list[str]:
+    return [f"- {short(key)} = {shown(value)}" for key, value in variables.items()]
+
+
+def _notes(records: dict[str, Any]) -> list[str]:
+    out = []
+    for note in reversed(list(records.get("note", {}).values())):
+        if isinstance(note, dict) and not note.get("resume"):
+            step = f"[{note['step']}]" if note.get("step") else None
+            words = (note.get("at"), step, _words(note.get("text")))
+            out.append(f"- {' '.join(str(word) for word in words if word)}")
+    return out
+
+
+def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
+    by_step: dict[str, list[str]] = {}
+    for about in artifacts:
+        path, name = str(about.get("path")), str(about.get("name"))
+        by_step.setdefault(str(about.get("step") or ""), []).append(
+            path if name == path else f"{path} ({name})"
+        )
+    return [
+        f"- {step or 'no step'}: {short(path)}"
+        for step, paths in sorted(by_step.items())
+        for path in sorted(paths)
+    ]
+
+
+def _files(found: dict[str, Any]) -> list[str]:
+    """What git called dirty before the run began, and is as it was then, nobody touched."""
+    began = str(found["created_at"])
+    return [
+        f"- {short(str(about.get('path')))}"
+        for about in found["files"]
+        if about.get("by") != "git" or str(about.get("captured_at")) > began
+    ]
+
+
+def _others(records: dict[str, Any]) -> list[str]:
+    out = []
+    for name, known in records.items():
+        found = [key for key in known if not _is_ours(name, key)]
+        if found and name not in ("run", "note", "error", "approval"):
+            out.append(f"- {len(found)} {name}: {short(', '.join(found), 200)}")
+    return out
+
+
+def _is_ours(collection: str, key: str) -> bool:
+    """What leftoff keeps for itself."""
+    if collection == "context":
+        return key in (DIRTY, MARK) or key.startswith(BEFORE)
+    return collection == "extra" and key.startswith(AS_WRITTEN)
+
+
+def _world(found: dict[str, Any], project: str) -> list[str]:
+    if found["status"] in FINISHED:
+        return []
+    own = found["records"].get("run", {})
+    out = [f"- {line}" for line in git_moved(project, {**own, "git_branch": found["git_branch"]})]
+    seen = look_at_files(project, [*found["artifacts"], *found["files"]])
+    out += [f"- {path} is gone" for path in seen.gone]
+    out += [f"- {path} has changed" for path in seen.changed]
+    if seen.unseen:
+        out.append(f"- {seen.unseen} large files were not compared")
+    return out

@@ -1,0 +1,136 @@
+"""What differs between two states, told by variable, step, artifact and file."""
+
+from __future__ import annotations
+
+from leftoff.engine.read.state import Reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.store.base import Store, View
+
+SECTIONS = {"variables": "variable", "steps": "step", "artifacts": "artifact", "files": "file"}
+_FILES = ("artifact", "file")
+
+
+class Changed:
+    """One entry that is there on both sides."""
+
+    __slots__ = ("new", "old")
+
+    def __init__(self, old: Any, new: Any) -> None:
+        self.old = old
+        self.new = new
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Changed) and (self.old, self.new) == (other.old, other.new)
+
+    def __hash__(self) -> int:
+        return hash((repr(self.old), repr(self.new)))
+
+    def __repr__(self) -> str:
+        return f"{self.old!r} → {self.new!r}"
+
+
+class Section:
+    """One kind of entry: what was added, removed, changed."""
+
+    __slots__ = ("added", "changed", "removed")
+
+    def __init__(self, old: dict[str, Any], new: dict[str, Any], moved: set[str]) -> None:
+        self.added = {key: new[key] for key in new if key not in old}
+        self.removed = {key: old[key] for key in old if key not in new}
+        self.changed = {key: Changed(old[key], new[key]) for key in new if key in old and key in moved}
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def to_json(self) -> dict[str, Any]:
+        changed = {key: {"from": entry.old, "to": entry.new} for key, entry in self.changed.items()}
+        return {"added": self.added, "removed": self.removed, "changed": changed}
+
+    def __repr__(self) -> str:
+        return f"<added {self.added}, removed {self.removed}, changed {self.changed}>"
+
+
+class Diff:
+    """Two versions compared; ``records`` has every other collection that differs."""
+
+    __slots__ = ("artifacts", "files", "records", "steps", "variables")
+
+    def __init__(self, sections: dict[str, Section], records: dict[str, Section]) -> None:
+        self.variables = sections["variables"]
+        self.steps = sections["steps"]
+        self.artifacts = sections["artifacts"]
+        self.files = sections["files"]
+        self.records = records
+
+    def __bool__(self) -> bool:
+        own = (self.variables, self.steps, self.artifacts, self.files)
+        return any(own) or any(self.records.values())
+
+    def to_json(self) -> dict[str, Any]:
+        out = {name: getattr(self, name).to_json() for name in SECTIONS}
+        out["records"] = {name: section.to_json() for name, section in self.records.items() if section}
+        return out
+
+    def __repr__(self) -> str:
+        return f"<diff {self.to_json()}>"
+
+
+def diff(store: Store, old: tuple[int, str, int], new: tuple[int, str, int]) -> Diff:
+    """Compare two versions, each given as run number, run id and seq."""
+
+    def work(view: View) -> Diff:
+        return compare(Reader(store, view, *old), Reader(store, view, *new))
+
+    return store.read(work)
+
+
+def compare(old: Reader, new: Reader) -> Diff:
+    collections = set(old.collections()) | set(new.collections()) | set(SECTIONS.values())
+    sections = {name: _section(old, new, word) for name, word in SECTIONS.items()}
+    others = sorted(collections - set(SECTIONS.values()) - {"item"})
+    return Diff(sections, {word: section for word in others if (section := _section(old, new, word))})
+
+
+def _section(old: Reader, new: Reader, collection: str) -> Section:
+    """Hashes first: only what differs is decoded."""
+    before, after = old.raw(collection), new.raw(collection)
+    if collection == "variable":
+        # A spread variable's head stays the same while its items change: compare values.
+        left, right = old.plain(collection), new.plain(collection)
+        moved = {k for k in right if k in left and not same(left[k], right[k])}
+        return Section(left, right, moved)
+    moved = {k for k, r in after.items() if k in before and before[k].hash != r.hash}
+    gone = {k for k in before if k not in after}
+    come = {k for k in after if k not in before}
+    if not (moved or gone or come):
+        return Section({}, {}, set())
+    left = {k: v for k, v in old.plain(collection).items() if k in moved or k in gone}
+    right = {k: v for k, v in new.plain(collection).items() if k in moved or k in come}
+    if collection in _FILES:
+        moved = {
+            k
+            for k in moved
+            if not same(*(_without(about, "seen", "captured_at") for about in (left[k], right[k])))
+        }
+        left, right = ({k: _without(about, "seen") for k, about in side.items()} for side in (left, right))
+    return Section(left, right, moved)
+
+
+def _without(about: Any, *names: str) -> Any:
+    """A record without what only this machine's file system said of a file, or when it was looked at."""
+    return {k: v for k, v in about.items() if k not in names} if isinstance(about, dict) else about
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal as JSON: 1, 1.0 and true are three values, 0.0 and -0.0 two."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right and (type(left) is not float or repr(left) == repr(right))

@@ -1,0 +1,142 @@
+"""Which logs there are of a run: one per attempt, found through the attempts' rows, never by looking into folders.
+
+A log is a fact about this machine, as its attempt is: it is not part of the state, and a version of a run says nothing
+about it. Reading the file itself is for whoever shows it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.clock import iso
+from leftoff.engine.write.lease import state as lease_state
+from leftoff.errors import NotFound
+from leftoff.host import ALIVE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import Attempt, RunRow
+
+_LAST = "~"  # behind every ord, which is made of digits and slashes
+FILE = "log"  # in the attempt's folder
+
+
+class Log:
+    """One attempt at a step, and the file with what it printed."""
+
+    __slots__ = ("attempt", "failed", "path")
+
+    def __init__(self, attempt: Attempt, path: str | None, failed: bool) -> None:
+        self.attempt = attempt
+        self.path = path
+        self.failed = failed
+
+    @property
+    def step(self) -> str:
+        return str(self.attempt.step)
+
+    @property
+    def ended(self) -> bool:
+        return self.attempt.ended_at is not None
+
+    @property
+    def there(self) -> bool:
+        return self.path is not None and os.path.exists(self.path)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its process lives, so that more may come; one that cannot be seen from here does not count."""
+        process = self.attempt.process
+        return not self.ended and process is not None and process.state() == ALIVE
+
+    def to_json(self) -> dict[str, Any]:
+        about = self.attempt
+        return {
+            "step": about.step,
+            "attempt": about.number,
+            "exit_code": about.exit_code,
+            "started_at": iso(about.started_at) if about.started_at is not None else None,
+            "ended_at": iso(about.ended_at) if about.ended_at is not None else None,
+            "path": self.path,
+        }
+
+
+class Choice:
+    """Which logs are wanted: of a step (and those below it), of one attempt rather than the newest, of failed ones."""
+
+    __slots__ = ("failed", "number", "step")
+
+    def __init__(self, step: str | None = None, number: int | None = None, failed: bool = False) -> None:
+        self.step = step
+        self.number = number
+        self.failed = failed
+
+
+class Found:
+    """The run and its logs at one moment, and whether anybody is there who may add to them."""
+
+    __slots__ = ("driven", "logs", "row")
+
+    def __init__(self, row: RunRow, logs: list[Log], driven: bool) -> None:
+        self.row = row
+        self.logs = logs
+        self.driven = driven
+
+
+def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> Found:
+    """The logs that are wanted, in the order of the steps."""
+
+    def look(view: View) -> Found:
+        row = view.run_row(run)
+        if row is None:
+            raise NotFound(f"Run {run_id} is gone.")
+        attempts = _wanted(view, row, choice)
+        steps = {attempt.step: view.row(run, "step", attempt.step) for attempt in attempts}
+        logs = [Log(each, _path(store, each), _has_failed(each, steps[each.step])) for each in attempts]
+        logs.sort(key=lambda log: ((steps[log.step] or ("",) * 3)[2] or _LAST, log.step, log.attempt.number))
+        driven = row.status == "running" and lease_state(view.lease(run), now) in (ALIVE, "unknown")
+        return Found(row, [log for log in logs if log.failed or not choice.failed], driven)
+
+    return store.read(look)
+
+
+def _wanted(view: View, row: RunRow, choice: Choice) -> list[Attempt]:
+    attempts = view.attempts(row.run)
+    if choice.step is not None:
+        below = f"{choice.step}/"
+        attempts = [each for each in attempts if each.step == choice.step or each.step.startswith(below)]
+        if not attempts and not _is_step(view, row, choice.step):
+            raise _no_step(view, row, choice.step)
+    if choice.number is not None:
+        return [each for each in attempts if each.number == choice.number]
+    return [each for each in attempts if each.number == each.current]
+
+
+def _is_step(view: View, row: RunRow, step: str) -> bool:
+    return view.row(row.run, "step", step) is not None or view.has_below(row.run, step)
+
+
+def _path(store: Store, attempt: Attempt) -> str | None:
+    """The file: the row has its folder, relative to the store's."""
+    if not attempt.log:
+        return None
+    return os.path.join(getattr(store, "folder", store.name), attempt.log, FILE)
+
+
+def _has_failed(attempt: Attempt, step: Any) -> bool:
+    """A command may end well and its step fail all the same, by its checks or what it did not write."""
+    if attempt.ended_at is not None and attempt.exit_code != 0:
+        return True
+    return step is not None and step[1] == "failed" and bool(attempt.number == attempt.current)
+
+
+def _no_step(view: View, row: RunRow, step: str) -> NotFound:
+    from difflib import get_close_matches
+
+    known = [record.key for record in view.records(row.run, "step")][:10_000]
+    near = get_close_matches(step, known, 3, 0.5) or [path for path in known if path.endswith(f"/{step}")][:3]
+    hint = f"Did you mean {', '.join(near)}?" if near else f"`leftoff show {row.run_id} --steps` lists them."
+    return NotFound(f"Run {row.run_id} has no step {step}.", hint=hint)

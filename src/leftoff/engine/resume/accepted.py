@@ -1,0 +1,80 @@
+"""Taking in what a person agreed to: files that stay as they are, an issue that reads differently by now.
+
+What is known of them is brought up to date in one commit, so that nothing that was answered is asked again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.steps.artifacts import capture
+from leftoff.engine.workspace.capturing import Limits, Tracked
+from leftoff.engine.workspace.git import repository
+from leftoff.engine.workspace.issues import put, take
+from leftoff.engine.workspace.tracking import Found, files_of, track
+from leftoff.engine.write.report import report as report_to
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.resume.checks.world import World
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.steps.artifacts import Captured
+    from leftoff.engine.write.report import Find
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+
+def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor: Redactor) -> None:
+    """The present of what these findings are about is what the run knows from now on."""
+    found = _tracked(world, findings, at, redactor)
+    outputs = [*_outputs(world, findings, at, redactor)]
+    seen: dict[str, Any] = {}
+    if any(finding.code in ("issue.labels", "issue.body", "issue.closed") for finding in findings):
+        branch = world.facts.get("git_branch")
+        seen = take(
+            world.settings.section("issues"), world.project, str(world.facts.get("issue") or ""), branch, at
+        )
+    cleared = [finding.clears for finding in findings if finding.clears]
+    if not (found.captured or outputs or seen or cleared):
+        return
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        found.put(changes, row.seq + 1)
+        for got in outputs:
+            got.put(changes)
+        put(changes, seen)
+        for collection, key in cleared:
+            if tx.row(row.run, collection, key) is not None:
+                changes.delete(collection, key)
+
+    blobs = [*found.blobs, *(got.blob for got in outputs if got.blob is not None)]
+    report_to(world.store, find, make, at, blobs=blobs, scrubber=redactor)
+
+
+def _tracked(world: World, findings: list[Finding], at: int, redactor: Redactor) -> Found:
+    paths = [path for finding in findings if finding.code == "files.changed" for path in finding.paths]
+    if not paths:
+        return Found([], [])
+    known = files_of(world.store, world.row)
+    tracked = Tracked(world.store, world.project, redactor, at, known=known)
+    others = (about for path, about in known.items() if path not in paths)
+    tracked.limits = Limits.of(world.settings.capture, others)
+    return track(tracked, paths, repository(world.project), world.row.created_at)
+
+
+def _outputs(world: World, findings: list[Finding], at: int, redactor: Redactor) -> list[Captured]:
+    paths = {path for finding in findings if finding.code == "outputs.changed" for path in finding.paths}
+    out = []
+    for key, about in world.artifact_records().items() if paths else ():
+        path = about.get("path")
+        full = os.path.join(world.project, path) if isinstance(path, str) else ""
+        if path in paths and os.path.isfile(full):
+            name = key if key != path else None
+            out.append(
+                capture(world.store, world.project, full, redactor, at, step=about.get("step"), name=name)
+            )
+    return out

@@ -1,0 +1,219 @@
+"""Checks of the project's tree: outputs of finished steps, tracked files, git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from leftoff.engine.read.definition import KEY as DEFINITION
+from leftoff.engine.resume.finding import REFUSE, WARN, Finding
+from leftoff.engine.workspace.stat import TICK_NS
+from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leftoff.engine.resume.checks.world import World
+
+_SHOWN = 5
+_COMMITS = 10
+GIT_S = 20.0
+
+
+def outputs(world: World) -> Iterator[Finding]:
+    """What finished steps wrote: gone, or not what it was. What the run itself changed is no surprise."""
+    from leftoff.engine.resume.checks.files import look_at_outputs
+
+    seen = look_at_outputs(world)
+    for step, path in seen.missing:
+        yield Finding(
+            "outputs.missing",
+            f"{path}, which step {step} wrote, is gone.",
+            f"--yes runs {step} again; --accept outputs.missing goes on without it.",
+            step,
+            choices=("run the step again", "accept", "stop"),
+            paths=(path,),
+        )
+    for step, path in seen.changed:
+        why = _own_doing(world, [path])
+        yield Finding(
+            "outputs.changed",
+            f"{path}, which step {step} wrote, is not what it was.{why}",
+            f"--accept outputs.changed (or --yes) keeps it as it is now; --from-step {step} does the step again.",
+            step,
+            level=WARN if why else None,
+            choices=("run the step again", "accept", "stop"),
+            paths=(path,),
+        )
+
+
+def files(world: World) -> Iterator[Finding]:
+    """Tracked files that differ. Where the run itself changed them, or git explains it, that is no surprise."""
+    from leftoff.engine.resume.checks.files import look_at_tracked
+
+    seen = look_at_tracked(world)
+    if not seen.paths:
+        return
+    why = _own_doing(world, seen.paths) or git_explains(world, seen.paths)
+    shown = ", ".join(seen.paths[:_SHOWN]) + (
+        f" and {len(seen.paths) - _SHOWN} more" if len(seen.paths) > _SHOWN else ""
+    )
+    yield Finding(
+        "files.changed",
+        f"Tracked files differ from the checkpoint: {shown}.{why}",
+        "--accept files.changed (or --yes) keeps them as they are; "
+        f"`leftoff restore {world.run_id} PATH…` brings single ones back.",
+        seen.paths[0],
+        level=WARN if why else None,
+        diff=seen.diff or None,
+        choices=("keep the current", "restore from the checkpoint", "stop"),
+        paths=tuple(seen.paths),
+    )
+
+
+def _own_doing(world: World, paths: list[str]) -> str:
+    """Whether the run itself may have changed these files; in a sentence.
+
+    It has where a step was in flight when it stopped, or where they were last changed before its last sign of life.
+    """
+    if world.in_flight() or world.attempts:
+        return " A step was in flight, so that may be half done."
+    if not world.is_head:
+        return ""
+    beat = world.lease.beat if world.lease is not None and world.lease.beat is not None else 0
+    # The clock that stamps files may be late. A runner's own checkpoint follows close behind what its steps did; who
+    # reports has their files looked at again, and whatever comes right behind a report is somebody else's.
+    late = 0 if DEFINITION in world.records.get("context", {}) else TICK_NS
+    last = max(world.version.at, beat) * 1_000_000 - late
+    for path in paths:
+        try:
+            if os.lstat(os.path.join(world.project, path)).st_ctime_ns > last:
+                return ""
+        except OSError:  # when it went, nobody knows
+            return ""
+    return " That was while the run was at work."
+
+
+def half_restored(world: World) -> Iterator[Finding]:
+    """A rollback with files that was killed before all of them were in their place."""
+    from leftoff.engine.workspace.journal import cut_short
+
+    found = cut_short(world.store, world.project, world.row.run, world.run_id)
+    if found is not None:
+        yield Finding(
+            "files.half_restored",
+            found.told(),
+            "Wait for it."
+            if found.busy
+            else f"`{found.command}` completes it; --accept files.half_restored (or --yes) goes on with the files as "
+            "they are. What was there before is in the checkpoint `before a rollback`.",
+            world.run_id,
+            level=REFUSE if found.busy else None,
+            choices=() if found.busy else ("keep the current", "stop"),
+        )
+
+
+# -- git
+
+
+def git(world: World) -> Iterator[Finding]:
+    facts = world.facts
+    branch, head = facts.get("git_branch"), facts.get("git_head")
+    if not (branch or head) or run_git(world, "rev-parse", "--git-dir") is None:
+        return
+    now = run_git(world, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if not head and now == branch:
+        yield from _dirty(world)  # a branch before its first commit: git has no ref for it
+        return
+    if branch and run_git(world, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is None:
+        yield Finding(
+            "git.branch_gone",
+            f"The git branch {branch} that the run worked on does not exist any more.",
+            f"Bring it back (`git branch {branch} {str(head or 'COMMIT')[:12]}`), or start a new run.",
+            str(branch),
+        )
+    elif branch and now != branch:
+        yield Finding(
+            "git.branch_other",
+            f"The run worked on the git branch {branch}; {now or 'a detached HEAD'} is checked out.",
+            f"`git switch {branch}`, or go on here with --accept git.branch_other.",
+            str(branch),
+        )
+    yield from _moved(world, head)
+    yield from _dirty(world)
+
+
+def _moved(world: World, head: object) -> Iterator[Finding]:
+    now = run_git(world, "rev-parse", "--verify", "--quiet", "HEAD")
+    if not isinstance(head, str) or not now or now == head:
+        return
+    listed = run_git(world, "log", "--oneline", f"--max-count={_COMMITS + 1}", f"{head}..HEAD")
+    commits = listed.splitlines() if listed else []
+    more = " and more" if len(commits) > _COMMITS else ""
+    follows = run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is not None
+    told = ("" if follows else " to a commit that does not follow from it") + (
+        f": {'; '.join(commits[:_COMMITS])}{more}" if commits else ""
+    )
+    yield Finding(
+        "git.head_moved",
+        f"HEAD was {head[:12]} and moved{told}.",
+        "Nothing to do, if that was meant.",
+        now[:12],
+    )
+
+
+def _dirty(world: World) -> Iterator[Finding]:
+    known = world.said(DIRTY)
+    if not isinstance(known, list):
+        return
+    folders = tuple(path for path in known if isinstance(path, str) and path.endswith("/"))
+    dirty = dirty_paths(world.project) or ()
+    new = [path for path in dirty if path not in known and not path.startswith(folders)]
+    if new:
+        own = set(world.records.get("file", {}))
+        for about in (*world.steps.values(), *world.artifact_records().values()):
+            own.update(
+                path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)
+            )
+        new = [path for path in new if path not in own]
+    if new:
+        shown = ", ".join(new[:_SHOWN]) + (f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else "")
+        yield Finding(
+            "git.dirty",
+            f"Uncommitted changes that the run knows nothing of: {shown}.",
+            "Nothing to do, if that was meant.",
+            new[0],
+        )
+
+
+def git_explains(world: World, paths: list[str]) -> str:
+    """Whether commits that follow from the recorded one made these files what they are; in a sentence."""
+    head = world.facts.get("git_head")
+    if not isinstance(head, str) or run_git(world, "merge-base", "--is-ancestor", head, "HEAD") is None:
+        return ""
+    if run_git(world, "status", "--porcelain=v1", "--", *paths):
+        return ""
+    changed = run_git(world, "diff", "--name-only", "--relative", "-z", head, "HEAD", "--", *paths)
+    same = changed is not None and set(paths) <= set(changed.split("\0"))
+    return " Commits since then changed them." if same else ""
+
+
+def run_git(world: World, *words: str, strip: bool = True) -> str | None:
+    """What git prints; ``None`` where it fails, or is not there."""
+    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=world.project,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=GIT_S,
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    if done.returncode != 0:
+        return None
+    return done.stdout.strip() if strip else done.stdout

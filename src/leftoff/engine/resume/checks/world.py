@@ -1,0 +1,223 @@
+"""What a run says of itself, read in one snapshot: everything that the checks compare the world with."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from leftoff.clock import iso
+from leftoff.engine.config.project import home_of
+from leftoff.engine.read.show import in_order, inner_steps
+from leftoff.engine.read.state import Reader, need_version
+from leftoff.engine.resume.checks.steps import Steps
+from leftoff.errors import Corrupt, NotFound, Unsupported
+from leftoff.model.codec import JSON
+from leftoff.model.digest import MASK
+from leftoff.model.words import AS_WRITTEN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.read.find import Target
+    from leftoff.model.digest import Row
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import Attempt, Lease, RunRow
+
+_LOOKED_AT = 10  # checkpoints, for one that is whole
+_READ = ("run", "file", "context", "criterion", "error", "extra")
+_DECLARED = ("run", "step", "artifact", "file", "context", "extra")
+
+
+class World:
+    """One run at one version, and where it is looked at from."""
+
+    def __init__(
+        self,
+        store: Store,
+        target: Target,
+        now: int,
+        project: str,
+        settings: Settings,
+        *,
+        deep: bool = False,
+        session: str | None = None,
+        whole: bool = True,
+    ) -> None:
+        self.store = store
+        self.target = target
+        self.now = now
+        self.settings = settings
+        self.deep = deep
+        self._whole = whole  # else only what the run declared or tracked is read
+        self.session = session  # whose the run may be without standing in the way
+        self.row: RunRow
+        self.version: Version
+        self.lease: Lease | None = None
+        self.attempts: list[Attempt] = []
+        self.records: dict[str, dict[str, Any]] = {}
+        self.steps = Steps((), lambda rows: {}, "", glance=True)
+        self.artifact_rows: list[Row] = []  # as they are stored: most need not be decoded
+        self._artifacts: dict[str, Any] | None = None
+        self._inner: set[str] | None = None
+        self._leaves: list[str] | None = None
+        self.damage: list[tuple[str, Corrupt | Unsupported]] = []  # a code, and what is wrong
+        self.redacted: list[str] = []
+        self.is_head = True
+        self.row = target.row
+        self._seq = target.row.seq if target.version is None else target.version.seq
+        try:
+            store.read(self._read)
+        except Corrupt as error:  # of a page: nothing more can be read
+            self._damaged(error)
+        self.project = home_of(self.records.get("run", {}), project, getattr(store, "folder", None))
+
+    def _read(self, view: View) -> None:
+        row = view.run_row(self.target.row.run)
+        if row is None:
+            raise NotFound(f"Run {self.target.row.run_id} is gone.")
+        self.row = row
+        seq = row.seq if self.target.version is None else self.target.version.seq
+        self.is_head = seq == row.seq
+        self._seq = seq
+        self.version = need_version(view, row.run, row.run_id, seq)
+        self.lease = view.lease(row.run)
+        self.attempts = [attempt for attempt in view.attempts(row.run) if attempt.ended_at is None]
+        reader = Reader(self.store, view, row.run, row.run_id, seq)
+        try:
+            _ = reader.schema
+        except Unsupported as error:
+            self.damage.append(("integrity.schema", error))
+            return
+        self._take_all(reader)
+
+    def _take_all(self, reader: Reader) -> None:
+        """Each collection once: its bytes against their hashes, all against the digest; what is needed is decoded."""
+        self._reader, total = reader, 0
+        for collection in reader.collections() if self._whole else _DECLARED:
+            try:
+                rows, part = reader.bulk(collection)
+            except Corrupt as error:
+                self._damaged(error)
+                continue
+            total += part
+            self._take(reader, collection, rows)
+        if self._whole and not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
+            where = f"run {self.row.run_id}@{self.version.seq}"
+            self.damage.append(("integrity.digest", Corrupt(f"The digest of {where} is off.", where=where)))
+
+    def _take(self, reader: Reader, collection: str, rows: list[Row]) -> None:
+        """As much of a collection as the checks need."""
+        try:
+            if collection == "step":
+                self.steps = Steps(
+                    rows, partial(reader.plain_of, "step"), iso(self.now), glance=reader.is_current
+                )
+            elif collection == "artifact":
+                self.artifact_rows = rows
+            elif collection in _READ:
+                self.records[collection] = reader.plain_of(collection, rows)
+            elif collection == "variable" and any(stored[:1] != JSON for _, _, stored in rows):
+                self.redacted += [key for key, value in reader.values("variable").items() if value.holes]
+        except Corrupt as error:
+            self._damaged(error)
+
+    def _damaged(self, error: Corrupt) -> None:
+        code = "integrity.blob" if "blob" in error.where else "integrity.record"
+        number = f"of run {self.row.run}"
+        if error.where.endswith(number):  # the store knows runs by their numbers
+            error.message = error.message.replace(number, f"of run {self.run_id}")
+            error.where = error.where.replace(number, f"of run {self.run_id}")
+        if all(known.message != error.message for _, known in self.damage):
+            self.damage.append((code, error))
+
+    def last_whole(self) -> str | None:
+        """The newest checkpoint before this version that reads as it was committed; a few are looked at."""
+
+        def look(view: View) -> str | None:
+            older = view.versions(self.row.run, sealed=True, before=self._seq, limit=_LOOKED_AT)
+            return next(
+                (f"{self.run_id}@{version.seq}" for version in older if self._is_whole(view, version)), None
+            )
+
+        try:
+            return self.store.read(look)
+        except Corrupt:
+            return None
+
+    def _is_whole(self, view: View, version: Version) -> bool:
+        reader = Reader(self.store, view, self.row.run, self.run_id, version.seq)
+        try:
+            total = sum(reader.bulk(collection)[1] for collection in reader.collections())
+        except Corrupt:
+            return False
+        return (total & MASK).to_bytes(32, "big") == version.digest
+
+    # -- as the checks ask
+
+    @property
+    def run_id(self) -> str:
+        return str(self.row.run_id)
+
+    @property
+    def seq(self) -> int | None:
+        """The version, where it is not the newest."""
+        return None if self.is_head else self.version.seq
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The run's own records."""
+        return self.records.get("run", {})
+
+    def inner(self) -> set[str]:
+        """The steps that have others below them."""
+        if self._inner is None:
+            self._inner = inner_steps(self.steps) if "/" in "\0".join(self.steps) else set()
+        return self._inner
+
+    def leaves(self) -> list[str]:
+        """Leaf steps in declared order."""
+        if self._leaves is None:
+            inner = self.inner()
+            self._leaves = [path for path in in_order(self.steps) if path not in inner]
+        return self._leaves
+
+    def artifact_records(self) -> dict[str, dict[str, Any]]:
+        """What is known of artifacts, by name."""
+        if self._artifacts is None:
+            found = self._reader.plain_of("artifact", self.artifact_rows)
+            self._artifacts = {key: about for key, about in found.items() if isinstance(about, dict)}
+        return self._artifacts
+
+    def said(self, *names: str) -> Any:
+        """What the run, or the document it came from, says under one of these names; ``None`` where it says nothing."""
+        return self.stated(*names)[0]
+
+    def stated(self, *names: str) -> tuple[Any, tuple[str, ...]]:
+        """The same, and the record that says no more than that: collection and key, where there is such a one."""
+        for collection in ("run", "context", "extra"):
+            for name in names:
+                if name in self.records.get(collection, {}):
+                    return self.records[collection][name], (collection, name)
+        for key, about in self.records.get("extra", {}).items():
+            if key.startswith(AS_WRITTEN) and isinstance(about, dict) and "as" in about:
+                path = about.get("path")
+                if (
+                    isinstance(path, list) and path and path[-1] in names
+                ):  # where a document differs from ours
+                    return about["as"], ("extra", key)
+        for nested in ("recovery", "metadata", "context"):
+            inner = self.records.get("extra", {}).get(nested, self.records.get("context", {}).get(nested))
+            if isinstance(inner, dict):
+                for name in names:
+                    if name in inner:
+                        return inner[name], ()
+        return None, ()
+
+    def in_flight(self) -> bool:
+        """Whether a step was running when the run stopped being driven; one that was told to stop is put back."""
+        return any(
+            step.get("status") == "running" or (step.get("status") == "pending" and "interrupted_at" in step)
+            for step in self.steps.open.values()
+        )

@@ -1,0 +1,106 @@
+"""Going on with a run: which one, and what becomes of what was in flight."""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write.commit import commit_in, new_token, save_blobs
+from leftoff.engine.write.head import Head
+from leftoff.engine.write.lease import take
+from leftoff.engine.write.upgrade import bring_up
+from leftoff.model.changes import ChangeSet
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.write.commit import Guard
+    from leftoff.host import Process
+    from leftoff.model.changes import Scrubber
+    from leftoff.store.base import Store, Tx
+
+
+def run_or_start(
+    store: Store,
+    opening: Opening,
+    at: int,
+    driver: tuple[Process, str],
+    *,
+    scrubber: Scrubber | None,
+    take_over: bool = False,
+) -> tuple[Head, int, bool]:
+    """The latest unfinished run that fits, or a new one, and its lease: one transaction, so never two by accident."""
+    changes = opening_changes(opening, at, scrubber)
+    changes, blobs = save_blobs(store, changes)
+
+    def work(tx: Tx) -> tuple[Head, int, bool]:
+        where = {
+            "workflow": opening.workflow,
+            "branch": opening.branch,
+            "title": opening.title,
+            "issue": opening.facts.get("issue"),
+            "status": UNFINISHED,
+        }
+        there = tx.list_runs(where, 1)
+        if there:
+            row = there[0]
+            head = Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+            epoch = take(tx, row.run, row.run_id, driver[0], at, who=driver[1], take_over=take_over)
+            return head, epoch, True
+        head, new_epoch, _ = start_in(tx, opening, changes, blobs, at, driver)
+        assert new_epoch is not None
+        return head, new_epoch, False
+
+    return store.write(work)
+
+
+def go_on(
+    store: Store,
+    head: Head,
+    at: int,
+    *,
+    guard: Guard,
+    scrubber: Scrubber | None,
+    opening: Opening | None = None,
+) -> None:
+    """Make a run that was found ready to be driven: its records in today's schema, nothing in flight any more."""
+    bring_up(store, head, at, guard)
+    token = new_token()
+
+    def work(tx: Tx) -> Any:
+        """Looking and writing in one transaction: a step that is reported done meanwhile stays done."""
+        changes = ChangeSet(scrubber)
+        reader = Reader(store, tx, head.run, head.run_id)
+        put_back(reader, changes, at)
+        if opening is not None:
+            declare(reader, opening, changes)
+        # Hardly ever any: a step that was read here may be that large.
+        ready, blobs = save_blobs(store, changes)
+        return commit_in(tx, head, ready, at, guard, None, token, blobs)
+
+    done = store.write(work)
+    if done is not None and done[2] is not None:
+        head.adopt(done[1], done[0].seq, done[2].digest, done[2])
+
+
+def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
+    """Put into a change set that the run is running, and that what was in flight or failed is to be done."""
+    status = reader.value("run", "status")
+    if status is None or status.plain != "running":
+        status_changes(changes, "running", at)
+    for path, value in reader.values("step").items():
+        if value.plain["status"] in ("running", "failed"):
+            kept = {key: known for key, known in value.plain.items() if key != "completed_at"}
+            if value.plain["status"] == "running" and "kind" in kept:
+                kept["interrupted_at"] = iso(at)  # how its attempt ended is for a runner to find out
+            changes.put("step", path, {**kept, "status": "pending"})
+
+
+def declare(reader: Reader, opening: Opening, changes: ChangeSet) -> None:
+    """Steps that the program declares now and the run does not have yet."""
+    there = reader.raw("step")
+    for order, (name, known) in enumerate(opening.steps):
+        if name not in there:
+            changes.put("step", name, {"status": "pending", "order": order, **known})

@@ -1,0 +1,78 @@
+"""What somebody asks for that must be meant: finished steps that run once more, a run that was given up."""
+
+from __future__ import annotations
+
+from leftoff.engine.read.show import in_order, inner_steps
+from leftoff.engine.read.state import Reader
+from leftoff.engine.resume.finding import WARN, Finding
+from leftoff.errors import Corrupt
+from leftoff.model.words import STEP_ENDED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from leftoff.engine.resume.checks.world import World
+    from leftoff.engine.resume.plan import Drive, Wish
+
+_SHOWN = 6
+
+
+def again(world: World, wish: Wish, drive: Drive) -> Iterator[Finding]:
+    meant = bool(wish.repeat) or wish.only is not None
+    if world.is_head and not meant and world.facts.get("status") == "abandoned":
+        yield _abandoned(world.run_id)
+    repeated = _repeated(world, wish)
+    if repeated and wish.only is None:  # else they were named one by one
+        yield _repeating(repeated, None if wish.resumes else WARN)
+    for path in repeated:
+        if drive.once(path):
+            yield Finding(
+                "step.not_idempotent",
+                f"Step {path}: it is finished, and it must not simply run again.",
+                "If it may: --accept step.not_idempotent runs it again.",
+                path,
+            )
+
+
+def _abandoned(run_id: str) -> Finding:
+    return Finding(
+        "recovery.not_resumable",
+        f"Run {run_id} is abandoned.",
+        f"`leftoff log {run_id}` lists its checkpoints, `leftoff resume RUN@SEQ` goes back to one; "
+        f"`leftoff fork {run_id}` goes on in a run of its own.",
+        run_id,
+    )
+
+
+def _repeating(repeated: list[str], level: str | None) -> Finding:
+    more = f" and {len(repeated) - _SHOWN} more" if len(repeated) > _SHOWN else ""
+    number = f"{len(repeated)} finished step{'s' if len(repeated) > 1 else ''}"
+    message = f"{number} would run again: {', '.join(repeated[:_SHOWN])}{more}."
+    return Finding("step.again", message, "--yes goes back all the same.", repeated[0], level=level)
+
+
+def _repeated(world: World, wish: Wish) -> list[str]:
+    """The steps that are finished now, and would run once more."""
+    if world.is_head:
+        return (
+            [p for p in world.leaves() if p in wish.repeat and _ended(world.steps[p])] if wish.repeat else []
+        )
+    now, then = _now(world), world.steps
+    inner = inner_steps(now)
+    finished = [path for path in in_order(now) if path not in inner and _ended(now[path])]
+    return [path for path in finished if path in wish.repeat or not _ended(then.get(path, {}))]
+
+
+def _now(world: World) -> dict[str, Any]:
+    """The steps as they are at the head; none where that is damaged, and not to be known."""
+    row = world.row
+    try:
+        return world.store.read(lambda view: Reader(world.store, view, row.run, row.run_id).plain("step"))
+    except Corrupt:
+        return {}
+
+
+def _ended(record: Mapping[str, Any]) -> bool:
+    return record.get("status") in STEP_ENDED

@@ -1,0 +1,308 @@
+"""A run as one portable file: written from one snapshot, taken in elsewhere with the same ids and digests.
+
+Importing plays the history again, version by version, into a hidden run, in short batches; the run is seen once it
+is complete. What belongs to a machine stays behind: leases, attempts, the tokens of commits.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff._version import __version__
+from leftoff.engine.retention.bundle_check import AGAIN, Bundle
+from leftoff.engine.write.apply import Apply
+from leftoff.engine.write.commit import new_token, set_card
+from leftoff.engine.write.head import Head
+from leftoff.engine.write.lease import free, take
+from leftoff.errors import Conflict, Corrupt, LeftoffError, NotFound
+from leftoff.model.digest import MASK
+from leftoff.model.ids import parent_of
+from leftoff.model.values import blob_of
+from leftoff.model.versions import NO_COUNTS
+from leftoff.store.bundle.write import BundleWriter, check_target
+from leftoff.store.sqlite.pace import Pace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from leftoff.host import Process
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+IMPORTING = " importing "  # part of no valid run id
+BATCH_BYTES = 1 << 20
+TRIES = 3  # of an export during which somebody prunes
+
+
+class Exported:
+    """What was written."""
+
+    __slots__ = ("blobs", "bytes", "checkpoints", "path", "records", "run_id", "versions")
+
+    def __init__(self, path: str, run_id: str, checkpoints: int, counts: dict[str, int], size: int) -> None:
+        self.path = path
+        self.run_id = run_id
+        self.checkpoints = checkpoints
+        self.versions = counts["versions"]
+        self.records = counts["records"]
+        self.blobs = counts["blobs"]
+        self.bytes = size
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exported:
+    """Write a run with its whole history to a file, while others go on writing. ``inside``: into its archive."""
+    full = check_target(path, None if inside else getattr(store, "folder", None))
+    for left in range(TRIES - 1, -1, -1):
+        with BundleWriter(full) as out:
+            try:
+                checkpoints = store.read(lambda view, out=out: _write(store, view, row, out))  # type: ignore[misc]
+            except (NotFound, Corrupt):  # a file went between looking and reading, if it was not damage
+                if left == 0 or not _still_there(store, row):
+                    raise
+                continue
+            return Exported(path, row.run_id, checkpoints, out.counts, out.finish())
+    raise AssertionError("unreachable")
+
+
+def _still_there(store: Store, row: RunRow) -> bool:
+    return store.read(lambda view: view.find_run(row.run_id)) is not None
+
+
+def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> int:
+    """Everything that a kept version sees; how many checkpoints there are."""
+    versions = view.versions(row.run, sealed=False)[::-1]
+    now = view.run_row(row.run)
+    if now is None or now.hidden or not versions:
+        raise NotFound(f"Run {row.run_id} is gone.")
+    for version in versions:
+        out.version(version)
+    blobs: set[bytes] = set()
+    seen = _Seen([version.seq for version in versions])
+    for record, until in view.history(row.run):
+        if until is None or seen.between(record.seq, until):
+            out.record(record.collection, record.key, record.seq, until, record.hash, record.stored)
+            blob = blob_of(record.stored)
+            if blob is not None:
+                blobs.add(blob)
+    for hash in sorted(blobs):
+        known = view.blob(hash)
+        if known is None:
+            raise Corrupt(f"The blob {hash.hex()} that run {row.run_id} refers to is not known.")
+        out.blob(hash, known.size, store.load_blob(hash, known))
+    out.facts(_facts(now, versions[-1], out.counts))
+    return sum(version.checkpoint is not None for version in versions)
+
+
+def _facts(row: RunRow, head: Version, counts: dict[str, int]) -> dict[str, str]:
+    return {
+        "run_id": row.run_id,
+        "created_at": str(row.created_at),
+        "seq": str(head.seq),
+        "digest": head.digest.hex(),
+        "written_by": __version__,
+        **{name: str(number) for name, number in counts.items()},
+    }
+
+
+class _Seen:
+    """Which spans of versions have a kept one in them; a prune that was cut short leaves records that have none."""
+
+    def __init__(self, kept: list[int]) -> None:
+        self._kept = kept
+
+    def between(self, since: int, until: int) -> bool:
+        from bisect import bisect_left
+
+        at = bisect_left(self._kept, since)
+        return at < len(self._kept) and self._kept[at] < until
+
+
+# -- importing
+
+
+def is_there(view: View, bundle: Bundle) -> bool:
+    """Whether the run is here already, exactly so; ``Conflict`` where it is here otherwise."""
+    row = view.find_run(bundle.run_id)
+    if row is None:
+        return False
+    head = bundle.head
+    theirs = {version.seq: _identity(version) for version in bundle.versions}
+    ours = {version.seq: _identity(version) for version in view.versions(row.run, sealed=False)}
+    differ = [seq for seq in ours.keys() & theirs.keys() if ours[seq] != theirs[seq]]
+    if (row.seq, row.digest) == (head.seq, head.digest) and not differ:
+        return True
+    raise Conflict(
+        f"Run {bundle.run_id} is here already with other content: here at version {row.seq}, "
+        f"in {bundle.path} at version {head.seq}.",
+        hint=f"Import it into another store (--store FOLDER), or give this one up first: leftoff rm {bundle.run_id}",
+    )
+
+
+def _identity(version: Version) -> tuple[Any, ...]:
+    v = version
+    return (v.digest, v.at, v.checkpoint, v.trigger, v.step, v.note, frozenset(v.aliases))
+
+
+def would_import(store: Store, bundle: Bundle) -> bool:
+    """Whether importing would add a run; nothing is written, not even a store."""
+    return not (store.exists() and store.read(lambda view: is_there(view, bundle)))
+
+
+def import_bundle(store: Store, bundle: Bundle, at: int, driver: tuple[Process, str]) -> bool:
+    """Take a checked bundle in; whether there is a new run. Cut short anywhere, it leaves nothing to be seen."""
+    if not would_import(store, bundle):
+        return False
+    with bundle.reader.guard():
+        blobs = {hash: _save(store, bundle, hash) for hash in bundle.blobs}
+        run = store.write(lambda tx: hidden_run(tx, bundle.run_id, bundle.created_at, at, driver))
+        replay = _Replay(bundle, blobs, run)
+        try:
+            replay.play(Pace(store))
+            replay.put_in_order(Pace(store))
+            new = store.write(replay.complete)
+        except BaseException:
+            forget(store, replay.run)
+            raise
+    if not new:
+        forget(store, replay.run)
+    return new
+
+
+def _save(store: Store, bundle: Bundle, hash: bytes) -> BlobRow:
+    row = store.save_blob(bundle.reader.content(hash, *bundle.blobs[hash]))
+    if row.hash != hash:
+        raise bundle.reader.bad(f"file {hash.hex()} has another hash.")
+    return row
+
+
+def forget(store: Store, run: int) -> None:
+    try:
+        store.remove(run)
+    except LeftoffError:  # out of reach: it stays hidden, and the next sweep removes it
+        pass
+
+
+def hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Process, str]) -> int:
+    """A lease says that somebody is at it: ``sweep`` removes hidden runs that nobody completes."""
+    name = f"{run_id}{IMPORTING}{os.urandom(6).hex()}"
+    run = tx.add_run(name, created_at, workflow="", branch="", status="", hidden=True)
+    take(tx, run, name, driver[0], at, who=driver[1])
+    return run
+
+
+def reveal(tx: Tx, run: int, run_id: str) -> None:
+    """A hidden run is complete: it has a card, nobody drives it, and it is seen."""
+    set_card(tx, run, hidden=True)
+    lease = tx.lease(run)
+    if lease is not None:
+        free(tx, run, lease.epoch)
+    tx.reveal(run, run_id)
+
+
+class _Replay:
+    """The history of a bundle on its way into a hidden run; what has been written adds up here."""
+
+    def __init__(self, bundle: Bundle, blobs: dict[bytes, BlobRow], run: int) -> None:
+        self.bundle = bundle
+        self.blobs = blobs
+        self.run = run
+        self.head = Head(run, bundle.run_id, -1, 0)  # of no version: nothing is remembered
+        self.digest = 0
+        self.counts = NO_COUNTS
+
+    def play(self, pace: Pace) -> None:
+        events = self._events()
+        while batch := self._take(events, pace.size):
+            apply = pace.batch(lambda tx, _size, batch=batch: self._some(tx, batch))  # type: ignore[misc]
+            self.digest = apply.digest & MASK
+            self.counts = apply.packed_counts()
+
+    def put_in_order(self, pace: Pace) -> None:
+        """A step stands where its order and those of the steps above it say; pruned versions may have told it."""
+        places: dict[str, str] = {}
+        steps = self.bundle.steps
+        for key in sorted(steps):
+            above = parent_of(key)
+            while above and above not in steps:
+                above = parent_of(above)
+            own = f"{steps[key][1]:08d}"
+            places[key] = f"{places[above]}/{own}" if above else own
+        waiting = list(places.items())
+        while waiting:
+            some, waiting = waiting[: pace.size], waiting[pace.size :]
+            pace.batch(lambda tx, _size, some=some: self._order(tx, some))  # type: ignore[misc]
+
+    def _order(self, tx: Tx, places: list[tuple[str, str]]) -> None:
+        for key, order in places:
+            row = tx.row(self.run, "step", key)
+            if row is not None and row[2] != order:
+                tx.set_order(self.run, key, order)
+
+    def _events(self) -> Iterator[tuple[Any, ...]]:
+        """What was put and what ended, each version behind what it consists of."""
+        waiting = iter(self.bundle.versions)
+        version = next(waiting, None)
+        for seq, ends, collection, key, value in self.bundle.reader.rows("events"):
+            while version is not None and version.seq < seq:
+                yield (version,)
+                version = next(waiting, None)
+            hash, stored = self.bundle.reader.stored(value)
+            facts = self.bundle.facts_of(collection, key, stored)
+            yield seq, bool(ends), collection, key, hash, stored, facts
+        while version is not None:
+            yield (version,)
+            version = next(waiting, None)
+
+    @staticmethod
+    def _take(events: Iterator[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
+        """The next batch, taken before its transaction: that one may be tried again."""
+        out: list[tuple[Any, ...]] = []
+        size = 0
+        while len(out) < most and size < BATCH_BYTES and (event := next(events, None)) is not None:
+            out.append(event)
+            size += len(event[5]) if len(event) > 1 else 0
+        return out
+
+    def _some(self, tx: Tx, batch: list[tuple[Any, ...]]) -> Apply:
+        """Write a batch. What an ``Apply`` remembers is good for one version only."""
+        apply = Apply(tx, self.head, 0, self.digest.to_bytes(32, "big"), self.counts)
+        for event in batch:
+            if len(event) == 1:
+                self._version(tx, apply, event[0])
+                continue
+            seq, ends, collection, key, hash, stored, facts = event
+            if apply.seq != seq:
+                digest = (apply.digest & MASK).to_bytes(32, "big")
+                apply = Apply(tx, self.head, seq - 1, digest, apply.packed_counts())
+            if ends:
+                apply.drop_record(collection, key, hash)
+                continue
+            blob = blob_of(stored)
+            if blob is not None:
+                tx.put_blob(self.blobs[blob])
+            apply.put_record(collection, key, stored, facts)
+        return apply
+
+    def _version(self, tx: Tx, apply: Apply, version: Version) -> None:
+        v = version
+        if (apply.digest & MASK).to_bytes(32, "big") != v.digest:
+            raise Corrupt(
+                f"{self.bundle.path} changed while it was read: version {v.seq} is off.", hint=AGAIN
+            )
+        seal = (v.checkpoint, v.trigger, v.step, v.note) if v.checkpoint is not None and v.trigger else None
+        tx.add_version(self.run, v.seq, new_token(), v.digest, 0, v.at, v.counts, seal)
+        for name in v.aliases:
+            tx.add_alias(self.run, v.seq, name)
+
+    def complete(self, tx: Tx) -> bool:
+        """Show the run, unless somebody else imported the same meanwhile."""
+        if is_there(tx, self.bundle):
+            return False
+        reveal(tx, self.run, self.bundle.run_id)
+        return True

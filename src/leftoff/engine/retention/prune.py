@@ -1,0 +1,127 @@
+"""Dropping checkpoints and runs. Which ones is for the caller to say; what follows from it is decided here."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.write.lease import describe, state
+from leftoff.errors import Ambiguous, LeaseHeld, NoCheckpoint, NotFound
+from leftoff.host import ALIVE, UNKNOWN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
+
+ATTEMPTS = "attempts"  # in the store's folder: logs and exit codes of step processes
+
+
+def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
+    """Drop these checkpoints (ids or prefixes), and whatever no kept one can see; bytes given back."""
+    wanted = list(drop)
+    _need_store(store, run_id)
+
+    def look(view: View) -> tuple[int, list[int]]:
+        row = find(view, run_id)
+        return row.run, [_seq(view, row, prefix) for prefix in wanted]
+
+    run, seqs = store.read(look)
+    return store.prune(run, seqs)
+
+
+def sweep(store: Store) -> int:
+    """Drop what crashes left behind; bytes given back."""
+    if not store.exists():
+        return 0
+    return store.sweep() + _sweep_attempts(store)
+
+
+def backup(store: Store, folder: str) -> None:
+    """A consistent copy into a new folder, while others write."""
+    if not store.exists():
+        raise NotFound(f"There is nothing to back up: there is no store at {store.name}.")
+    store.backup(folder)
+
+
+def _need_store(store: Store, run_id: str) -> None:
+    if not store.exists():
+        raise NotFound(f"There is no run {run_id}: there is no store at {store.name}.")
+
+
+def _seq(view: View, row: RunRow, prefix: str) -> int:
+    found = view.checkpoints(prefix, row.run)
+    if not found:
+        raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {prefix}.")
+    if len(found) > 1:
+        names = [version.id or "" for _, version in found]
+        raise Ambiguous(f"{prefix} names several checkpoints: {', '.join(names)}.", candidates=names)
+    return found[0][1].seq
+
+
+def remove(store: Store, run_id: str, now: int) -> int:
+    """Forget a run and everything that only it has; bytes given back. Not while somebody drives it."""
+    run = check_removable(store, run_id, now)
+    freed = store.remove(
+        run, lambda view: _refuse_driven(view, run, run_id, now)
+    )  # it may have been taken up since
+    return freed + remove_attempts(store, run_id)
+
+
+def check_removable(store: Store, run_id: str, now: int) -> int:
+    """The number of a run that nobody drives; ``LeaseHeld`` where somebody does."""
+    _need_store(store, run_id)
+
+    def look(view: View) -> int:
+        run = int(find(view, run_id).run)
+        _refuse_driven(view, run, run_id, now)
+        return run
+
+    return store.read(look)
+
+
+def _refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
+    lease = view.lease(run)
+    if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
+        raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")
+    for attempt in view.attempts(run):
+        process = attempt.process
+        if attempt.ended_at is None and process is not None and process.state() == ALIVE:
+            raise LeaseHeld(
+                f"Step {attempt.step} of run {run_id} still runs ({process}).",
+                hint=f"`leftoff stop {run_id}` ends it.",
+            )
+
+
+# -- what the steps of a run printed, which is no part of its state
+
+
+def remove_attempts(store: Store, run_id: str) -> int:
+    """Delete the folder in which a run's attempts left their logs; bytes given back."""
+    folder = getattr(store, "folder", None)
+    return _delete(os.path.join(folder, ATTEMPTS, run_id)) if folder else 0
+
+
+def _sweep_attempts(store: Store) -> int:
+    """Delete the folders of runs that are gone: whoever removed them died before it was done."""
+    folder = os.path.join(getattr(store, "folder", None) or "", ATTEMPTS)
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    gone = store.read(lambda view: [name for name in names if view.find_run(name) is None])
+    return sum(_delete(os.path.join(folder, name)) for name in gone)
+
+
+def _delete(folder: str) -> int:
+    from shutil import rmtree
+
+    size = sum(_size(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
+    rmtree(folder, ignore_errors=True)
+    return size
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0

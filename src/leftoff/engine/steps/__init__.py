@@ -1,0 +1,1 @@
+"""Steps: their life, decisions on them, what they produced, and which one comes next."""

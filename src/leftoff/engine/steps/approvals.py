@@ -1,0 +1,295 @@
+"""Decisions that only a person may take: what is asked, who decided what, and what becomes of the step.
+
+An approval is a step that waits. What it asks is the `approval` record under the step's path; the decision goes into
+both records in one commit, sealed with the trigger `approval`, so that whoever drives the run, now or after a resume,
+finds a step that is simply completed or failed. A deadline is a point in time: nothing happens when it passes; whoever
+looks next finds that it has, and the step is rejected.
+
+A decision needs no lease. It works beside a live driver, while the run is paused, and from any machine that sees the
+store.
+"""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.reports import StepReport, step_changes
+from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.report import report
+from leftoff.errors import Conflict, NotFound, Usage
+from leftoff.model.times import millis
+from leftoff.model.words import FINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from leftoff.engine.write.commit import Guard
+    from leftoff.engine.write.report import Find
+    from leftoff.model.changes import ChangeSet, Scrubber
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
+
+REJECT = "reject"
+OPTIONS = ("approve", REJECT)
+_SHOWN = 20
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-")
+
+
+class Decided:
+    """What was decided of a step; ``changed`` is False where it had been decided just so before."""
+
+    __slots__ = ("changed", "choice", "row", "step")
+
+    def __init__(self, row: RunRow, step: str, choice: str, changed: bool) -> None:
+        self.row = row
+        self.step = step
+        self.choice = choice
+        self.changed = changed
+
+    @property
+    def rejected(self) -> bool:
+        return self.choice == REJECT
+
+
+def question(
+    step: str, ask: str, options: Sequence[str], at: int, deadline: int | None = None
+) -> dict[str, Any]:
+    """The record of an approval that begins to wait; the step's own record is `waiting` meanwhile."""
+    record = {
+        "step": step,
+        "ask": ask,
+        "options": list(options or OPTIONS),
+        "status": "waiting",
+        "asked_at": iso(at),
+    }
+    return record if deadline is None else {**record, "deadline": iso(deadline)}
+
+
+def how(run_id: str, step: str, verb: str = "approve") -> str:
+    """The command that decides, as one would type it."""
+    return f"leftoff {verb} {run_id} {as_word(step)}"
+
+
+def as_word(text: str) -> str:
+    """A name as one word of a shell."""
+    quoted = text.replace("'", "'\"'\"'")
+    return text if text and _PLAIN.issuperset(text) else f"'{quoted}'"
+
+
+def decide(
+    store: Store,
+    find: Find,
+    step: str,
+    choice: str | None,
+    by: str,
+    at: int,
+    *,
+    note: str | None = None,
+    scrubber: Scrubber | None = None,
+    guard: Guard = NO_GUARD,
+) -> Decided:
+    """Record a decision. ``choice`` None approves: the first option that is not `reject`.
+
+    The same decision once more changes nothing; another one is a ``Conflict``, as is a step that does not wait for
+    one. Past the deadline the step is rejected, and that is a ``Conflict`` too.
+    """
+    taken: list[str] = []
+    late: list[Conflict] = []
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        late.clear()
+        found = Asked(store, tx, row, step)
+        wanted = found.wanted(choice)
+        taken[:] = [wanted]
+        if found.decided(wanted):
+            return None
+        if found.due(at):
+            late.append(found.too_late())
+            return _expire(store, tx, row, changes, found, at)
+        return _put(store, tx, row, changes, found, wanted, by, at, note)
+
+    done = report(store, find, make, at, guard=guard, scrubber=scrubber)
+    if late:
+        raise late[0]
+    return Decided(done.row, step, taken[0], done.version is not None)
+
+
+class Asked:
+    """An approval as it stands: the step's record, and what was asked."""
+
+    def __init__(self, store: Store, view: View, row: RunRow, step: str) -> None:
+        reader = Reader(store, view, row.run, row.run_id)
+        found = reader.value("step", step)
+        if found is None:
+            raise _no_step(reader, view, row, step)
+        asked = reader.value("approval", step)
+        self.run_id = row.run_id
+        self.finished = row.status if row.status in FINISHED else None
+        self.step = step
+        self.record: dict[str, Any] = found.plain
+        self.approval: dict[str, Any] = dict(asked.plain) if asked and isinstance(asked.plain, dict) else {}
+
+    @property
+    def is_one(self) -> bool:
+        return bool(self.approval) or self.record.get("kind") == "approval"
+
+    @property
+    def waits(self) -> bool:
+        return self.is_one and self.record.get("status") == "waiting"
+
+    @property
+    def options(self) -> list[str]:
+        known = self.approval.get("options")
+        return [str(option) for option in known] if isinstance(known, list) and known else list(OPTIONS)
+
+    def wanted(self, choice: str | None) -> str:
+        """The choice that is meant; one that is not among the options is wrong usage."""
+        if not self.is_one:
+            raise self._other_kind()
+        if choice is None:
+            choice = next((option for option in self.options if option != REJECT), None)
+        if choice == REJECT or (choice is not None and choice in self.options):
+            return choice
+        named = (
+            f"Step {self.step} cannot be decided as {choice!r}." if choice else "There is nothing to approve."
+        )
+        raise Usage(named, hint=f"Nothing was changed. The options are: {', '.join(self.options)}.")
+
+    def decided(self, wanted: str) -> bool:
+        """Whether exactly this was decided before; anything else that keeps it from being decided is raised."""
+        if self.waits and not self.finished:
+            return False
+        status = self.approval.get("status")
+        if status in ("approved", "rejected") and self._matches(status):
+            if self.approval.get("choice") == wanted:
+                return True
+            raise Conflict(
+                f"Step {self.step} was decided already: {self._told()}.",
+                hint=f"Nothing was changed. {self._again()}",
+            )
+        if status == "expired" and self._matches(status):
+            raise self.too_late()
+        raise self._not_waiting()
+
+    def due(self, at: int) -> bool:
+        """Whether its deadline has passed."""
+        deadline = millis(self.approval.get("deadline"))
+        return deadline is not None and at > deadline
+
+    def too_late(self) -> Conflict:
+        return Conflict(
+            f"Step {self.step} could be decided until {self.approval.get('deadline')}; it expired, and is rejected.",
+            hint=self._again(),
+        )
+
+    def _again(self) -> str:
+        return f"`leftoff resume {self.run_id} --from-step {as_word(self.step)}` asks again."
+
+    def _matches(self, status: object) -> bool:
+        """Whether the step's record still says what was decided: it may have been put back since."""
+        return self.record.get("status") == ("completed" if status == "approved" else "failed")
+
+    def _told(self) -> str:
+        who, when = self.approval.get("by"), self.approval.get("at")
+        return (
+            f"{self.approval.get('choice')}" + (f" by {who}" if who else "") + (f" at {when}" if when else "")
+        )
+
+    def _other_kind(self) -> Conflict:
+        told = f"Step {self.step} is {self.record.get('status')}, and asks for no approval."
+        if self.record.get("status") == "waiting":
+            told = f"Step {self.step} waits for somebody to do it, and asks for no approval."
+            return Conflict(
+                told, hint=f"`leftoff step done {as_word(self.step)} --run {self.run_id}` reports it done."
+            )
+        return Conflict(
+            told, hint=f"Nothing was changed. `leftoff show {self.run_id} --steps` lists the steps."
+        )
+
+    def _not_waiting(self) -> Conflict:
+        if self.finished:
+            return Conflict(f"Run {self.run_id} is {self.finished}; nothing in it waits for a decision.")
+        status = self.record.get("status")
+        hint = (
+            f"`leftoff resume {self.run_id}` goes on; it asks when it gets there."
+            if status == "pending"
+            else ""
+        )
+        return Conflict(f"Step {self.step} does not wait for a decision: it is {status}.", hint=hint)
+
+
+def _put(
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    changes: ChangeSet,
+    found: Asked,
+    choice: str,
+    by: str,
+    at: int,
+    note: str | None,
+) -> Seal:
+    """The decision, in both records."""
+    approval = {**_asked_record(found), "status": "approved", "choice": choice, "by": by, "at": iso(at)}
+    if note is not None:
+        approval["note"] = note
+    told = StepReport("done", found.step, result={"choice": choice})
+    if choice == REJECT:
+        approval["status"] = "rejected"
+        why = f"rejected by {by}" + (f": {note}" if note else "")
+        told = StepReport("fail", found.step, result={"choice": choice}, error=why, kind="rejected")
+    changes.put("approval", found.step, approval)
+    step_changes(store, tx, row, changes, told, at, decided=True)
+    return Seal("approval", found.step, f"{choice}: {note}" if note else choice)
+
+
+def _asked_record(found: Asked) -> dict[str, Any]:
+    """What was asked, without what an earlier decision may have left."""
+    gone = ("choice", "by", "at", "note", "status")
+    known = {key: value for key, value in found.approval.items() if key not in gone}
+    return {"step": found.step, "options": found.options, **known}
+
+
+def _expire(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: Asked, at: int) -> Seal:
+    approval = {**_asked_record(found), "status": "expired", "at": iso(at)}
+    changes.put("approval", found.step, approval)
+    why = f"nobody decided until {found.approval.get('deadline')}"
+    told = StepReport("fail", found.step, error=why, kind="rejected")
+    step_changes(store, tx, row, changes, told, at, decided=True)
+    return Seal("approval", found.step, f"expired: {why}")
+
+
+def expire_due(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, at: int) -> list[str]:
+    """Reject what waited past its deadline; the steps. For whoever looks after a run, inside its transaction."""
+    out = []
+    for path, found in waiting(store, tx, row).items():
+        if found.due(at):
+            _expire(store, tx, row, changes, found, at)
+            out.append(path)
+    return out
+
+
+def waiting(store: Store, view: View, row: RunRow) -> dict[str, Asked]:
+    """The approvals of a run that wait for a decision, by step."""
+    out = {}
+    for record in view.records(row.run, "approval"):
+        known = view.row(row.run, "step", record.key)
+        if known is not None and known[1] == "waiting":
+            out[record.key] = Asked(store, view, row, record.key)
+    return out
+
+
+def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
+    from difflib import get_close_matches
+
+    open_ones = [
+        path for path in view.leaves(row.run, "waiting", _SHOWN) if reader.value("approval", path) is not None
+    ]
+    hint = "Nothing in it waits for a decision."
+    if open_ones:
+        near = [path for path in open_ones if path.rpartition("/")[2] == step]
+        near = near or get_close_matches(step, open_ones, 1, 0.5) or open_ones
+        hint = f"These wait for a decision: {', '.join(near)}."
+    return NotFound(f"Run {row.run_id} has no step {step}.", hint=hint)

@@ -1,0 +1,95 @@
+"""Capturing what a step produced: hashed always, copied into the store unless it looks like a secret.
+
+An artifact may be anywhere, and a symbolic link to it is followed; what of it can be restored is for
+``leftoff.engine.workspace`` to say.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.clock import iso
+from leftoff.engine.workspace.stat import hash_file, hashed, open_file, take
+from leftoff.errors import NotFound
+from leftoff.model.values import blob_stored
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store
+    from leftoff.store.rows import BlobRow
+
+__all__ = ["WITHHELD", "Captured", "capture", "hash_file", "relative"]
+
+WITHHELD = "withheld"  # of a record about a file that holds a secret: it is never copied, by nobody
+
+
+class Captured:
+    """A file as it was when it was looked at: what its record says, and the blob that holds its content."""
+
+    __slots__ = ("about", "blob", "key")
+
+    def __init__(self, key: str, about: dict[str, Any], blob: BlobRow | None) -> None:
+        self.key = key
+        self.about = about
+        self.blob = blob
+
+    def stored(self) -> bytes | None:
+        """Stored bytes that hold on to the blob; ``None`` where there is none and plain JSON will do."""
+        return blob_stored(self.blob.hash, self.about) if self.blob is not None else None
+
+    def put(self, changes: ChangeSet, collection: str = "artifact") -> None:
+        """Into a change set; the blob must have its row in the same commit."""
+        stored = self.stored()
+        if stored is None:
+            changes.put(collection, self.key, self.about)
+        else:
+            changes.put_stored(collection, self.key, stored)
+
+
+def relative(project: str, path: str) -> str:
+    """As records name files: relative to the project where they are inside it."""
+    full = os.path.abspath(os.path.join(project, path)) if not os.path.isabs(path) else os.path.normpath(path)
+    inside = os.path.relpath(full, project)
+    return full if inside == ".." or inside.startswith("../") else inside
+
+
+def capture(
+    store: Store,
+    project: str,
+    path: str,
+    redactor: Redactor,
+    at: int,
+    *,
+    step: str | None = None,
+    name: str | None = None,
+    most: int | None = None,
+) -> Captured:
+    """Hash a file and keep a copy, durable before any record refers to it. ``most``: larger ones are only hashed."""
+    full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    if not os.path.isfile(full):
+        what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"
+        raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
+    shown = relative(project, full)
+    about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(at)}
+    if os.path.islink(full):
+        about["followed"] = True
+    fd = open_file(full)
+    secret = redactor.in_file(fd)
+    if secret or redactor.secret_file(shown) or (most is not None and os.path.getsize(full) > most):
+        (digest, size), st, seen = take(full, hashed, fd=fd)
+        row = None
+    else:
+        row, st, seen = take(full, store.save_blob, fd=fd)
+        digest, size = row.hash, row.size
+    about[WITHHELD] = secret or None
+    about.update(hash="sha256:" + digest.hex(), size=size, captured=row is not None, seen=seen)
+    about["mode"] = f"{st.st_mode & 0o777:04o}"
+    return Captured(name or shown, _known(about), row)
+
+
+def _known(about: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in about.items() if value is not None}

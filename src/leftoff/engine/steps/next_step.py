@@ -1,0 +1,148 @@
+"""Which step comes next, and why: the first pending leaf in declared order. No other step is looked at.
+
+In a run that `leftoff run` drives, what is pending is the runner's. There, what comes next is a step that the run waits
+for somebody to do; and one that waits for a decision is named with the command that decides.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.approvals import as_word, how
+from leftoff.model.versions import counts_of
+from leftoff.model.words import FINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
+
+_SHOWN = 3
+_LOOKED_AT = 100  # steps, until one is found that is anybody's
+_RUNNERS = ("run", "python", "agent", "approval", "manual")  # what a step of a workflow does
+_TOLD = (
+    ("running", "in progress"),
+    ("waiting", "waiting for a person"),
+    ("blocked", "blocked"),
+    ("failed", "failed"),
+)
+
+
+class UpNext:
+    """A step to do, or none; and why."""
+
+    __slots__ = ("instructions", "step", "title", "why")
+
+    def __init__(self, step: str | None, title: str | None, instructions: str | None, why: str) -> None:
+        self.step = step
+        self.title = title
+        self.instructions = instructions
+        self.why = why
+
+    def to_json(self) -> dict[str, Any]:
+        return {"step": self.step, "title": self.title, "instructions": self.instructions, "why": self.why}
+
+
+def up_next(store: Store, view: View, row: RunRow) -> UpNext:
+    """What to do now."""
+    if row.status in FINISHED:
+        return UpNext(None, None, None, f"The run is {row.status}.")
+    reader = Reader(store, view, row.run, row.run_id)
+    path = _manual(reader, view, row.run)
+    waits = path is not None
+    if path is None:
+        path = _pending(reader, view, row.run)
+    why = _why(reader, view, row, path, waits)
+    if path is None:
+        return UpNext(None, None, None, why)
+    record = _record(reader, path)
+    left = reader.value("error", path)
+    open_error = left.plain if left is not None and isinstance(left.plain, dict) else {}
+    told = (record.get("instructions"), open_error.get("resume_with"))
+    instructions = "\n".join(text for text in told if isinstance(text, str))
+    title = record.get("title")
+    return UpNext(path, title if isinstance(title, str) else None, instructions or None, why)
+
+
+def _record(reader: Reader, path: str) -> dict[str, Any]:
+    found = reader.value("step", path)
+    return dict(found.plain) if found is not None else {}
+
+
+def _manual(reader: Reader, view: View, run: int) -> str | None:
+    """The first step that the run waits for somebody to do."""
+    for path in view.leaves(run, "waiting", _LOOKED_AT):
+        if _record(reader, path).get("kind") == "manual":
+            return path
+    return None
+
+
+def _pending(reader: Reader, view: View, run: int) -> str | None:
+    """The first pending step that is not the runner's."""
+    first = view.leaf(run, "pending")
+    if first is None or not _is_runners(reader, first):
+        return first
+    others = view.leaves(run, "pending", _LOOKED_AT)
+    return next((path for path in others if not _is_runners(reader, path)), None)
+
+
+def _is_runners(reader: Reader, path: str) -> bool:
+    """A step of a workflow, or an item of one."""
+    record = _record(reader, path)
+    return record.get("kind") in _RUNNERS or "item" in record
+
+
+def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool) -> str:
+    counts = counts_of(row.counts)
+    total, done = sum(counts.values()), counts["completed"] + counts["skipped"]
+    said = []
+    if path is not None and waits:
+        said.append(f"{done} of {total} steps are done, and the run waits for this one.")
+        said.append(f"`leftoff step done {as_word(path)}` reports it done.")
+    elif path is not None:
+        said.append(f"{done} of {total} steps are done, and this is the first that is pending.")
+    elif total == 0:
+        said.append("No steps are declared, and none was reported.")
+    elif done == total:
+        said.append(f"All {total} steps are done.")
+    elif counts["pending"]:
+        said.append(
+            f"{done} of {total} steps are done. The others are the runner's: `leftoff resume {row.run_id}`."
+        )
+    else:
+        said.append(f"{done} of {total} steps are done, and none is pending.")
+    if row.status != "running":
+        said.append(f"The run is {row.status}.")
+    said += [
+        line
+        for status, word in _TOLD
+        if counts[status]
+        for line in _held(reader, view, row, status, word, path)
+    ]
+    return " ".join(said)
+
+
+def _held(reader: Reader, view: View, row: RunRow, status: str, word: str, offered: str | None) -> list[str]:
+    """The steps that are not offered, and what is the matter with each."""
+    paths = [path for path in view.leaves(row.run, status, _SHOWN + 2) if path != offered]
+    out = []
+    for path in paths[:_SHOWN]:
+        asked = _asked(reader, row.run_id, path) if status == "waiting" else ""
+        error = _record(reader, path).get("error")
+        message = error.get("message") if isinstance(error, dict) else None
+        out.append(asked or (f"{path} is {word}: {message}." if message else f"{path} is {word}."))
+    return [*out, "More are too."] if len(paths) > _SHOWN else out
+
+
+def _asked(reader: Reader, run_id: str, path: str) -> str:
+    """What a step wants to have decided, and how one does that."""
+    found = reader.value("approval", path)
+    if found is None or not isinstance(found.plain, dict):
+        return ""
+    about = found.plain
+    ask = f": {about['ask']}" if isinstance(about.get("ask"), str) else ""
+    until = f" until {about['deadline']}" if about.get("deadline") else ""
+    options = about.get("options")
+    chosen = f" ({', '.join(map(str, options))})" if isinstance(options, list) else ""
+    return f"{path} waits for a decision{until}{ask}{chosen} `{how(run_id, path)}`."

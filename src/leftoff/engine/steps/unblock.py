@@ -1,0 +1,67 @@
+"""Clearing what blocks a run, once a person says that it is resolved."""
+
+from __future__ import annotations
+
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.report import report
+from leftoff.errors import Conflict, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.write.report import Find, Reported
+    from leftoff.model.changes import ChangeSet, Scrubber
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import RunRow
+
+
+class Unblocked:
+    """The run, and the steps that are to be done again."""
+
+    __slots__ = ("done", "steps")
+
+    def __init__(self, done: Reported, steps: list[str]) -> None:
+        self.done = done
+        self.steps = steps
+
+
+def unblock(
+    store: Store, find: Find, step: str | None, at: int, *, by: str, scrubber: Scrubber | None = None
+) -> Unblocked:
+    """The blocked steps (or one of them) are to be done, their errors cleared; the run is blocked no more."""
+    cleared: list[str] = []
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(store, tx, row.run, row.run_id)
+        steps = reader.plain("step")
+        blocked = [path for path, record in steps.items() if record.get("status") == "blocked"]
+        _check(steps, blocked, step, row)
+        cleared[:] = [step] if step is not None else blocked
+        for path in cleared:
+            kept = {key: value for key, value in steps[path].items() if key not in ("error", "completed_at")}
+            changes.put("step", path, {**kept, "status": "pending"})
+            if tx.row(row.run, "error", path) is not None:
+                changes.delete("error", path)
+        if row.status == "blocked" and set(blocked) <= set(cleared):
+            status_changes(changes, "running", at)
+        if step is None:
+            for key in reader.raw("error"):
+                if key not in steps:
+                    changes.delete("error", key)
+        return (
+            Seal("manual", cleared[0] if cleared else None, f"unblocked by {by}") if changes.changes else None
+        )
+
+    return Unblocked(report(store, find, make, at, guard=NO_GUARD, scrubber=scrubber), cleared)
+
+
+def _check(steps: dict[str, object], blocked: list[str], step: str | None, row: RunRow) -> None:
+    if step is None:
+        return
+    if step not in steps:
+        raise NotFound(
+            f"Run {row.run_id} has no step {step}.", hint=f"Blocked: {', '.join(blocked) or 'none'}."
+        )
+    if step not in blocked:
+        raise Conflict(f"Step {step} is not blocked.", hint=f"Blocked: {', '.join(blocked) or 'none'}.")

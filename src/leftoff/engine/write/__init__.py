@@ -1,0 +1,1 @@
+"""Writing: the commit, what it applies, who may make it, and reports."""

@@ -1,0 +1,56 @@
+"""Any record, put by whoever reports: messages, knowledge, criteria, … A few collections have rules."""
+
+from __future__ import annotations
+
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.reports import next_order
+from leftoff.errors import Usage
+from leftoff.model.changes import NOTHING
+from leftoff.model.words import COLLECTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import RunRow
+
+_REFUSED = {
+    "run": "Use `leftoff start`, `pause` and `finish`; what you want to remember of a run goes to context or extra.",
+    "item": "Entries of long variables are kept here. Set the variable itself: `leftoff set K:=JSON`.",
+}
+
+
+def check_collection(collection: str) -> None:
+    """Whether records of this collection may be put."""
+    if collection in _REFUSED:
+        raise Usage(f"Records of the collection {collection} are leftoff's own.", hint=_REFUSED[collection])
+    if collection not in COLLECTIONS:
+        from difflib import get_close_matches
+
+        known = [name for name in COLLECTIONS if name not in _REFUSED]
+        near = get_close_matches(collection, known, 1, 0.5)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise Usage(f"There is no collection {collection!r}.", hint=f"{hint}Collections: {', '.join(known)}.")
+
+
+def put_record(changes: ChangeSet, collection: str, key: str, value: Any, *, new: bool = False) -> None:
+    """Put a record into a change set. ``new``: only where there is none under that key."""
+    changes.put(collection, key, value, expect=None if new else NOTHING)
+
+
+def put_step(
+    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, value: Any, *, new: bool = False
+) -> None:
+    """Put the record of a step: it keeps its status and its place, unless the record says otherwise."""
+    if not isinstance(value, dict):
+        raise Usage(
+            f"The record of step {path} must be an object.", hint='For example: \'{"title": "Collect"}\''
+        )
+    found = Reader(store, tx, row.run, row.run_id).value("step", path)
+    if found is not None:
+        old = {"status": found.plain.get("status"), "order": found.plain.get("order")}
+    else:
+        old = {"status": "pending", "order": next_order(tx, row.run, path)}
+    put_record(changes, "step", path, {**old, **value}, new=new)

@@ -1,0 +1,127 @@
+"""Reports on a run from whoever works on it: one transaction finds the run, looks, changes and commits.
+
+Reports need no lease and work beside a live driver. Reading and writing in the same transaction, several agents that
+report at once lose nothing, not even on the same step.
+"""
+
+from __future__ import annotations
+
+from leftoff.engine.write.commit import NO_GUARD, commit_in, new_token, save_blobs
+from leftoff.engine.write.head import Head
+from leftoff.engine.write.lease import sign_of_life
+from leftoff.errors import NotFound
+from leftoff.model.changes import ChangeSet
+from leftoff.model.upgrades import current as current_schema
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leftoff.engine.write.commit import Guard, Seal
+    from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+    Find = Callable[[View], RunRow]
+    Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
+
+
+class Reported:
+    """The run as it was found, and the version that the report made (``None``: it changed nothing)."""
+
+    __slots__ = ("row", "version")
+
+    def __init__(self, row: RunRow, version: Version | None) -> None:
+        self.row = row
+        self.version = version
+
+    @property
+    def seq(self) -> int:
+        return self.version.seq if self.version is not None else self.row.seq
+
+
+def need_store(store: Store) -> None:
+    """Reports make no store: without one there is no run."""
+    if not store.exists():
+        raise NotFound(
+            f"There is no run here: {store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
+        )
+
+
+def beat(store: Store, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:
+    """A sign of life, which makes no version."""
+    need_store(store)
+
+    def work(tx: Tx) -> RunRow:
+        row = find(tx)
+        guard.check(tx, row, 0)
+        sign_of_life(tx, row.run, at)
+        return row
+
+    return store.write(work)
+
+
+def report(
+    store: Store,
+    find: Find,
+    make: Make,
+    at: int,
+    *,
+    guard: Guard = NO_GUARD,
+    scrubber: Scrubber | None = None,
+    changes: ChangeSet | None = None,
+    blobs: list[BlobRow] | None = None,
+) -> Reported:
+    """Find the run, let ``make`` fill a change set (and say how to seal it), and commit.
+
+    ``changes``: those that do not depend on what is there, made beforehand. ``blobs``: saved beforehand.
+    """
+    need_store(store)
+    ready, saved = save_blobs(store, changes) if changes is not None else (ChangeSet(), [])
+    saved = [*saved, *(blobs or ())]
+
+    def work(tx: Tx) -> Reported:
+        wanted = ChangeSet(scrubber)
+        wanted.changes.update(ready.changes)
+        return report_in(store, tx, find(tx), make, at, wanted, guard, saved)
+
+    return store.write(work)
+
+
+def report_in(
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    make: Make,
+    at: int,
+    changes: ChangeSet,
+    guard: Guard,
+    blobs: list[BlobRow],
+) -> Reported:
+    """The part inside the transaction."""
+    if row.card.get("schema", 1) != current_schema():
+        row = _bring_up(store, tx, row, at, guard)
+    seal = make(tx, row, changes)
+    ready, large = save_blobs(
+        store, changes
+    )  # hardly ever any: a record that was read here may be that large
+    done = commit_in(tx, _head(row), ready, at, guard, seal, new_token(), blobs + large)
+    return Reported(row, done[0] if done is not None else None)
+
+
+def _head(row: RunRow) -> Head:
+    return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+
+
+def _bring_up(store: Store, tx: Tx, row: RunRow, at: int, guard: Guard) -> RunRow:
+    """A run in an older schema gets today's before anything else is written to it."""
+    from leftoff.engine.read.state import Reader
+    from leftoff.engine.write.upgrade import upgrade_changes
+
+    changes = upgrade_changes(Reader(store, tx, row.run, row.run_id))
+    changes, blobs = save_blobs(store, changes)
+    commit_in(tx, _head(row), changes, at, guard, None, new_token(), blobs)
+    fresh = tx.run_row(row.run)
+    assert fresh is not None
+    return fresh
