@@ -11,9 +11,10 @@ import time
 from typing import Any
 
 from leftoff.cli import main
-from leftoff.workflow import begin, recover
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Launcher
+from leftoff.workflow.recovery import attempts as recover
+from leftoff.workflow.run import begin
 
 
 class _Instead:

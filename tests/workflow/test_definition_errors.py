@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.parse import parse
+from leftoff.workflow.definition.parse import parse
 
 
 def wrong(text: str, **given: object) -> BadDefinition:

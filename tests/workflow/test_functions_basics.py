@@ -407,11 +407,11 @@ def test_types_are_seen_through_the_decorators() -> None:
 @pytest.mark.parametrize(
     "order",
     [
-        "import leftoff; d = leftoff.workflow; import leftoff.workflow.durations as m",
-        "import leftoff.workflow.durations as m; import leftoff; d = leftoff.workflow",
+        "import leftoff; d = leftoff.workflow; import leftoff.workflow.definition.durations as m",
+        "import leftoff.workflow.definition.durations as m; import leftoff; d = leftoff.workflow",
         "from leftoff.workflow import durations as m; from leftoff import workflow as d",
         "from leftoff import workflow as d; from leftoff.workflow import durations as m",
-        "from leftoff import *; d = workflow; import leftoff.workflow.durations as m",
+        "from leftoff import *; d = workflow; import leftoff.workflow.definition.durations as m",
     ],
 )
 def test_the_package_is_the_decorator(order: str, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.workflow.graph import Graph, cycle
-from leftoff.workflow.parse import parse
+from leftoff.workflow.definition.graph import Graph, cycle
+from leftoff.workflow.definition.parse import parse
 
 
 def graph(text: str) -> Graph:

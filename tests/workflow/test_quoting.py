@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leftoff.errors import BadTemplate
-from leftoff.workflow.template import Templates, is_posix
+from leftoff.workflow.template.render import Templates, is_posix
 
 NASTY = [
     "'",

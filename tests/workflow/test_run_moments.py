@@ -14,13 +14,13 @@ from tests.workflow.flows import lines, path_with_leftoff, runs, write
 
 # Nobody looks before a step is placed: what others report comes, for the driver, after its look.
 LATE = """
-from leftoff.workflow import begin
+from leftoff.workflow.run import begin
 begin._already_ended = lambda stage, unit, leaf: False
 """
 
 # What the driver does, in order: its commits, and the commands it lets start.
 TRACED = """
-from leftoff.workflow.ledger import Ledger
+from leftoff.workflow.run.ledger import Ledger
 from leftoff.workflow.processes.client import Launcher
 def told(owner, name, word):
     real = getattr(owner, name)

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftoff.workflow.graph import Graph
-from leftoff.workflow.parse import parse
-from leftoff.workflow.scheduler import Scheduler
+from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.parse import parse
+from leftoff.workflow.run.scheduler import Scheduler
 
 ENDS = ("completed", "failed", "skipped", "later", "block", "wait")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.workflow.graph import Graph
-from leftoff.workflow.parse import parse
-from leftoff.workflow.scheduler import Scheduler
+from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.definition.parse import parse
+from leftoff.workflow.run.scheduler import Scheduler
 
 
 def scheduler(text: str, most: int | None = None) -> Scheduler:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.problems import Problems
-from leftoff.workflow.source import DEEPEST, MOST_NODES, read
+from leftoff.workflow.definition.problems import Problems
+from leftoff.workflow.definition.source import DEEPEST, MOST_NODES, read
 
 
 def value(text: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.errors import BadDefinition
-from leftoff.workflow.parse import parse, review
+from leftoff.workflow.definition.parse import parse, review
 
 NOT_SET = "Give it under `vars`, with --var, or let an earlier step set it."
 

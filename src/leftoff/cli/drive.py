@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.tracking import Found
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition import Workflow
-    from leftoff.workflow.runner import Runner, Setting
+    from leftoff.workflow.definition.model import Workflow
+    from leftoff.workflow.run.runner import Runner, Setting
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -75,8 +75,8 @@ def secrets_of(ctx: Context, workflow: Workflow, ask: Questions) -> dict[str, st
 
 def check_requirements(ctx: Context, workflow: Workflow, ask: Questions, *, fresh: bool = False) -> None:
     """Tools, variables and paths that the workflow says it needs; agents. ``fresh``: nothing of it is done yet."""
-    from leftoff.workflow.actions import action_of
-    from leftoff.workflow.runner import missing
+    from leftoff.workflow.run.actions import action_of
+    from leftoff.workflow.run.runner import missing
 
     if workflow.has("agent"):
         from leftoff.agents.headless.action import check, register
@@ -105,7 +105,7 @@ def setting_of(
 ) -> Setting:
     from leftoff.engine.config.project import git_branch
     from leftoff.engine.workspace.issues import take
-    from leftoff.workflow.runner import Setting
+    from leftoff.workflow.run.runner import Setting
 
     secrets = secrets_of(ctx, workflow, ask)
     redactor = redactor_of(ctx, secrets)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition import Workflow
-    from leftoff.workflow.resumption import Onward, Unanswered
+    from leftoff.workflow.definition.model import Workflow
+    from leftoff.workflow.recovery.resume import Onward, Unanswered
 
 
 def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> int:
@@ -93,7 +93,7 @@ def review_for_twin(args: Args, ctx: Context, given: dict[str, Any]) -> Workflow
     """The definition, with the variables of the unfinished run that is to be resumed; ``None`` without such a run."""
     from leftoff.engine.read.definition import names_of
     from leftoff.model.words import UNFINISHED
-    from leftoff.workflow.parse import load
+    from leftoff.workflow.definition.parse import load
 
     if not (args.resume or args.yes) or not ctx.store.exists():
         return None
@@ -136,8 +136,8 @@ def _start(
     args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any], ask: Questions, twin: RunRow | None
 ) -> int:
     from leftoff.cli.progress import Info, observer
-    from leftoff.workflow.graph import Graph
-    from leftoff.workflow.runner import start
+    from leftoff.workflow.definition.graph import Graph
+    from leftoff.workflow.run.runner import start
 
     info = Info.of(workflow, Graph(workflow).batches(), most_of(ctx))
     with interruptible(), observer(ctx, info) as watching:
@@ -163,7 +163,7 @@ def _refuse_twin(twin: RunRow | None) -> None:
 def _abandon(ctx: Context, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
     from leftoff.engine.lifecycle.finish import settle
-    from leftoff.workflow.stop import forsake_attempts
+    from leftoff.workflow.run.stop import forsake_attempts
 
     settle(
         ctx.store,
@@ -216,9 +216,9 @@ def go_on(
 ) -> int:
     """Resume a run that a runner drives. ``workflow``: where its file was given."""
     from leftoff.cli.progress import Info, observer
-    from leftoff.workflow.graph import Graph
-    from leftoff.workflow.resumption import Unanswered, resume
-    from leftoff.workflow.verdict import loaded
+    from leftoff.workflow.definition.graph import Graph
+    from leftoff.workflow.recovery.resume import Unanswered, resume
+    from leftoff.workflow.recovery.verdict import loaded
 
     ask = Questions(ctx, accept)
     found = loaded(ctx.store, target, ctx.project, way.variables, workflow)

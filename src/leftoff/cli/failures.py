@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.runner import Runner
+    from leftoff.workflow.run.runner import Runner
 
 RETRY, SKIP, QUIT = "retry", "skip", "quit"
 SHOWN = 5
@@ -41,7 +41,7 @@ def decided(ctx: Context, runner: Runner, code: int) -> int:
         return code
     from leftoff.cli.execute import go_on
     from leftoff.engine.read.find import Target
-    from leftoff.workflow.resumption import Onward
+    from leftoff.workflow.recovery.resume import Onward
 
     if choice == SKIP:
         for path, why in failed:

@@ -16,7 +16,7 @@ _SHOWN = 6
 def told(ctx: Context, row: RunRow) -> str | None:
     """The steps that run without a driver, in a sentence; None where there are none."""
     from leftoff.cli.drive import attempts_folder
-    from leftoff.workflow.stop import left_running
+    from leftoff.workflow.run.stop import left_running
 
     found = left_running(ctx.store, row, attempts_folder(ctx))
     if not found:
@@ -35,7 +35,7 @@ def ended(ctx: Context, row: RunRow) -> bool:
     if not confirm(ctx, what, hint=hint):
         return False
     from leftoff.cli.drive import attempts_folder
-    from leftoff.workflow.stop import end_attempts
+    from leftoff.workflow.run.stop import end_attempts
 
     end_attempts(ctx.store, row, attempts_folder(ctx), ctx.settings.run.grace)
     return True

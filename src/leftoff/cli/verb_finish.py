@@ -33,7 +33,7 @@ def _end_steps(ctx: Context, row: RunRow) -> None:
         return
     from leftoff.cli.drive import attempts_folder
     from leftoff.cli.text import clean
-    from leftoff.workflow.stop import forsake_attempts
+    from leftoff.workflow.run.stop import forsake_attempts
 
     ended = forsake_attempts(ctx.store, row, attempts_folder(ctx), ctx.settings.run.grace)
     if ended:

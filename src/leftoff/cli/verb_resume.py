@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definition.model import Workflow
 
 SPEC = Spec(
     "resume",
@@ -209,7 +209,7 @@ def _drive(
 ) -> int:
     """A run of a workflow file: back to where it shall go on from, then on to its end."""
     from leftoff.cli import execute
-    from leftoff.workflow.resumption import Onward
+    from leftoff.workflow.recovery.resume import Onward
 
     onward = Onward(
         way.variables,

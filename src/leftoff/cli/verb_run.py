@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.workflow.definition import Step, Workflow
+    from leftoff.workflow.definition.model import Step, Workflow
 
 SPEC = Spec(
     "run",
@@ -63,7 +63,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:
     """The definition. A variable that the run has which is to be resumed is as good as given."""
-    from leftoff.workflow.parse import review
+    from leftoff.workflow.definition.parse import review
 
     try:
         return review(args.rest[0], given=given)
@@ -83,7 +83,7 @@ def _exclusive(args: Args) -> None:
 
 
 def _show(args: Args, ctx: Context, workflow: Workflow, doubts: list[str]) -> int:
-    from leftoff.workflow.graph import Graph
+    from leftoff.workflow.definition.graph import Graph
 
     graph = Graph(workflow)
     batches = graph.batches()

@@ -28,7 +28,7 @@ _SHOWN = 6
 
 def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.drive import attempts_folder
-    from leftoff.workflow.stop import end_attempts, pause, stop_driver
+    from leftoff.workflow.run.stop import end_attempts, pause, stop_driver
 
     row = ctx.target(args.rest[0]).row
     grace = ctx.settings.run.grace

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.resume.verdict import Report
-    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definition.model import Workflow
 
 _LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
 _SAYS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from leftoff.errors import LeftoffError
-from leftoff.workflow import verdict
+from leftoff.workflow.recovery import verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definition.model import Workflow
 
 
 def verify_run(

@@ -12,15 +12,15 @@ from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, c
 from leftoff.engine.config.settings import load
 from leftoff.errors import Invalid, NotFound
 from leftoff.model.changes import NOTHING
-from leftoff.workflow import actions
-from leftoff.workflow.actions import LONGEST, Command
-from leftoff.workflow.leftovers import ARGS
-from leftoff.workflow.problems import Problems
-from leftoff.workflow.template_names import is_template
+from leftoff.workflow.definition.problems import Problems
+from leftoff.workflow.run import actions
+from leftoff.workflow.run.actions import LONGEST, Command
+from leftoff.workflow.run.leftovers import ARGS
+from leftoff.workflow.template.names import is_template
 
 if TYPE_CHECKING:
-    from leftoff.workflow.definition import Step, Workflow
-    from leftoff.workflow.template import Templates
+    from leftoff.workflow.definition.model import Step, Workflow
+    from leftoff.workflow.template.render import Templates
 
 
 class Agent:

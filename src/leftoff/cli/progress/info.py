@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leftoff.workflow.definition import Workflow
+    from leftoff.workflow.definition.model import Workflow
 
 
 class Leaf:

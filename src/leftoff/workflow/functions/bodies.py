@@ -177,7 +177,7 @@ async def _invoke_async(call: Call) -> Any:
 
 
 def _out_of_time(call: Call, timeout: float, more: str = "") -> StepTimeout:
-    from leftoff.workflow.durations import text
+    from leftoff.workflow.definition.durations import text
 
     return StepTimeout(f"Step {call.path} was not done within {text(timeout)}.{more}")
 

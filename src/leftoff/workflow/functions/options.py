@@ -43,7 +43,7 @@ def duration(value: Any, what: str) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
         return float(value)
     if isinstance(value, str):
-        from leftoff.workflow.durations import seconds
+        from leftoff.workflow.definition.durations import seconds
 
         try:
             return seconds(value)

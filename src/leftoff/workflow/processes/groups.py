@@ -13,8 +13,8 @@ import sys
 import time
 
 from leftoff.host import ALIVE, GONE, scope, started
-from leftoff.workflow.processes.bell import STOP
 from leftoff.workflow.processes.job import Exit
+from leftoff.workflow.processes.signals import STOP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

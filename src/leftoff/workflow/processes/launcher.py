@@ -14,16 +14,16 @@ import sys
 import time
 
 from leftoff.engine.redaction.redactor import Redactor
-from leftoff.workflow.processes.bell import Bell, reap
-from leftoff.workflow.processes.censor import ByLine
 from leftoff.workflow.processes.job import FAILED, receive
+from leftoff.workflow.processes.redacting_stream import ByLine
 from leftoff.workflow.processes.shim import live, say
+from leftoff.workflow.processes.signals import Bell, reap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from leftoff.workflow.processes.censor import Masks
+    from leftoff.workflow.processes.redacting_stream import Masks
 
 LAST_WORDS_S = 0.2  # so long it waits, at the end, for shims that end with it
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from leftoff.workflow.processes.censor import Censor
+from leftoff.workflow.processes.redacting_stream import Censor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from leftoff.workflow.processes.censor import Masks
+    from leftoff.workflow.processes.redacting_stream import Masks
 
 SILENCE_S = 1.0  # so long an unfinished line waits for its end
 

@@ -19,7 +19,6 @@ import time
 from time import monotonic
 
 from leftoff.store.sqlite.location import sync, sync_folder
-from leftoff.workflow.processes.course import Course, now
 from leftoff.workflow.processes.job import (
     ENDED,
     FREE,
@@ -34,11 +33,12 @@ from leftoff.workflow.processes.job import (
     receive,
 )
 from leftoff.workflow.processes.log import Log
+from leftoff.workflow.processes.supervise import Course, now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.workflow.processes.bell import Bell
-    from leftoff.workflow.processes.censor import Masks
+    from leftoff.workflow.processes.redacting_stream import Masks
+    from leftoff.workflow.processes.signals import Bell
 
 RETRY_S = 1.0
 KEEP_TRYING_S = 60.0  # to write the exit code, once the driver is gone

@@ -1,0 +1,1 @@
+"""Definitions: a workflow file, read, checked, and as plain values."""

@@ -1,0 +1,69 @@
+"""The definition of a run: as it was when the run was last driven, and as its file is now."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.errors import BadDefinition, CannotResume, LeftoffError
+from leftoff.workflow.definition.parse import load, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from leftoff.workflow.definition.model import Workflow
+
+
+class Definitions:
+    """``new``: as it is now, ``None`` where there is a ``problem`` with it. ``old``: as the run knows it.
+
+    ``old`` is ``None`` where it is another than now and nobody knows what it was: a text with a secret in it is not
+    stored, and one of another version of leftoff may not be understood.
+    """
+
+    def __init__(
+        self,
+        known: dict[str, Any],
+        project: str,
+        given: Collection[str],
+        workflow: Workflow | None = None,
+    ) -> None:
+        """``given``: the variables that the run has, and those that it is about to get."""
+        self.path = str(known.get("path") or "")
+        self.is_gone = False  # the file: the run's own copy is used
+        self.problem: LeftoffError | None = None
+        self.old: Workflow | None = None
+        self.new: Workflow | None = workflow
+        self._known = known
+        try:
+            self.new = workflow or self._read(project, given)
+        except LeftoffError as error:
+            self.problem = error
+        if self.new is not None:
+            self.old = self._earlier(self.new, given)
+
+    @property
+    def changed(self) -> bool:
+        return self.new is not self.old
+
+    def _read(self, project: str, given: Collection[str]) -> Workflow:
+        """As its file is now; the run's own copy where that is gone."""
+        path = os.path.join(project, self.path)
+        if os.path.isfile(path):
+            return load(path, given=given)
+        text = self._known.get("text")
+        if not text:
+            raise CannotResume(
+                f"{self.path} is gone, and the run has no copy of it: there was a secret in it.",
+                hint="Put the file back, or start afresh with another one.",
+            )
+        self.is_gone = True
+        return parse(str(text), path, given=given)
+
+    def _earlier(self, now: Workflow, given: Collection[str]) -> Workflow | None:
+        if self._known.get("digest") == now.digest:
+            return now
+        try:
+            return parse(str(self._known.get("text") or ""), now.path, given=given)
+        except BadDefinition:
+            return None

@@ -1,0 +1,202 @@
+"""A workflow file as a definition; what is wrong with it is told all at once, each with its line and column."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import pairwise
+
+from leftoff.errors import BadDefinition, NotFound, StoreUnavailable
+from leftoff.model.codec import sha256
+from leftoff.workflow.definition import source
+from leftoff.workflow.definition.drafts import STAND_IN, Draft
+from leftoff.workflow.definition.graph import Graph, cycle
+from leftoff.workflow.definition.model import MAX_PARALLEL, Requires, Workflow
+from leftoff.workflow.definition.needs import Needs
+from leftoff.workflow.definition.parse_step import Steps
+from leftoff.workflow.definition.parse_values import Values, shown
+from leftoff.workflow.definition.problems import Problems
+from leftoff.workflow.template.check import check_templates
+from leftoff.workflow.template.names import RESERVED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+    from leftoff.workflow.definition.source import Node
+    from leftoff.workflow.template.sites import Site
+
+KEYS = ("name", "description", "vars", "secrets", "requires", "defaults", "max_parallel", "steps")
+_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def load(path: str, *, given: Collection[str] = ()) -> Workflow:
+    """The definition in a file. ``given``: variables that are set from outside, as with ``--var``."""
+    return parse(_read(path), path, given=given)
+
+
+def parse(text: str, path: str, *, given: Collection[str] = ()) -> Workflow:
+    """The definition in a text; ``path`` is only named."""
+    problems = Problems(path)
+    workflow = _parse(text, path, problems, given)
+    problems.check()
+    return workflow
+
+
+def review(path: str, *, given: Collection[str] = ()) -> tuple[Workflow, list[str]]:
+    """The definition in a file, and what in it is likely to be wrong though it need not be."""
+    problems = Problems(path)
+    workflow = _parse(_read(path), path, problems, given)
+    problems.check()
+    return workflow, problems.told()
+
+
+def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> Workflow:
+    root = source.read(text, problems)
+    if root is None or root.kind != "map":
+        hint = "It begins with `name: …` and `steps:`."
+        what = (
+            "nothing is in it"
+            if root is None or root.kind == "null"
+            else "a workflow is a mapping of keys to values"
+        )
+        raise problems.fatal(root.line if root else 1, root.column if root else 1, what, hint)
+    values = Values(problems)
+    top = values.mapping(root, "", KEYS)
+    fields = _top(top, values, path)
+    steps = Steps(values)
+    drafts: list[Draft] = []
+    if "steps" in top:
+        drafts = steps.all(top["steps"], steps.defaults(top.get("defaults")))
+    else:
+        values.unsure = True
+        if not problems.suggests("steps", 1):  # unless it was merely misspelt
+            problems.add(
+                root, "a workflow without `steps`", "For example: steps: [{id: hello, run: echo hello}]"
+            )
+    needs = Needs(values, drafts)
+    workflow = Workflow(
+        **fields,
+        steps=needs.steps(drafts),
+        path=path,
+        text=text,
+        digest=f"sha256:{sha256(text.encode()).hexdigest()}",
+    )
+    circular = _circular(workflow, needs, problems)
+    graph = None if circular or values.unsure else Graph(workflow)
+    check_templates(workflow, list(_sites(drafts)), graph, problems, given)
+    return workflow
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(source.MOST_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        what = "is a folder" if isinstance(error, IsADirectoryError) else "does not exist"
+        raise NotFound(
+            f"The file {path} {what}.", hint="Give the path of a workflow file, like flow.yaml."
+        ) from None
+    except OSError as error:
+        hint = "Nothing was changed. Check its permissions."
+        raise StoreUnavailable(f"{path} cannot be read: {error.strerror}.", hint=hint) from None
+    if len(data) > source.MOST_BYTES:
+        hint = f"{source.MOST_BYTES // 2**20} MB are the most. Many items go in a file: foreach: {{lines: FILE}}."
+        raise BadDefinition(f"{path}: too large for a workflow file", hint=hint)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        line, column = source.position(before, len(before))
+        raise BadDefinition(
+            f"{path}:{line}:{column}: not UTF-8 text", hint="Save the file as UTF-8."
+        ) from None
+
+
+def _top(top: dict[str, Node], values: Values, path: str) -> dict[str, Any]:
+    """What is said once, for the whole workflow."""
+    fields: dict[str, Any] = {"name": _stem(path), "max_parallel": MAX_PARALLEL}
+    if "name" in top:
+        fields["name"] = values.text(top["name"], "name", default="?")
+    if "description" in top:
+        fields["description"] = values.text(top["description"], "description")
+    if "max_parallel" in top:
+        fields["max_parallel"] = values.whole(
+            top["max_parallel"], "max_parallel", least=1, default=MAX_PARALLEL
+        )
+    if "vars" in top:
+        fields["vars"] = _vars(top["vars"], values)
+    if "secrets" in top:
+        fields["secrets"] = _names(top["secrets"], "secrets", values)
+    if "requires" in top:
+        fields["requires"] = _requires(top["requires"], values)
+    return fields
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0] or "workflow"
+
+
+def _vars(node: Node, values: Values) -> dict[str, Any]:
+    if node.kind != "map":
+        values.wrong(node, "vars", "a mapping of names to values", "For example: vars: {topic: whales}")
+        values.unsure = True
+        return {}
+    out = {}
+    for name, (key, value) in node.value.items():
+        if name in RESERVED:
+            values.problems.add(
+                key, f"`{name}` is a name that templates have already", "Choose another name."
+            )
+        out[name] = values.json(value, name)
+    return out
+
+
+def _names(node: Node, what: str, values: Values) -> tuple[str, ...]:
+    """Names of environment variables."""
+    found = values.texts(node, what)
+    for entry, name in zip(values.entries(node, what), found, strict=True):
+        if name and not _ENV.fullmatch(name):
+            hint = "A secret is named here, never written: its value comes from the environment."
+            hint = hint if what == "secrets" else "Letters, digits and _, not starting with a digit."
+            name = f"{name.partition('=')[0]}=…" if "=" in name else name  # what follows may be the secret
+            values.problems.add(entry, f"`{shown(name)}` cannot name an environment variable", hint)
+    return found
+
+
+def _requires(node: Node, values: Values) -> Requires:
+    given = values.mapping(node, "requires", ("tools", "env", "paths"))
+    found: dict[str, tuple[str, ...]] = {}
+    for name in ("tools", "paths"):
+        if name in given:
+            found[name] = values.texts(given[name], name)
+    if "env" in given:
+        found["env"] = _names(given["env"], "env", values)
+    return Requires(**found)
+
+
+def _circular(workflow: Workflow, needs: Needs, problems: Problems) -> bool:
+    circle = cycle(workflow)
+    if not circle:
+        return False
+    said = (needs.places.get(pair) for pair in pairwise(circle))
+    place = next((node for node in said if node is not None), workflow.by_path[circle[0]])
+    told = " -> ".join(path.partition(STAND_IN)[0] or "?" for path in circle)
+    hint = "Each waits for the next. Take one of these out of the other's `needs`."
+    problems.add(place, f"steps wait for each other: {told}", hint)
+    return True
+
+
+def _walk(drafts: list[Draft]) -> Iterator[Draft]:
+    for draft in drafts:
+        yield draft
+        yield from _walk(draft.children)
+
+
+def _sites(drafts: list[Draft]) -> Iterator[Site]:
+    for draft in _walk(drafts):
+        if draft.fields["kind"] != "phase":
+            yield from draft.sites
+        else:
+            yield from (site for site in draft.sites if site.key not in ("env", "cwd"))

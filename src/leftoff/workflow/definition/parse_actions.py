@@ -1,0 +1,207 @@
+"""What a step does, and for which items: ``run``, ``python``, ``agent``, ``approval`` and ``foreach``."""
+
+from __future__ import annotations
+
+import re
+
+from leftoff.workflow.definition.drafts import Draft
+from leftoff.workflow.definition.model import APPROVE, REJECT, Approval, Foreach
+from leftoff.workflow.definition.parse_values import Values, shown
+from leftoff.workflow.template.names import RESERVED
+from leftoff.workflow.template.sites import EXPRESSION, SHELL, TEXT, Site
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.workflow.definition.source import Node
+
+AGENT = ("agents", "prompt", "prompt_file", "model", "turns", "budget", "permissions", "tools")
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+class Actions:
+    """Reads into drafts, and notes every template on the way."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.problems = values.problems
+
+    def foreach(self, draft: Draft, given: dict[str, Node]) -> None:
+        fields = draft.fields
+        if "foreach" not in given:
+            for name in ("as", "max_parallel"):
+                if name in given:
+                    key = draft.node.value[name][0]
+                    hint = "It is for a `foreach` or a phase. For the whole workflow, it stands at the top."
+                    self.problems.add(
+                        key, f"`{name}` without `foreach`", hint if name == "max_parallel" else ""
+                    )
+            return
+        fields["foreach"] = self._items(draft, given["foreach"])
+        if "as" in given:
+            fields["item_name"] = self._item_name(given["as"])
+        self.limit(draft, given)
+
+    def limit(self, draft: Draft, given: dict[str, Node]) -> None:
+        """How many may run at once: of the items of a `foreach`, of the steps in a phase."""
+        if "max_parallel" in given:
+            draft.fields["max_parallel"] = self.values.whole(
+                given["max_parallel"], "max_parallel", least=1, default=1
+            )
+
+    def _item_name(self, node: Node) -> str:
+        name = self.values.text(node, "as", default="item")
+        if not _NAME.fullmatch(name):
+            self.problems.add(
+                node, f"`{shown(name)}` cannot name a variable", "Letters, digits and _, like `as: pdf`."
+            )
+        elif name in RESERVED:
+            self.problems.add(node, f"`{name}` is a name that templates have already", "Choose another name.")
+        return name
+
+    def _items(self, draft: Draft, node: Node) -> Foreach:
+        if node.kind == "list":
+            for entry in node.value:
+                if entry.kind == "text":
+                    draft.sites.append(
+                        Site(draft.path, "foreach", "foreach", entry, entry.text, TEXT, item=False)
+                    )
+            return Foreach("list", self.values.json(node, "foreach"))
+        if node.kind == "map":
+            return self._source(draft, node)
+        text = self.values.text(node, "foreach")
+        draft.sites.append(Site(draft.path, "foreach", "foreach", node, text, EXPRESSION, item=False))
+        return Foreach("variable", text)
+
+    def _source(self, draft: Draft, node: Node) -> Foreach:
+        kinds = {"glob": TEXT, "lines": TEXT, "command": SHELL, "list": TEXT, "variable": EXPRESSION}
+        given = self.values.mapping(node, "foreach", tuple(kinds))
+        if len(given) != 1:
+            if given or not node.value:
+                self.problems.add(
+                    node, "`foreach` takes its items from one place", "One of glob, lines, command."
+                )
+            return Foreach("list", [])
+        ((kind, value),) = given.items()
+        if kind == "list":
+            return self._items(draft, value)
+        text = self.values.text(value, kind)
+        draft.sites.append(
+            Site(draft.path, "foreach", f"foreach.{kind}", value, text, kinds[kind], item=False)
+        )
+        return Foreach(kind, text)  # type: ignore[arg-type]  # one of its kinds
+
+    def action(self, draft: Draft, given: dict[str, Node], kind: str) -> None:
+        if kind == "run" and "run" in given:
+            draft.fields["run"] = self.template(draft, given["run"], "run", SHELL)
+        elif kind == "python" and "python" in given:
+            self._python(draft, given)
+        elif kind == "agent":
+            self._agent(draft, given)
+        elif kind == "approval" and "approval" in given:
+            draft.fields["approval"] = self._approval(draft, given["approval"])
+
+    def _python(self, draft: Draft, given: dict[str, Node]) -> None:
+        node = given["python"]
+        name = self.values.text(node, "python")
+        if name and not _MODULE.fullmatch(name):
+            self.problems.add(
+                node,
+                f"`{shown(name)}` does not name a function",
+                "Write module:function, like tools.index:build.",
+            )
+        draft.fields["python"] = name
+        if "with" not in given:
+            return
+        if given["with"].kind != "map":
+            self.values.wrong(
+                given["with"], "with", "a mapping of arguments", "For example: with: {folder: out}"
+            )
+            return
+        draft.fields["args"] = self.values.json(given["with"], "with") or {}
+        self._inside(draft, given["with"], "with")
+
+    def _agent(self, draft: Draft, given: dict[str, Node]) -> None:
+        names = [name for name in ("agent", *AGENT) if name in given]
+        draft.fields["agent"] = {name: self.values.json(given[name], name) for name in names}
+        if "agent" not in given and "agents" not in given:
+            self.problems.add(draft.node, "a prompt without an agent", "Say whose it is: `agent: claude`.")
+        prompted = "prompt" in given or "prompt_file" in given
+        if not prompted and not self.problems.suggests("prompt", draft.node.line):
+            self.problems.add(
+                draft.node, "an agent without a prompt", "Give it a `prompt`, or a `prompt_file`."
+            )
+        for name in ("prompt", "prompt_file"):
+            if name in given:
+                self.template(draft, given[name], name, TEXT)
+        for one, other in (("agent", "agents"), ("prompt", "prompt_file")):
+            if one in given and other in given:
+                key = draft.node.value[other][0]
+                self.problems.add(key, f"`{one}` and `{other}` at once", "Keep one of them.")
+        self._agents(given)
+        self._limits(given)
+
+    def _agents(self, given: dict[str, Node]) -> None:
+        """Names, of which the agents layer knows what they stand for."""
+        if "agent" in given:
+            several = "Several are `agents: [claude, codex]`." if given["agent"].kind == "list" else ""
+            if several:
+                self.values.wrong(given["agent"], "agent", "text", several)
+            else:
+                self.values.text(given["agent"], "agent")
+        if "agents" in given:
+            node = given["agents"]
+            if node.kind == "list" and not node.value:
+                self.problems.add(node, "`agents` is empty", "For example: [claude, codex]")
+            for entry in self.values.entries(node, "agents"):
+                self.values.text(entry, "agents")
+
+    def _limits(self, given: dict[str, Node]) -> None:
+        if "turns" in given:
+            self.values.whole(given["turns"], "turns", least=1, default=1)
+        if "budget" in given and self.values.number(given["budget"], "budget", least=0, default=1) == 0:
+            self.problems.add(given["budget"], "`budget` cannot be 0", "Leave it out for none.")
+        for name in ("model", "permissions"):
+            if name in given:
+                self.values.text(given[name], name)
+        if "tools" in given:
+            self.values.texts(given["tools"], "tools")
+
+    def _inside(self, draft: Draft, node: Node, name: str) -> None:
+        """Every text in a value is a template."""
+        if node.kind == "map":
+            for key, (_, value) in node.value.items():
+                self._inside(draft, value, f"{name}.{key}")
+        elif node.kind == "list":
+            for entry in node.value:
+                self._inside(draft, entry, name)
+        elif node.kind == "text":
+            draft.sites.append(Site(draft.path, "with", name, node, node.text, TEXT))
+
+    def _approval(self, draft: Draft, node: Node) -> Approval:
+        if node.kind != "map":
+            return Approval(self.template(draft, node, "approval", TEXT))
+        given = self.values.mapping(node, "approval", ("ask", "options"))
+        ask = self.template(draft, given["ask"], "ask", TEXT) if "ask" in given else ""
+        if "ask" not in given and not self.problems.suggests("ask", node.line):
+            self.problems.add(
+                node, "an approval without a question: `ask` is missing", "For example: {ask: Publish it?}"
+            )
+        if "options" not in given:
+            return Approval(ask)
+        options = self.values.texts(given["options"], "options")
+        if len(set(options)) != len(options):
+            self.problems.add(given["options"], "an option is there twice", "")
+        elif not [option for option in options if option != REJECT]:
+            self.problems.add(
+                given["options"], "there is no way to say yes", f"For example: [{APPROVE}, {REJECT}]"
+            )
+        return Approval(ask, options)
+
+    def template(self, draft: Draft, node: Node, key: str, mode: str) -> str:
+        text = self.values.text(node, key)
+        draft.sites.append(Site(draft.path, key, key, node, text, mode))
+        return text
+
+    def templates(self, draft: Draft, node: Node, key: str, mode: str) -> tuple[str, ...]:
+        return tuple(self.template(draft, entry, key, mode) for entry in self.values.entries(node, key))

@@ -1,0 +1,157 @@
+"""``python -m leftoff.workflow.processes.python_step MODULE:FUNCTION``: the process of a ``python:`` step.
+
+The function is called with the arguments in LEFTOFF_ARGS (a JSON object, or ``@FILE`` with one in it), and what it
+returns is kept as JSON in the file that LEFTOFF_RESULT names. What the function raises is shown as Python would, from
+its own frames on; what is wrong with the call itself takes one line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leftoff.errors import LeftoffError
+from leftoff.model.codec import decode, text
+from leftoff.store.sqlite.location import sync
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+FAILED, NOT_FOUND = 1, 127
+
+
+def main() -> None:
+    target = sys.argv[1] if len(sys.argv) == 2 else ""
+    sys.argv = [target]
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    project = os.environ.get("LEFTOFF_PROJECT")
+    if project and project not in sys.path:
+        sys.path.insert(0, project)
+    function = find(target)
+    _keep(_call(function, target, _arguments()), target)
+
+
+def find(target: str) -> Callable[..., Any]:
+    """The function that ``module:function`` names; a class's is ``module:Class.method``."""
+    from importlib import import_module
+
+    name, _, path = target.partition(":")
+    if not name or not path:
+        _refuse(NOT_FOUND, f"{target!r} names no function: it must look like tools.index:build.")
+    try:
+        found: Any = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            _show(error)  # of another module, that this one wanted
+            sys.exit(FAILED)
+        _refuse(
+            NOT_FOUND, f"there is no module {error.name!r} (for {target}); looked in {', '.join(_places())}."
+        )
+    except Exception as error:
+        _show(error)
+        sys.exit(FAILED)
+    for part in path.split("."):
+        if not hasattr(found, part):
+            _refuse(NOT_FOUND, f"{target}: {_described(found)} has no {part!r}.{_nearest(part, found)}")
+        found = getattr(found, part)
+    if not callable(found):
+        _refuse(NOT_FOUND, f"{target} is {_described(found)}, which cannot be called.")
+    return found  # type: ignore[no-any-return]
+
+
+def _arguments() -> dict[str, Any]:
+    given = os.environ.get("LEFTOFF_ARGS") or "{}"
+    try:
+        if given.startswith("@"):
+            with open(given[1:], encoding="utf-8") as file:
+                given = file.read()
+        found = decode(given)
+    except (OSError, ValueError) as error:
+        _refuse(FAILED, f"LEFTOFF_ARGS cannot be read: {error}.")
+    if not isinstance(found, dict):
+        _refuse(FAILED, "LEFTOFF_ARGS is no JSON object.")
+    return found
+
+
+def _call(function: Callable[..., Any], target: str, arguments: dict[str, Any]) -> Any:
+    import inspect
+
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        _refuse(FAILED, f"{target} cannot be called with what `with:` gives: {error}.")
+    except ValueError:  # one without a signature, written in C
+        pass
+    try:
+        result = function(**arguments)
+        if inspect.iscoroutine(result):
+            import asyncio
+
+            result = asyncio.run(result)
+    except Exception as error:
+        _show(error)
+        sys.exit(FAILED)
+    return result
+
+
+def _keep(result: Any, target: str) -> None:
+    """Write the result, durable and whole, where there is one."""
+    path = os.environ.get("LEFTOFF_RESULT")
+    if result is None or not path:
+        return
+    try:
+        data = text(result, "result").encode()
+    except (LeftoffError, ValueError, TypeError, RecursionError) as error:
+        why = error.message if isinstance(error, LeftoffError) else str(error)
+        _refuse(FAILED, f"what {target} returned cannot be kept: {why}")
+    try:
+        with open(f"{path}.new", "wb") as file:
+            file.write(data)
+            file.flush()
+            sync(file.fileno())
+        os.replace(f"{path}.new", path)
+    except OSError as error:
+        _refuse(FAILED, f"what {target} returned cannot be written: {error}.")
+
+
+def _show(error: BaseException) -> None:
+    """The traceback, without the frames of this module and of the import system above the user's own."""
+    import traceback
+
+    at = error.__traceback__
+    while at is not None and _is_ours(at.tb_frame.f_code.co_filename):
+        at = at.tb_next
+    traceback.print_exception(type(error), error, at)
+
+
+def _is_ours(file: str) -> bool:
+    return file == __file__ or file.startswith("<frozen importlib") or file.endswith("importlib/__init__.py")
+
+
+def _described(found: Any) -> str:
+    name = getattr(found, "__name__", None)
+    kind = type(found).__name__
+    return f"the {kind} {name}" if name else f"a {kind}"
+
+
+def _nearest(name: str, found: Any) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [word for word in dir(found) if not word.startswith("__")], 1)
+    return f" Is {near[0]!r} meant?" if near else ""
+
+
+def _places() -> list[str]:
+    return [place or "." for place in sys.path[:3]]
+
+
+def _refuse(code: int, why: str) -> NoReturn:
+    print(f"leftoff: {why}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Going on after a death: what was in flight, what proves it done, what is put back."""

@@ -1,0 +1,376 @@
+"""What verification knows of a run of a workflow file: its definition, its requirements, what was in flight.
+
+Whoever resumes the run asks the same questions of the same records once more when it has the lease, so that what was
+said before is what is done then.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.engine.resume.finding import REFUSE, WARN, Finding
+from leftoff.engine.resume.plan import Drive, make_plan
+from leftoff.engine.steps.approvals import as_word, how
+from leftoff.errors import LeftoffError
+from leftoff.model.changes import NOTHING
+from leftoff.model.frozen import marks
+from leftoff.model.times import millis
+from leftoff.workflow.definition.changes import compare
+from leftoff.workflow.definition.mentions import mentioned
+from leftoff.workflow.recovery.attempts import (
+    ADOPT,
+    ASK,
+    CHECK,
+    FORGET,
+    NOT_IDEMPOTENT,
+    REATTACH,
+    TAKEN,
+    orphans,
+    step_of,
+    was_cut_off,
+)
+from leftoff.workflow.recovery.reopen import DONE, is_rejected
+from leftoff.workflow.run.runner import missing as lacking
+from leftoff.workflow.run.state import order_of
+from leftoff.workflow.template.render import Templates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Protocol
+
+    from leftoff.engine.resume.plan import Lay, Wish
+    from leftoff.store.base import Store
+    from leftoff.store.rows import Attempt, RunRow
+    from leftoff.workflow.definition.model import Workflow
+    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.recovery.attempts import Orphan
+    from leftoff.workflow.run.state import State
+
+    class Seen(Protocol):
+        """A run at one version, as it is looked at: before it is resumed, or by whoever has its lease."""
+
+        store: Store
+        row: RunRow
+        now: int
+        project: str
+        is_head: bool
+        attempts: list[Attempt]
+        redacted: list[str]
+
+        @property
+        def run_id(self) -> str: ...
+
+        @property
+        def steps(self) -> Mapping[str, dict[str, Any]]: ...
+
+        @property
+        def seq(self) -> int | None:
+            """The version, where it is not the newest."""
+
+
+_GO_ON = "Steps that are finished do not run again; --accept definition.changed goes on."
+_WORDS = {FORGET: "run", CHECK: "adopt"}
+
+
+def has_secret(record: Mapping[str, Any]) -> bool:
+    """Whether a part of a step's result was redacted."""
+    return "result" in record and bool(marks(record["result"]))
+
+
+class RunnerChecks(Drive):
+    """The checks of one run of a workflow file. ``given``: variables that are set again."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        store_folder: str,
+        given: Mapping[str, Any],
+        state: State | None = None,
+    ) -> None:
+        self.problem = definitions.problem
+        self.old, self.new = definitions.old, definitions.new
+        self._path, self._is_gone = definitions.path, definitions.is_gone
+        self._folder = store_folder
+        self._given = given
+        self._state = state
+        self._looked: tuple[Wish, list[Orphan], list[Attempt]] | None = None
+
+    @property
+    def checks(self) -> tuple[Any, ...]:
+        return (self.requirements,)
+
+    def once(self, path: str) -> bool:
+        step = step_of(self.new, path, {"item": None}) if self.new is not None else None
+        return step is not None and not step.idempotent
+
+    def requirements(self, seen: Seen) -> Iterator[Finding]:
+        if self.new is None:
+            return
+        for what in lacking(self.new, seen.project):
+            yield Finding(
+                "prerequisite.missing", f"The workflow needs what is not there: {what}.", "Provide it.", what
+            )
+        absent = [name for name in self.new.secrets if not os.environ.get(name)]
+        if absent:
+            yield Finding(
+                "variables.redacted",
+                f"The workflow needs secrets that are not in the environment: {', '.join(absent)}.",
+                f"Secrets are never stored. Set {absent[0]} in the environment.",
+                absent[0],
+                choices=("type them", "stop"),
+            )
+
+    def wished(self, seen: Seen, wish: Wish) -> Iterator[Finding]:
+        """What else is found, in view of what is asked for."""
+        if self.new is None:
+            wrong = self.problem or LeftoffError("The workflow file cannot be read.")
+            yield Finding("definition.changed", wrong.message, wrong.hint, self._path, level=REFUSE)
+            return
+        yield from self.of_definition(seen, wish)
+        yield from self.of_steps(seen, wish)
+        yield from self._waiting(seen, wish, self.new)
+
+    def of_definition(self, seen: Seen, wish: Wish) -> Iterator[Finding]:
+        """What the definition changes, and what it needs that was not stored."""
+        if self.new is not None:
+            yield from self._definition(seen, wish, self.new)
+            yield from self._redacted(seen, wish, self.new)
+
+    def of_steps(self, seen: Seen, wish: Wish) -> Iterator[Finding]:
+        """Steps that must not simply run again."""
+        if self.new is not None:
+            for path, why, code in (*self._in_flight(seen, wish), *self._cut_off(seen, wish, self.new)):
+                if not wish.leaves_out(path):
+                    yield _question(seen.run_id, path, why, code)
+
+    # -- the definition
+
+    def _definition(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
+        """The workflow file changed: later steps only is worth a word, finished ones a question."""
+        if self._is_gone:
+            gone = f"{self._path} is gone; the run's own copy of it is used."
+            yield Finding("definition.changed", gone, "", self._path, level=WARN)
+        if self.old is new:
+            return
+        what = f"{self._path} changed since the run began:"
+        if self.old is None:
+            told = f"{what} what it was is not known (a text with a secret in it is not stored)."
+            yield Finding("definition.changed", told, _GO_ON, self._path)
+            return
+        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - wish.repeat
+        done |= {path.rpartition("/")[0] for path in done if "item" in seen.steps[path]}
+        done |= {orphan.step.path for orphan in self.look(seen, wish)[0] if orphan.action in TAKEN}
+        differs = compare(self.old, new, done)
+        if differs:
+            hint, level = (_GO_ON, None) if differs.finished else ("", WARN)
+            yield Finding("definition.changed", f"{what} {differs.told()}.", hint, self._path, level=level)
+
+    # -- values that were not stored
+
+    def _redacted(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
+        """Secret variables and results that steps which are left mention, and that nobody has given again."""
+        missing = [name for name in seen.redacted if name not in self._given]
+        lost = [path for path, record in _open(seen.steps).items() if _is_done(record) and has_secret(record)]
+        lost = [path for path in lost if path not in wish.repeat]
+        if not (missing or lost):
+            return
+        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - wish.repeat
+        templates, used, texts = Templates(), set[str](), list[str]()
+        for step in new.leaves():
+            if step.path not in done and not wish.leaves_out(step.path):
+                found = mentioned(templates, step)
+                used |= found
+                texts += [str(step.key_facts())] if "results" in found else []
+        for name in missing:
+            if name in used:
+                message = f"The variable {name} is a secret, and was not stored."
+                yield Finding("variables.redacted", message, f"Give it again: --var {name}=…", name)
+        for path in sorted(lost):
+            if any(path in text or path.rpartition("/")[2] in text for text in texts):
+                message = (
+                    f"The result of step {path} has a secret in it, which was not stored, and is needed."
+                )
+                hint = f"`leftoff resume {seen.run_id} --from-step {path}` does that step again."
+                yield Finding("variables.redacted", message, hint, path)
+
+    # -- what was in flight
+
+    def look(self, seen: Seen, wish: Wish) -> tuple[list[Orphan], list[Attempt]]:
+        """The attempts of steps that were in flight, and what to do about each; and those that just end."""
+        if self.new is None:
+            return [], []
+        if self._looked is None or self._looked[0] is not wish:
+            back = not seen.is_head
+            old = self.old or self.new
+            found, strays = orphans(seen.steps, old, self.new, seen.attempts, self._folder, back=back)
+            for orphan in found:
+                restarted = wish.restart and orphan.action == REATTACH
+                if back or restarted or orphan.unit in wish.repeat:
+                    orphan.end()
+                elif orphan.action in (ADOPT, CHECK) and orphan.step.outputs:
+                    self._look_at_outputs(seen, orphan)
+            self._looked = wish, found, strays
+        return self._looked[1:]
+
+    def _look_at_outputs(self, seen: Seen, orphan: Orphan) -> None:
+        """What it declared must be there, whatever else tells how it ended."""
+        from leftoff.workflow.recovery.proof import without_outputs
+
+        step, state = orphan.step, self._state_of(seen)
+        if step.foreach is not None and orphan.unit == step.path:
+            return  # it looks for items
+        item = state.item(orphan.unit) if orphan.unit != step.path else NOTHING
+        absent = without_outputs(state, Templates(), step, item)
+        if absent:
+            ended = (
+                "it ended with exit code 0"
+                if orphan.action == ADOPT
+                else "nobody knows how it ended, and it is not proven that it is done"
+            )
+            orphan.again(f"{ended}: {absent}")
+
+    def _state_of(self, seen: Seen) -> State:
+        if self._state is None:
+            from leftoff.workflow.definition.graph import Graph
+            from leftoff.workflow.run.ledger import Records
+            from leftoff.workflow.run.state import State
+
+            assert self.new is not None
+            records = Records(seen.store, seen.row.run, seen.run_id, seen.seq)
+            self._state = State(self.new, Graph(self.new), records, seen.project)
+            self._state.overlay = dict(self._given)
+            self._state.load()
+        return self._state
+
+    def _in_flight(self, seen: Seen, wish: Wish) -> Iterator[tuple[str, str, str]]:
+        for orphan in self.look(seen, wish)[0]:
+            if orphan.action == ASK:
+                yield orphan.unit, orphan.why, orphan.code or NOT_IDEMPOTENT
+
+    def _cut_off(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[tuple[str, str, str]]:
+        """Steps that failed so that nobody knows how far they came."""
+        judged = {orphan.unit for orphan in self.look(seen, wish)[0]}
+        for path, record in _open(seen.steps).items():
+            if was_cut_off(record) and path not in judged:
+                step = step_of(new, path, record)
+                if step is not None and not step.idempotent:
+                    yield path, "it was cut off, and it must not simply run again", NOT_IDEMPOTENT
+
+    # -- people
+
+    def _waiting(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
+        """Steps that wait for a person: a question where nothing goes without the answer, else worth a word."""
+        waiting = [
+            path
+            for path, record in _open(seen.steps).items()
+            if record.get("status") == "waiting"
+            and new.find(path) is not None
+            and not (path in wish.repeat or wish.leaves_out(path) or _is_over(record, seen.now))
+        ]
+        level = WARN if waiting and self._goes_on(seen, wish, new, waiting) else None
+        for path in waiting:
+            if seen.steps[path].get("kind") == "approval":
+                what, hint = "a decision", how(seen.run_id, path)
+            else:
+                what, hint = "a person", f"leftoff step done {as_word(path)} --run {seen.run_id}"
+            yield Finding("step.waiting", f"Step {path} waits for {what}.", f"`{hint}`", path, level=level)
+
+    def _goes_on(self, seen: Seen, wish: Wish, new: Workflow, waiting: list[str]) -> bool:
+        """Whether something can be done before anybody has decided."""
+        from leftoff.workflow.definition.graph import Graph
+
+        graph = Graph(new)
+        behind = {path for leaf in waiting for path in graph.after(leaf)}
+        plan = make_plan(self.lay(seen), (), self.known(seen, wish), wish)
+        todo = (entry["step"] for entry in plan if entry["action"] not in ("skip", "ask"))
+        return any(path not in behind and path.rpartition("/")[0] not in behind for path in todo)
+
+    # -- the plan
+
+    def known(self, seen: Seen, wish: Wish) -> dict[str, tuple[str, str]]:
+        """What would be done about each step that was in flight, or was decided, and why."""
+        known = {
+            orphan.unit: (_WORDS.get(orphan.action, orphan.action), orphan.why)
+            for orphan in self.look(seen, wish)[0]
+        }
+        for path, record in _open(seen.steps).items():
+            if path in wish.repeat:
+                continue
+            if is_rejected(record):
+                known[path] = "skip", "it was rejected"
+            elif record.get("status") == "waiting" and _is_over(record, seen.now):
+                known[path] = "skip", "it is rejected: its deadline has passed"
+            else:
+                continue
+            known = {**self._held_up(seen, path), **known}
+        return known
+
+    def _held_up(self, seen: Seen, rejected: str) -> dict[str, tuple[str, str]]:
+        """What is not done because of a rejection: all that is left, or what needs it, as `on_failure` says."""
+        step = self.new.find(rejected) if self.new is not None else None
+        if step is None or self.new is None or step.on_failure == "continue":
+            return {}
+        from leftoff.workflow.definition.graph import Graph
+
+        stops = step.on_failure == "stop"
+        behind = Graph(self.new).after(rejected)
+        left = [path for path in self.lay(seen).leaves() if _status(seen.steps, path) not in DONE]
+        why = (
+            f"{rejected} is rejected, which stops the run"
+            if stops
+            else f"it needs {rejected}, which is rejected"
+        )
+        held = (path for path in left if stops or path in behind or path.rpartition("/")[0] in behind)
+        return {path: ("skip", why) for path in held if path != rejected}
+
+    def lay(self, seen: Seen) -> Lay:
+        return _Lay(self.new, seen.steps) if self.new is not None else seen  # type: ignore[return-value]
+
+
+class _Lay:
+    """The steps that a definition has by now, and the items that are known of them."""
+
+    def __init__(self, workflow: Workflow, steps: Mapping[str, dict[str, Any]]) -> None:
+        self.steps = steps
+        self._workflow = workflow
+
+    def leaves(self) -> list[str]:
+        fans = {step.path for step in self._workflow.leaves() if step.foreach is not None}
+        below: dict[str, list[str]] = {}
+        for path in self.steps if fans else ():
+            leaf = path.rpartition("/")[0]
+            if leaf in fans and "item" in self.steps[path]:
+                below.setdefault(leaf, []).append(path)
+        for items in below.values():
+            items.sort(key=lambda path: order_of(self.steps[path]))
+        return [p for step in self._workflow.leaves() for p in below.get(step.path, [step.path])]
+
+
+def _open(steps: Mapping[str, dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
+    """Those that are not settled, where they are known; a long run has few of them."""
+    return getattr(steps, "open", steps)
+
+
+def _status(steps: Mapping[str, dict[str, Any]], path: str) -> object:
+    known = _open(steps).get(path)
+    if known is not None:
+        return known.get("status")
+    return "completed" if path in steps else None
+
+
+def _is_done(record: Mapping[str, Any]) -> bool:
+    return record.get("status") in DONE
+
+
+def _is_over(record: Mapping[str, Any], now: int) -> bool:
+    until = millis(record.get("waits_until"))
+    return until is not None and now > until
+
+
+def _question(run_id: str, path: str, why: str, code: str) -> Finding:
+    hint = (
+        f"Look whether it is done. `leftoff step done {as_word(path)} --run {run_id}` says so; "
+        f"`leftoff resume {run_id} --accept {code}` runs it again."
+    )
+    return Finding(code, f"Step {path}: {why}.", hint, path)

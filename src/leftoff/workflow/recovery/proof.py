@@ -1,0 +1,85 @@
+"""Whether what a step left behind proves that it is done, where nobody knows how its command ended.
+
+Looked at before anybody is asked and before anything is changed, so that a question is only put where it must be.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.errors import LeftoffError
+from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes.client import Ended, Ready
+from leftoff.workflow.run import checkers, jobs, leftovers
+from leftoff.workflow.run.actions import script
+from leftoff.workflow.run.finish import expect
+from leftoff.workflow.run.unit import existing, outputs_of
+
+if TYPE_CHECKING:
+    from leftoff.host import Process
+    from leftoff.workflow.definition.model import Step
+    from leftoff.workflow.run.state import State
+    from leftoff.workflow.run.turn import Stage
+    from leftoff.workflow.run.unit import Work
+    from leftoff.workflow.template.render import Templates
+
+
+def without_outputs(state: State, templates: Templates, step: Step, item: Any) -> str:
+    """What is missing of a step's declared outputs, in words; empty where they are there. Nothing is executed."""
+    try:
+        outputs, cwd = outputs_of(templates, state.values(step, item), step)
+        existing(state.project, cwd, outputs)
+    except LeftoffError as error:
+        return error.message.rstrip(".")
+    return ""
+
+
+def failing(stage: Stage, work: Work) -> str:
+    """The first check that does not hold, in words; empty where they all do."""
+    try:
+        expect(stage, work)
+        for number, text in enumerate(work.step.checks):
+            if not _holds(stage, work, number, text):
+                return f"this check does not hold: {text}"
+    except LeftoffError as error:
+        return error.message.rstrip(".")
+    return ""
+
+
+def _holds(stage: Stage, work: Work, number: int, text: str) -> bool:
+    """Run one check, and wait for it."""
+    name = (
+        f"proof-{os.getpid()}-{number}"  # another one may look at the same moment: nobody has the lease yet
+    )
+    step, token = work.step, f"{work.token}.{name}"
+    folder = os.path.join(work.folder, name)
+    leftovers.remove(folder)
+    files.prepare(folder)
+    values = stage.state.values(step, work.item)
+    argv = script(step, text, stage.templates, values, folder, f"{step.path}: checks")
+    stage.launcher.start(jobs.check(stage, work, token, folder, argv, values))
+    try:
+        return _ended_well(stage, token, folder)
+    finally:
+        leftovers.remove(folder)
+
+
+def _ended_well(stage: Stage, token: str, folder: str) -> bool:
+    process: Process | None = None
+    try:
+        while True:
+            for event in stage.launcher.events(1.0):
+                if isinstance(event, Ready):
+                    process = event.process
+                    checkers.note(folder, process)
+                    stage.launcher.go(token)
+                elif isinstance(event, Ended):
+                    return event.exit.ok and not event.exit.timed_out
+                else:
+                    return False
+    except BaseException:  # somebody does not want to wait for it
+        stage.launcher.drop(token)
+        if process is not None:
+            groups.kill(process)
+        raise

@@ -1,0 +1,375 @@
+"""Going on with a run of a workflow: what changed, what was in flight, what a person must say, what is put back."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from leftoff.clock import iso
+from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.resume.continue_run import from_step, with_outer
+from leftoff.engine.resume.finding import ASK as ASK_LEVEL
+from leftoff.engine.resume.finding import REFUSE, WARN, levelled
+from leftoff.engine.resume.plan import Wish, make_plan
+from leftoff.engine.write.commit import Guard
+from leftoff.engine.write.lease import free
+from leftoff.errors import CannotResume, NeedsPerson
+from leftoff.host import this_process
+from leftoff.model.changes import NOTHING
+from leftoff.workflow.processes.files import read_exit
+from leftoff.workflow.processes.job import Exit
+from leftoff.workflow.recovery import proof
+from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, folder_of, lives
+from leftoff.workflow.recovery.checks import RunnerChecks
+from leftoff.workflow.recovery.reopen import DONE, Reopening, is_rejected
+from leftoff.workflow.run import checkers, finish, leftovers
+from leftoff.workflow.run.people import expire, tell_waiting
+from leftoff.workflow.run.runner import Runner, context_of, records_of
+from leftoff.workflow.run.stop import end_processes
+from leftoff.workflow.run.unit import RUNNING, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import Attempt, RunRow
+    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.recovery.attempts import Orphan
+    from leftoff.workflow.run.runner import Setting
+
+
+NO_EPOCH = 0  # of whoever has no lease yet
+
+
+class Onward:
+    """How to go on: variables that are given, and what is asked for beyond going on.
+
+    ``again``: this step and every later one are to be done once more; ``repeat``: single ones; ``only``: nothing but
+    these is done. ``agreed`` is called when nothing stands in the way any more, and before anything else is changed.
+    """
+
+    __slots__ = ("again", "agreed", "only", "repeat", "variables")
+
+    def __init__(
+        self,
+        variables: dict[str, Any] | None = None,
+        *,
+        again: str | None = None,
+        repeat: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
+        agreed: Callable[[Guard], None] | None = None,
+    ) -> None:
+        self.variables = dict(variables or {})
+        self.again = again
+        self.repeat = repeat
+        self.only = only
+        self.agreed = agreed
+
+
+def resume(
+    setting: Setting, target: Target, definitions: Definitions, way: Onward, *, take_over: bool = False
+) -> Runner:
+    """Go on with a run: see what was in flight, ask what must be asked, take its lease; then go back, where an older
+    version is meant, and put back what is to be done. Whoever refuses, or is refused, has changed nothing, and has
+    taken the run from nobody.
+    """
+    row, now = target.row, setting.clock.now()
+    assert definitions.new is not None
+    head, _ = open_run(setting.store, row.run_id, now)
+    runner = Runner(setting, definitions.new, head, NO_EPOCH, dict(way.variables))
+    try:
+        if target.version is not None and target.version.seq != head.seq:
+            runner.ledger.seq = target.version.seq
+        resumption = Resumption(runner, row, definitions, way)
+        resumption.consider()
+        runner.ledger.take((this_process(), setting.who), take_over=take_over)
+        resumption.go()
+    except BaseException:
+        runner.close()
+        _let_go(runner)
+        raise
+    return runner
+
+
+def _let_go(runner: Runner) -> None:
+    """Nothing is driven after all. A run that is on record as running keeps the lease: it tells that nobody does."""
+    ledger = runner.ledger
+
+    def work(tx: Tx) -> None:
+        now = tx.run_row(ledger.run)
+        if now is not None and now.status != "running":
+            free(tx, ledger.run, ledger.epoch)
+
+    if ledger.epoch != NO_EPOCH:
+        ledger.store.write(work)
+
+
+class Unanswered(NeedsPerson):
+    """A question that nobody could foresee, and that nobody answers: what was found."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message, hint=finding.hint)
+        self.finding = finding
+
+
+class _Now:
+    """The run as whoever goes on with it sees it, at the version that it shall go on from."""
+
+    def __init__(self, runner: Runner, row: RunRow) -> None:
+        ledger, setting = runner.ledger, runner.setting
+        self.store = setting.store
+        self.row = row
+        self.now = setting.clock.now()
+        self.project = setting.project
+        self.run_id: str = runner.run_id
+        self.seq = ledger.seq
+        self.is_head = ledger.seq is None
+        self.attempts = ledger.store.read(lambda view: view.attempts(ledger.run))
+        self.steps = runner.state.steps
+        self.redacted = runner.state.redacted()
+
+
+class Resumption:
+    """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
+
+    def __init__(self, runner: Runner, row: RunRow, definitions: Definitions, way: Onward) -> None:
+        self.runner = runner
+        self.row = row
+        self.stage = runner.stage
+        self.state = runner.state
+        self.setting = runner.setting
+        self.old = definitions.old or runner.workflow
+        self.changed = definitions.changed
+        self.way = way
+        self.checks = RunnerChecks(definitions, self.setting.folder, way.variables, self.state)
+        self.orphans: list[Orphan] = []
+        self.strays: list[Attempt] = []
+        self.plan: list[dict[str, Any]] = []
+        self._proven: dict[str, str] = {}  # attempts whose checks were run: what does not hold
+        self._asked: set[tuple[str, str | None]] = set()  # what was told or answered
+
+    def consider(self) -> Wish:
+        """Look at everything that can stand in the way, and ask; nothing is changed."""
+        self.state.load()
+        wish = self._wish()
+        seen = _Now(self.runner, self.row)
+        self._ask(self.checks.of_definition(seen, wish))
+        self._look(seen, wish)
+        self._ask(self.checks.of_steps(seen, wish))
+        return wish
+
+    def go(self) -> None:
+        """With the lease, which nobody else can have any more: look once more, then change what is to be changed."""
+        wish = self.consider()
+        if self.way.agreed is not None:
+            self.way.agreed(Guard(self.runner.ledger.epoch))
+        self._end_strays()
+        self.runner.ledger.begin()
+        self.state.load()
+        expire(self.stage)
+        self.state.load()
+        self._make_plan(wish)
+        self._reopen()
+        self._tell()
+        self._restore()
+
+    # -- what is there, and what a person must say of it, before anything is changed
+
+    def _wish(self) -> Wish:
+        way, steps = self.way, self.state.steps
+        repeat = with_outer(steps, way.repeat)
+        if way.again is not None:
+            repeat |= set(from_step(steps, way.again, self.runner.run_id))
+        return Wish(repeat, way.only, restart=self.setting.restart)
+
+    def _look(self, seen: _Now, wish: Wish) -> None:
+        """What was in flight; where nobody knows how it ended, what it left tells, or does not."""
+        found, strays = self.checks.look(seen, wish)
+        for orphan in found:
+            if orphan.action == CHECK and not orphan.ends:
+                failing = self._failing(orphan)
+                if failing:
+                    orphan.again(
+                        f"nobody knows how it ended, and it is not proven that it is done: {failing}"
+                    )
+                else:
+                    orphan.judged(
+                        CHECK, "nobody knows how it ended, but its outputs are there and its checks hold"
+                    )
+        self.orphans = [orphan for orphan in found if not orphan.ends]
+        self.strays = [*strays, *(orphan.attempt for orphan in found if orphan.ends)]
+
+    def _agreed(self, finding: Finding) -> bool:
+        try:
+            return self.setting.ask(finding.code, finding.message, finding.hint)
+        except NeedsPerson:
+            raise Unanswered(finding) from None
+
+    def _failing(self, orphan: Orphan) -> str:
+        """Which of its checks does not hold; each is run once."""
+        token = orphan.attempt.token
+        if token not in self._proven:
+            self._proven[token] = proof.failing(self.stage, self._work(orphan))
+        return self._proven[token]
+
+    def _ask(self, found: Iterable[Finding]) -> None:
+        """As the verdict did, which may be a while ago, and knew nothing of what checks say."""
+        for finding in found:
+            if (finding.code, finding.subject) in self._asked:
+                continue
+            self._asked.add((finding.code, finding.subject))
+            level = levelled(finding, self.setting.levels).level
+            if level == REFUSE:
+                raise CannotResume(finding.message, hint=finding.hint)
+            if level == WARN and finding.code == "definition.changed":
+                self.stage.tell("warning", message=finding.message)
+            if level == ASK_LEVEL and not self._agreed(finding):
+                raise Unanswered(finding)
+
+    # -- what is put back
+
+    def _end_strays(self) -> None:
+        """Processes that nobody will ask about any more are ended before their steps may run again."""
+        folder = self.setting.folder
+        alive = [a.process for a in self.strays if a.process is not None and lives(a, folder)]
+        opened = [*self.strays, *(orphan.attempt for orphan in self.orphans)]
+        alive += [process for a in opened for process in checkers.left(folder_of(a, folder))]
+        end_processes(alive, self.setting.grace)
+        for attempt in self.strays:
+            left = folder_of(attempt, folder)
+            entry = self.stage.entries.end_attempt(attempt.token, _exit_code(left))
+            self.stage.add(entry, partial(leftovers.tidy, left))
+        self.stage.close()
+
+    def _reopen(self) -> None:
+        """In one commit; then what becomes of each attempt that is not taken over."""
+        new, entries, way = self.runner.workflow, self.stage.entries, self.way
+        reopening = Reopening(
+            self.old,
+            new,
+            records_of(new),
+            held={orphan.unit for orphan in self.orphans},
+            again=way.again,
+            about=context_of(new, self.setting.project) if self.changed else {},
+            variables=way.variables,
+            repeat=way.repeat,
+        )
+        if (way.again is not None or way.repeat) and self._head_is_open():
+            self.stage.add(entries.seal("manual", None, "before a rollback"))
+        self.stage.add(reopening.entry(self.runner.ledger))
+        for orphan in self.orphans:
+            token, folder = orphan.attempt.token, orphan.folder
+            if orphan.action == FORGET:
+                self.stage.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
+            elif orphan.action == ASK and self._leaves_out(orphan.unit):  # it was not asked about
+                facts = {"interrupted_at": iso(self.runner.setting.clock.now())}
+                self.stage.add(entries.again(orphan.unit, None, facts, None))
+            elif orphan.action not in TAKEN:
+                again = entries.again(orphan.unit, token, {}, _exit_code(folder))
+                self.stage.add(again, partial(leftovers.tidy, folder))
+        self.stage.close()
+        self.state.load()
+
+    def _head_is_open(self) -> bool:
+        """Whether the newest version is no checkpoint: then nobody could go back to it."""
+        ledger = self.runner.ledger
+        row = ledger.store.read(lambda view: view.run_row(ledger.run))
+        return row is not None and row.checkpoint is None
+
+    # -- what is told
+
+    def _make_plan(self, wish: Wish) -> None:
+        """As it was told before: from the records as they are before anything is put back."""
+        seen = _Now(self.runner, self.row)
+        self.plan = make_plan(self.checks.lay(seen), (), self.checks.known(seen, wish), wish)
+
+    def _tell(self) -> None:
+        self.runner.tell_start(resumed=True)
+        self.stage.tell("plan", plan=self.plan)
+        tell_waiting(self.stage)
+
+    def _leaves_out(self, path: str) -> bool:
+        return self.way.only is not None and not _is_one_of(path, self.way.only)
+
+    # -- the scheduler, as it would be had nobody died
+
+    def _restore(self) -> None:
+        """What ended, ended; then what is followed, and what is adopted."""
+        scheduler, state = self.stage.scheduler, self.state
+        if self.way.only is not None:
+            scheduler.only = frozenset(leaf for leaf in state.graph.leaves if not self._leaves_out(leaf))
+        ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
+        self.stage.restore_batches()
+        self._seal_what_people_ended(ended)
+        for leaf in state.graph.leaves:
+            step = scheduler.steps[leaf]
+            open_fan = step.foreach is not None and scheduler.status[leaf] == "pending"
+            open_fan = open_fan and (scheduler.only is None or leaf in scheduler.only)
+            if open_fan and isinstance(state.steps[leaf].get("items"), int):
+                scheduler.claim(leaf, leaf)
+                known = [(path, state.status(path)) for path in state.items(leaf)]
+                self.stage.follow(leaf, scheduler.expand(leaf, known))
+        for orphan in self.orphans:
+            if orphan.action in TAKEN:
+                self._take(orphan)
+        for leaf in state.graph.leaves:
+            if is_rejected(state.steps[leaf]):
+                self.stage.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
+        self.stage.close()
+
+    def _seal_what_people_ended(self, phases: list[tuple[str, str]]) -> None:
+        """Phases and batches whose last step was decided or reported while nobody drove."""
+        for path, status in phases:
+            if self.state.status(path) not in (*DONE, "failed"):
+                self.stage.add(self.stage.entries.inner(path, status, "phase_transition"))
+        theirs = {
+            self.state.graph.level[leaf]
+            for leaf in self.state.graph.leaves
+            if not self.state.steps[leaf].get("attempt") or self.state.steps[leaf].get("kind") in _PEOPLES
+        }
+        if any(self.stage.scheduler.batch_is_complete(number) for number in theirs):
+            ledger = self.runner.ledger
+            known = ledger.store.read(lambda view: view.versions(ledger.run, sealed=True))
+            self.stage.complete_batches(theirs, {v.note for v in known if v.trigger == "batch_complete"})
+
+    def _work(self, orphan: Orphan) -> Work:
+        step = orphan.step
+        item = self.state.item(orphan.unit) if orphan.unit != step.path else NOTHING
+        return Work(orphan.unit, step, item, orphan.attempt.token, orphan.folder)
+
+    def _take(self, orphan: Orphan) -> None:
+        attempt, step, work = orphan.attempt, orphan.step, self._work(orphan)
+        work.phase, work.process = RUNNING, attempt.process
+        work.why = f"{_TAKEN_AS[orphan.action]}: {orphan.why}"
+        work.began = time.monotonic() - max(0, self.setting.clock.now() - attempt.started_at) / 1000
+        work.expands = step.foreach is not None and orphan.unit == step.path
+        self.stage.scheduler.claim(orphan.unit, step.path)
+        self.stage.works[work.token] = work
+        if not work.expands:
+            finish.expect(self.stage, work)
+        if orphan.action == REATTACH:
+            self.stage.tell("reattached", step=orphan.unit, why=orphan.why)
+            self.runner.driver.reattach(work)
+            return
+        self.stage.tell("adopted", step=orphan.unit, why=orphan.why)
+        work.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
+        if orphan.action == CHECK:
+            work.checks = [(text, name) for text, name in work.checks if name is not None]  # the others hold
+        finish.ended(self.stage, work, Exit(0))
+
+
+_TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}
+_PEOPLES = ("approval", "manual")
+
+
+def _is_one_of(path: str, only: Collection[str]) -> bool:
+    """Whether a step is one of these, in one of them, or contains one."""
+    return any(path == one or path.startswith(one + "/") or one.startswith(path + "/") for one in only)
+
+
+def _exit_code(folder: str) -> int | None:
+    exit = read_exit(folder)
+    return exit.code if exit is not None else None

@@ -1,0 +1,160 @@
+"""What a step does, as a command line: one action per kind of step.
+
+An action turns a step's definition into the command that a shim executes, and what the command left into a result.
+The kinds that only wait for a person have none. A kind of step that comes from elsewhere (a headless agent) registers
+its action here; the runner knows nothing else of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+from leftoff.errors import Invalid, Unsupported
+from leftoff.model.changes import NOTHING
+from leftoff.workflow.run.leftovers import ARGS, SCRIPT
+
+if TYPE_CHECKING:
+    from leftoff.workflow.definition.model import Step
+    from leftoff.workflow.template.render import Templates
+
+LONGEST = 100_000  # of a script on a command line; a longer one goes through a file
+_BASH = ("-eo", "pipefail")
+_INLINE = {
+    "perl": "-e",
+    "ruby": "-e",
+    "node": "-e",
+    "lua": "-e",
+    "Rscript": "-e",
+    "php": "-r",
+}  # -c is another thing
+
+
+class Command:
+    """What to execute, and what to add to its environment."""
+
+    __slots__ = ("argv", "env")
+
+    def __init__(self, argv: list[str], env: dict[str, str] | None = None) -> None:
+        self.argv = argv
+        self.env = env or {}
+
+
+class Action(Protocol):
+    """A way to do a step."""
+
+    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+        """The command line for a try whose files are in ``folder``."""
+        ...
+
+    def result(self, step: Step, folder: str) -> Any:
+        """What the step returned, once its command ended well; ``NOTHING`` where it returns nothing."""
+        ...
+
+    def failure(self, folder: str) -> dict[str, Any]:
+        """What its command has left to say about its failure, besides how it ended: its `message`, and facts."""
+        ...
+
+
+class Shell:
+    """`run:` a script for the shell."""
+
+    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+        return Command(script(step, step.run, templates, values, folder, f"{step.path}: run"))
+
+    def result(self, step: Step, folder: str) -> Any:
+        return NOTHING
+
+    def failure(self, folder: str) -> dict[str, Any]:
+        return {}
+
+
+class Python:
+    """`python:` a function, called in a process of its own."""
+
+    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+        args = _filled(step.args, templates, values, f"{step.path}: with")
+        given = json.dumps(args)
+        if len(given) > LONGEST:
+            given = "@" + _kept(os.path.join(folder, ARGS), given)
+        env = {"LEFTOFF_ARGS": given, "LEFTOFF_RESULT": os.path.join(folder, "result")}
+        return Command([sys.executable, "-m", "leftoff.workflow.processes.python_step", step.python], env)
+
+    def result(self, step: Step, folder: str) -> Any:
+        try:
+            with open(os.path.join(folder, "result"), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return NOTHING
+
+    def failure(self, folder: str) -> dict[str, Any]:
+        return {}
+
+
+KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
+
+
+def register(kind: str, action: Action) -> None:
+    """Make a kind of step executable."""
+    KNOWN[kind] = action
+
+
+def action_of(step: Step) -> Action:
+    found = KNOWN.get(step.kind)
+    if found is None:
+        raise Unsupported(
+            f"{step.path}: this leftoff cannot execute `{step.kind}:` steps.",
+            hint="Give the step `run:` or `python:`, or no action at all and do it by hand.",
+        )
+    return found
+
+
+def script(
+    step: Step, text: str, templates: Templates, values: dict[str, Any], folder: str, where: str
+) -> list[str]:
+    """The command line that executes a script of a step, its values quoted for the shell."""
+    shell = shell_of(step)
+    rendered = templates.shell(text, values, where, shell=shell)
+    if isinstance(step.shell, list):
+        return [*shell, rendered]
+    if len(rendered.encode("utf-8", "surrogateescape")) <= LONGEST:
+        return [*shell, _INLINE.get(os.path.basename(shell[0]), "-c"), rendered]
+    return [*shell, _kept(os.path.join(folder, f"{SCRIPT}{abs(hash(where)) % 10_000}"), rendered)]
+
+
+def _kept(path: str, text: str) -> str:
+    """The path of a file that has this text in it."""
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    return path
+
+
+def shell_of(step: Step) -> list[str]:
+    """The shell: bash where there is one, ending at the first failure; or what the step asks for."""
+    if isinstance(step.shell, list):
+        return list(step.shell)
+    if step.shell:
+        words = shlex.split(step.shell)
+        if not words:
+            raise Invalid(f"{step.path}: `shell:` is empty.")
+        return words
+    bash = shutil.which("bash")
+    return [bash, *_BASH] if bash else [shutil.which("sh") or "/bin/sh", "-e"]
+
+
+def _filled(value: Any, templates: Templates, values: dict[str, Any], where: str) -> Any:
+    """Arguments with the templates in them rendered; a text that is one template keeps its value's type."""
+    if isinstance(value, dict):
+        return {key: _filled(entry, templates, values, where) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_filled(entry, templates, values, where) for entry in value]
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1:
+        return templates.value(text[2:-2].strip(), values, where)
+    return templates.render(value, values, where)

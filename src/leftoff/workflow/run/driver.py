@@ -1,0 +1,430 @@
+"""The driver: one thread that feeds the scheduler with what happens and does what it says is due.
+
+A turn is: wait for something (a process ended, a shim is ready, a retry is due, a signal came, a person decided), work
+out what it means, commit all of it in one transaction, then begin what has become possible. Nothing is told and no
+process is let go before what it depends on is committed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from leftoff.engine.workspace.surroundings import dirty_paths
+from leftoff.engine.write.commit import Seal
+from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
+from leftoff.host import GONE
+from leftoff.workflow.processes import files, groups
+from leftoff.workflow.processes.client import Ended, Lost, Ready
+from leftoff.workflow.processes.follow import Follower
+from leftoff.workflow.run import begin, checkers, finish, leftovers
+from leftoff.workflow.run.people import look_at_people
+from leftoff.workflow.run.unit import CHECKING, RUNNING, STARTING
+
+if TYPE_CHECKING:
+    from leftoff.workflow.run.ledger import Page
+    from leftoff.workflow.run.turn import Stage
+    from leftoff.workflow.run.unit import Work
+
+LOOK = 0.5  # seconds between looks for a person's decision
+STREAM = 0.1  # seconds between looks at logs that somebody watches
+LOST_TRIES = 3
+SHOWN_AT_END = 1 << 16  # bytes of what a step printed faster than it could be shown
+QUIET = 1.0  # seconds without a look at the processes: not every death is told
+
+_TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
+
+
+class Driver:
+    """Drives one run until nothing more can be done in this life of it."""
+
+    def __init__(self, stage: Stage, *, heartbeat: float = 30.0) -> None:
+        self.stage = stage
+        self.heartbeat = heartbeat
+        self.signal: int | None = None  # that asked us to stop
+        self._signals: list[int] = []
+        self._lost: dict[str, int] = {}
+        self._next_beat = stage.monotonic() + heartbeat
+        self._next_look = 0.0
+        self._kill_at: float | None = None  # when those that do not end are killed
+        self._selector = selectors.DefaultSelector()
+        self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _pipe()
+        self._selector.register(self._pipe[0], selectors.EVENT_READ, None)
+        self._launcher_fd = -1
+        self._watched: dict[str, groups.Watch] = {}
+        self._closed = False
+        self._every: float | None = getattr(stage.observer, "every", None)  # how often it wants to draw
+
+    # -- from outside
+
+    def interrupt(self, number: int) -> None:
+        """A signal came. May be called from a signal handler, also when everything is over."""
+        self._signals.append(number)
+        if self._closed:
+            return
+        try:
+            os.write(self._pipe[1], b"!")
+        except BlockingIOError:
+            pass
+
+    def reattach(self, work: Work) -> None:
+        """Follow the process of an attempt that an earlier driver started."""
+        assert work.process is not None
+        self.stage.works[work.token] = work
+        watch = self._watched[work.token] = groups.Watch(work.process, work.folder)
+        fd = watch.fileno()
+        if fd is not None:
+            self._selector.register(fd, selectors.EVENT_READ, None)
+        if self._streams:
+            work.follower = Follower(files.log_path(work.folder))
+
+    def drive(self) -> int:
+        """Until the end; the exit code of the command."""
+        try:
+            while True:
+                self._turn()
+                if self._over:
+                    return self._settle()
+        except (StoreUnavailable, StaleEpoch):
+            self._end_children("the run cannot be recorded any more")
+            raise
+        finally:
+            self.close()
+
+    @property
+    def _over(self) -> bool:
+        return self.stage.scheduler.over and not self.stage.works
+
+    # -- one turn
+
+    def _turn(self) -> None:
+        stage = self.stage
+        begin.begin_due(stage)
+        stage.close()
+        if stage.scheduler.halted is not None:
+            self._stop_all(f"{stage.scheduler.halted} failed")
+        if self._over:
+            return
+        self._wait()
+        for number in self._take_signals():
+            self._heed(number)
+        for event in stage.launcher.events(0):
+            self._launched(event)
+        self._look_at_watched()
+        self._look_at_clock()
+        if not self._over:  # else the last commit says so, too
+            stage.close()
+        if self._every is not None:
+            stage.observer.tick()  # type: ignore[attr-defined]
+
+    def _wait(self) -> None:
+        now = self.stage.monotonic()
+        times = [self._next_beat, now + QUIET]
+        due = self.stage.scheduler.next_time()
+        if due is not None:
+            times.append(due)
+        if self._kill_at is not None:
+            times.append(self._kill_at)
+        if self.stage.scheduler.of("waiting"):
+            times.append(self._next_look)
+        if self._streams:
+            times.append(now + STREAM)
+        if self._every is not None:
+            times.append(now + self._every)
+        if self._watched:
+            times.append(now + LOOK)
+        self._register_launcher()
+        for key, _ in self._selector.select(max(0.0, min(times) - now)):
+            if key.fd == self._pipe[0]:
+                _drain(self._pipe[0])
+            elif (
+                key.fd != self._launcher_fd
+            ):  # a shim that is watched has ended; what it left is looked for in time
+                self._selector.unregister(key.fd)
+
+    def _register_launcher(self) -> None:
+        """The launcher may be another one than before."""
+        fd = self.stage.launcher.fileno()
+        if fd == self._launcher_fd:
+            return
+        if self._launcher_fd >= 0:
+            try:
+                self._selector.unregister(self._launcher_fd)
+            except (KeyError, ValueError):
+                pass
+        if fd >= 0:
+            self._selector.register(fd, selectors.EVENT_READ, None)
+        self._launcher_fd = fd
+
+    # -- processes
+
+    def _launched(self, event: Ready | Ended | Lost) -> None:
+        work = self.stage.works.get(event.token)
+        if work is None:
+            if isinstance(event, Ready):
+                self.stage.launcher.drop(event.token)
+        elif isinstance(event, Ready):
+            self._ready(work, event)
+        elif isinstance(event, Ended):
+            self._show_output(work, last=True)
+            finish.ended(self.stage, work, event.exit)
+        else:
+            self._was_lost(work, event)
+
+    def _ready(self, work: Work, event: Ready) -> None:
+        if work.phase == CHECKING:  # only what changes the world is put on record
+            work.checker = event.process
+            checkers.note(finish.check_names(work)[1], event.process)
+            self.stage.launcher.go(event.token)
+            if work.stopped is not None:
+                self._terminate(work)
+        elif work.stopped is not None:
+            self.stage.launcher.drop(event.token)
+            self._never_mind(work)
+        else:
+            begin.ready(self.stage, event.token, event.process)
+            if self._streams:
+                work.follower = Follower(files.log_path(work.folder))
+
+    def _never_mind(self, work: Work) -> None:
+        """It was to start, and nothing of it is on record."""
+        self.stage.works.pop(work.token, None)
+        self.stage.scheduler.put_back(work.unit, work.leaf)
+        leftovers.remove(work.folder)
+
+    def _was_lost(self, work: Work, lost: Lost) -> None:
+        """Its shim ended without a word, and nothing of it runs: where nothing had begun, once more."""
+        exit = files.read_exit(work.folder) if work.phase == RUNNING else None
+        tries = self._lost[work.unit] = self._lost.get(work.unit, 0) + 1
+        more = tries < LOST_TRIES and work.stopped is None
+        message = f"Its process could not be started: {lost.why}."
+        if work.phase == CHECKING:
+            self._check_was_lost(work, lost, more=more)
+        elif exit is not None:
+            finish.ended(self.stage, work, exit)
+        elif work.stopped is not None and work.phase == RUNNING:
+            finish.stopped(self.stage, work)
+        elif work.phase == RUNNING and (files.began(work.folder) or not more):
+            finish.killed(self.stage, work)
+        elif work.phase == RUNNING:
+            finish.never_began(self.stage, work)
+        elif more:
+            self._never_mind(work)
+            self.stage.scheduler.later(work.unit, work.leaf, self.stage.monotonic())
+        else:
+            finish.failed(self.stage, work, {"type": "not_started", "message": message}, None)
+
+    def _check_was_lost(self, work: Work, lost: Lost, *, more: bool) -> None:
+        """A check only looks: it can be run again. That it cannot be run says nothing of the step."""
+        self.stage.works.pop(lost.token, None)
+        if work.stopped is not None:
+            finish.stopped(self.stage, work)
+        elif more:
+            finish.check_again(self.stage, work)
+        else:
+            message = f"Its checks could not be run: {lost.why}."
+            finish.failed(self.stage, work, {"type": "check", "message": message}, 0, retry=False)
+
+    def _look_at_watched(self) -> None:
+        for token, watch in [*self._watched.items()]:
+            work = self.stage.works.get(token)
+            if not watch.ended():
+                if work is not None and self._is_late(work):
+                    groups.kill(watch.process)
+                continue
+            del self._watched[token]
+            self._forget_watch(watch)
+            if work is None:
+                continue
+            self._show_output(work, last=True)
+            exit = watch.exit()
+            if exit is not None:
+                finish.ended(self.stage, work, exit)
+            elif work.stopped is not None:
+                finish.stopped(self.stage, work)
+            elif not files.began(work.folder):
+                finish.never_began(self.stage, work)
+            else:
+                finish.killed(self.stage, work)
+
+    def _forget_watch(self, watch: groups.Watch) -> None:
+        fd = watch.fileno()
+        if fd is not None and fd in self._selector.get_map():
+            self._selector.unregister(fd)
+        watch.close()
+
+    def _is_late(self, work: Work) -> bool:
+        """Whether an attempt has lost its shim, which would have ended it in time."""
+        limit, process = work.step.timeout, work.process
+        if limit is None or process is None or process.state() != GONE:
+            return False
+        return self.stage.monotonic() > work.began + limit + self.stage.grace
+
+    # -- what must not be waited for
+
+    def _look_at_clock(self) -> None:
+        stage, now = self.stage, self.stage.monotonic()
+        if now >= self._next_beat:
+            self._next_beat = now + self.heartbeat
+            self._beat()
+        if stage.ledger.foreign or (now >= self._next_look and stage.scheduler.of("waiting")):
+            self._next_look = now + LOOK
+            look_at_people(stage)
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            self._kill_all()
+        if self._streams:
+            for work in stage.works.values():
+                self._show_output(work)
+
+    def _beat(self) -> None:
+        """One that cannot be written is no loss: this process can be seen to live, and what matters is committed."""
+        try:
+            self.stage.ledger.beat()
+        except StoreUnavailable:
+            pass
+
+    @property
+    def _streams(self) -> bool:
+        return bool(getattr(self.stage.observer, "wants_output", False))
+
+    def _show_output(self, work: Work, *, last: bool = False) -> None:
+        if work.follower is None:
+            return
+        if last:
+            unseen = work.follower.skip(SHOWN_AT_END)
+            if unseen:
+                told = f"… {unseen} bytes are not shown here: leftoff logs {self.stage.ledger.run_id} {work.unit}\n"
+                self.stage.tell("output", step=work.unit, text=told)
+        text = work.follower.read(last=last)
+        if text:
+            self.stage.tell("output", step=work.unit, text=text)
+
+    # -- stopping
+
+    def _take_signals(self) -> list[int]:
+        taken, self._signals = self._signals, []
+        return taken
+
+    def _heed(self, number: int) -> None:
+        """The first signal ends everything in order, the second at once."""
+        if self.signal is not None:
+            self._kill_all()
+            return
+        self.signal = number
+        self.stage.scheduler.halted = self.stage.scheduler.halted or ""
+        name = signal.Signals(number).name
+        self.stage.tell("interrupt", signal=name, grace=self.stage.grace)
+        self._stop_all(f"interrupted by {name}")
+
+    def _stop_all(self, why: str) -> None:
+        """Tell every process to end; those that do not are killed after the grace."""
+        for token, work in [*self.stage.works.items()]:
+            if work.stopped is not None:
+                continue
+            work.stopped = why
+            if work.phase == STARTING:
+                self.stage.launcher.drop(token)
+                self._never_mind(work)
+            else:
+                self._terminate(work)
+
+    def _terminate(self, work: Work) -> None:
+        if work.running is not None:
+            groups.terminate(work.running)
+            self._kill_at = self.stage.monotonic() + self.stage.grace
+
+    def _kill_all(self) -> None:
+        for work in [*self.stage.works.values()]:
+            if work.running is not None:
+                groups.kill(work.running)
+
+    def _end_children(self, why: str) -> None:
+        """Without a word to the store, which does not hear us."""
+        try:
+            self._stop_all(why)
+            deadline = self.stage.monotonic() + self.stage.grace
+            while self.stage.works and self.stage.monotonic() < deadline:
+                for token, work in [*self.stage.works.items()]:
+                    if work.running is None or not groups.alive(work.running):
+                        self.stage.works.pop(token)
+                time.sleep(0.05)
+            self._kill_all()
+        except (LeftoffError, OSError):
+            pass
+
+    # -- the end
+
+    def _settle(self) -> int:
+        """What this life of the run came to: its status, a checkpoint where it was interrupted, the exit code."""
+        stage = self.stage
+        seal = None
+        dirty = dirty_paths(stage.project)
+        if self.signal is not None:
+            trigger = _TRIGGERS.get(signal.Signals(self.signal), "session_end")
+            seal = Seal(trigger, note=f"interrupted by {signal.Signals(self.signal).name}")
+
+        def entry(
+            page: Page,
+        ) -> Seal | None:  # the last steps' ends are known when they are in the transaction
+            return stage.entries.settle(self._outcome()[0], stage.project, seal, self._open_outer(), dirty)(
+                page
+            )
+
+        stage.add(entry) if seal else stage.amend(entry)  # two seals are two checkpoints
+        stage.close()
+        stage.ledger.release()
+        return self._outcome()[1]
+
+    def _open_outer(self) -> dict[str, str]:
+        """What contains steps and did not end, with the status that it is left with."""
+        return {
+            path: "failed" if self._any_failed(path) else "pending"
+            for path, step in self.stage.scheduler.steps.items()
+            if (step.kind == "phase" or step.foreach) and self.stage.state.status(path) == "running"
+        }
+
+    def _any_failed(self, path: str) -> bool:
+        return any(self.stage.state.status(below) == "failed" for below in self.stage.state.at_or_below(path))
+
+    def _outcome(self) -> tuple[str, int]:
+        state, scheduler = self.stage.state, self.stage.scheduler
+        steps = [state.status(path) for leaf in scheduler.graph.leaves for path in state.at_or_below(leaf)]
+        if self.signal is not None:
+            return "paused", 130
+        if "failed" in steps:
+            return "failed", 1
+        if "blocked" in steps:
+            return "blocked", 7
+        if set(steps) <= {"completed", "skipped"}:
+            return "completed", 0
+        if scheduler.only is not None and not {"waiting", "running"} & set(steps):
+            return "paused", 0  # what was asked for is done; the rest was not asked for
+        return "paused", 7
+
+    def close(self) -> None:
+        self._closed = True
+        for watch in self._watched.values():
+            watch.close()
+        self._selector.close()
+        for fd in self._pipe:
+            os.close(fd)
+        self.stage.launcher.close()
+
+
+def _pipe() -> tuple[int, int]:
+    ends = os.pipe()
+    for fd in ends:
+        os.set_blocking(fd, False)
+    return ends
+
+
+def _drain(fd: int) -> None:
+    try:
+        while os.read(fd, 512):
+            pass
+    except BlockingIOError:
+        pass

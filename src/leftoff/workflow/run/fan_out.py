@@ -1,0 +1,55 @@
+"""The items of a `foreach`, once they are known: recorded, then handed to the scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leftoff.errors import Invalid
+from leftoff.model.frozen import marks
+from leftoff.workflow.run import items
+
+if TYPE_CHECKING:
+    from leftoff.workflow.definition.model import Step
+    from leftoff.workflow.run.turn import Stage
+
+DECLARED_AT_ONCE = 500  # items in one commit
+
+
+def declare(stage: Stage, step: Step, found: list[Any]) -> None:
+    """Record the items, some hundreds in a commit; the last one says how many there are."""
+    named = items.name(step.path, found, stage.redactor)
+    stale = set(stage.state.items(step.path)) - {path for path, _ in named}
+    if stale:
+        stage.add(stage.entries.no_items(sorted(stale)), durable=False)
+    stage.close()
+    numbered = [(order, path, item) for order, (path, item) in enumerate(named)]
+    for start in range(0, max(len(numbered), 1), DECLARED_AT_ONCE):
+        some = numbered[start : start + DECLARED_AT_ONCE]
+        last = start + DECLARED_AT_ONCE >= len(numbered)
+        stage.add(stage.entries.items(step.path, some, len(named) if last else None), durable=last)
+        stage.close()
+    stage.state.set_items(step.path, named)
+    stage.tell("foreach", step=step.path, items=len(named))
+    expanded(stage, step, [(path, stage.state.status(path)) for path, _ in named])
+
+
+def item_of(stage: Stage, step: Step, unit: str) -> Any:
+    """What an item's step is about. Where a secret in it was redacted on record, it is looked up again."""
+    item = stage.state.item(unit)
+    if not marks(item):
+        return item
+    found = items.find(step, stage.templates, stage.state.values(step), stage.project)
+    named = dict(items.name(step.path, found or (), stage.redactor))
+    if unit not in named:
+        raise Invalid(
+            f"{unit}: the item has a secret in it, which was not stored, and it cannot be found again.",
+            hint="`leftoff run FILE --fresh` starts over; hand secrets to steps under `secrets:`.",
+        )
+    stage.state.set_items(
+        step.path, [(path, named.get(path, stage.state.item(path))) for path in stage.state.items(step.path)]
+    )
+    return named[unit]
+
+
+def expanded(stage: Stage, step: Step, known: list[tuple[str, str]]) -> None:
+    stage.follow(step.path, stage.scheduler.expand(step.path, known))

@@ -1,0 +1,109 @@
+"""The items of a `foreach`: where they come from, and what each is called.
+
+Items are looked up once, when the step is reached, and recorded: a resumed run has the items it began with, whatever
+the pattern would match by now.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.errors import Invalid
+from leftoff.model.changes import ChangeSet
+from leftoff.model.ids import quote_part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.workflow.definition.model import Step
+    from leftoff.workflow.template.render import Templates
+
+_NAMES = ("id", "name", "key", "path", "title")
+_LONGEST = 200
+
+
+def find(step: Step, templates: Templates, values: dict[str, Any], project: str) -> list[Any] | None:
+    """The items; ``None`` where a command must run to know them."""
+    foreach = step.foreach
+    assert foreach is not None
+    where = f"{step.path}: foreach"
+    if foreach.kind == "command":
+        return None
+    if foreach.kind == "list":
+        return [
+            templates.render(item, values, where) if isinstance(item, str) else item for item in foreach.value
+        ]
+    if foreach.kind == "variable":
+        return _listed(templates.value(foreach.value, values, where), where)
+    text = templates.render(foreach.value, values, where)
+    if foreach.kind == "lines":
+        return lines_of(os.path.join(project, text), text, where)
+    return sorted(glob.glob(text, root_dir=project, recursive=True))
+
+
+def _listed(value: Any, where: str) -> list[Any]:
+    if isinstance(value, dict):
+        return [{"key": key, "value": entry} for key, entry in value.items()]
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    raise Invalid(
+        f"{where}: a list is needed, and there is {type(value).__name__} {str(value)[:60]!r}.",
+        hint="Give a list, the name of a list variable, {glob: …}, {lines: FILE} or {command: …}.",
+    )
+
+
+def lines_of(path: str, shown: str, where: str) -> list[str]:
+    """The lines of a file that are not empty."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return [line.strip("\r\n") for line in file if line.strip()]
+    except UnicodeDecodeError:
+        raise Invalid(f"{where}: {shown} is not UTF-8 text.", hint="One item per line, as text.") from None
+    except OSError as error:
+        raise Invalid(
+            f"{where}: {shown} cannot be read: {error.strerror}.",
+            hint="The path is relative to the project's folder.",
+        ) from None
+
+
+def name(path: str, items: Iterable[Any], redactor: Redactor) -> list[tuple[str, Any]]:
+    """The path of each item's step, and the item: by what it is or is called, else (or if secret) by its place."""
+    taken: set[str] = set()
+    out = []
+    for index, item in enumerate(items):
+        called = _called(item)
+        if called and redactor.mask(called) is not called:
+            called = ""
+        part = quote_part(called or str(index + 1))
+        below, number = f"{path}/{part}", 2
+        while below in taken:
+            below, number = f"{path}/{part}#{number}", number + 1
+        taken.add(below)
+        out.append((below, _recordable(below, item)))
+    return out
+
+
+def _recordable(below: str, item: Any) -> Any:
+    try:
+        below.encode()
+        if not isinstance(item, str):
+            ChangeSet().put("step", below, {"status": "pending", "item": item})
+    except (UnicodeEncodeError, Invalid) as error:
+        why = error.message if isinstance(error, Invalid) else "it is not UTF-8 text."
+        raise Invalid(
+            f"{below.partition('/')[0]}: the item {ascii(item)[:200]} cannot be recorded: {why}",
+            hint="Rename it, or leave it out.",
+        ) from None
+    return item
+
+
+def _called(item: Any) -> str:
+    if isinstance(item, dict):
+        item = next((item[word] for word in _NAMES if isinstance(item.get(word), (str, int))), "")
+    if isinstance(item, bool) or not isinstance(item, (str, int, float)):
+        return ""
+    text = str(item)
+    return text if len(text) <= _LONGEST else ""

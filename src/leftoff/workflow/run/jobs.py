@@ -1,0 +1,71 @@
+"""The jobs that shims execute for a step: its command, and the checks after it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.workflow.processes.job import Job
+
+if TYPE_CHECKING:
+    from leftoff.workflow.run.turn import Stage
+    from leftoff.workflow.run.unit import Work
+
+
+def command(stage: Stage, work: Work, argv: list[str], values: dict[str, Any], extra: dict[str, str]) -> Job:
+    """The command of a step, in the step's folder and environment."""
+    step = work.step
+    env = environment(stage, work, values)
+    env.update(extra)
+    return _job(
+        stage, work.token, work.folder, argv, env, os.path.join(stage.project, work.cwd), step.timeout
+    )
+
+
+def check(stage: Stage, work: Work, token: str, folder: str, argv: list[str], values: dict[str, Any]) -> Job:
+    """A check of what the step did: in the project's folder, which declared outputs are relative to, too."""
+    env = environment(stage, work, values)
+    return _job(stage, token, folder, argv, env, stage.project, work.step.timeout)
+
+
+def _job(
+    stage: Stage,
+    token: str,
+    folder: str,
+    argv: list[str],
+    env: dict[str, str],
+    cwd: str,
+    timeout: float | None,
+) -> Job:
+    return Job(
+        token=token,
+        folder=folder,
+        argv=argv,
+        env=env,
+        cwd=cwd,
+        timeout=timeout,
+        grace=stage.grace,
+        secrets=tuple(value for value in stage.secrets.values() if value),
+    )
+
+
+def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, str]:
+    """What a step's process finds in its environment; with the LEFTOFF_ ones it can report on itself."""
+    step = work.step
+    own = {
+        name: stage.templates.render(text, values, f"{step.path}: env: {name}")
+        for name, text in step.env.items()
+    }
+    return {
+        **stage.environ,
+        **stage.secrets,
+        **own,
+        "LEFTOFF_SECRETS": ",".join(stage.secrets),
+        "LEFTOFF_RUN": stage.ledger.run_id,
+        "LEFTOFF_STEP": work.unit,
+        "LEFTOFF_ATTEMPT": work.token,
+        "LEFTOFF_PROJECT": stage.project,
+        "LEFTOFF_STORE": stage.store_url,
+        "LEFTOFF_BRANCH": str(stage.state.facts.get("branch") or "main"),
+        "LEFTOFF_VARS": os.path.join(work.folder, "vars"),
+    }

@@ -1,0 +1,100 @@
+"""What people decide while a run goes on, or while it rests: approvals, steps done by hand, deadlines that passed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from leftoff.engine.steps.approvals import expire_due, how
+from leftoff.engine.write.commit import Seal
+from leftoff.model.times import millis
+
+if TYPE_CHECKING:
+    from leftoff.store.base import View
+    from leftoff.workflow.run.ledger import Page
+    from leftoff.workflow.run.turn import Stage
+
+MOST = 200  # steps that are looked at; a later one is looked at again when it is its turn
+_OPEN = ("waiting", "blocked")
+_THEIRS = (*_OPEN, "pending")  # steps of which somebody else may have something to say
+
+
+def look_at_people(stage: Stage) -> None:
+    """Take in what others committed on steps that nobody executes right now."""
+    expire(stage)
+    if not stage.ledger.moved():
+        return
+    stage.state.forget_variables()
+    paths = [path for status in _THEIRS for path in stage.scheduler.of(status)][:MOST]
+    for path, record in _records(stage, paths).items():
+        before, status = stage.scheduler.status[path], str(record.get("status"))
+        if status != before and stage.state.steps.get(path) != record:
+            stage.state.steps[path] = record
+            _decided(stage, path, status, record)
+
+
+def expire(stage: Stage) -> None:
+    """Reject what waited past its deadline."""
+    now, steps = stage.ledger.clock.now(), stage.state.steps
+    due = [
+        path
+        for path in stage.state.graph.leaves
+        if stage.state.status(path) == "waiting"
+        and (until := millis(steps[path].get("waits_until"))) is not None
+        and now > until
+    ]
+    if not due:
+        return
+
+    def entry(page: Page) -> Seal | None:
+        expired = expire_due(stage.ledger.store, page.tx, page.row(), page.changes, page.at)
+        return Seal("approval", expired[0], "expired") if expired else None
+
+    stage.add(entry)
+    stage.close()
+    stage.ledger.foreign = True  # the step's record is another one now
+
+
+def _records(stage: Stage, paths: list[str]) -> dict[str, dict[str, Any]]:
+    def look(view: View) -> dict[str, dict[str, Any]]:
+        reader = stage.ledger.reader(view)
+        found = {path: reader.value("step", path) for path in paths}
+        return {path: dict(value.plain) for path, value in found.items() if value is not None}
+
+    return stage.ledger.store.read(look) if paths else {}
+
+
+def _decided(stage: Stage, path: str, status: str, record: dict[str, Any]) -> None:
+    step = stage.scheduler.steps[path]
+    facts = stage.step_facts(step, path)
+    if status in ("completed", "skipped"):
+        stage.tell("step_done" if status == "completed" else "step_skipped", **facts, why=_why(record))
+        stage.follow(path, stage.scheduler.ended(path, path, status))
+    elif status == "failed":
+        error = record.get("error")
+        stage.tell("step_failed", **facts, error=error, tail="", will_retry_in=None)
+        stage.follow(path, stage.scheduler.ended(path, path, "failed"))
+    elif status != "pending":  # somebody has taken it on: it is theirs until they say how it ended
+        stage.scheduler.status[path] = status if status in _OPEN else "waiting"
+
+
+def _why(record: dict[str, Any]) -> str:
+    result = record.get("result")
+    if isinstance(result, dict) and "choice" in result:
+        return f"decided: {result['choice']}"
+    return "somebody reported it"
+
+
+def tell_waiting(stage: Stage) -> None:
+    """What a run that is driven again still waits for."""
+    waiting = [path for path in stage.state.graph.leaves if stage.state.status(path) == "waiting"]
+    asked = stage.ledger.read("approval") if waiting else {}
+    for path in waiting:
+        step, record, approval = stage.scheduler.steps[path], stage.state.steps[path], asked.get(path)
+        told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
+        if approval:
+            told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
+            told["how"] = how(stage.ledger.run_id, path)
+        else:
+            told["ask"] = record.get("instructions") or step.title or path
+            told["how"] = f"leftoff step done {path} --run {stage.ledger.run_id}"
+        stage.tell("waiting", **stage.step_facts(step, path), **told)

@@ -1,0 +1,203 @@
+"""What the runner knows of its run: the step records it wrote, the variables, and what templates may see of both."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from leftoff.errors import Invalid
+from leftoff.model.changes import NOTHING
+from leftoff.model.frozen import Mark, marks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from leftoff.workflow.definition.graph import Graph
+    from leftoff.workflow.definition.model import Step, Workflow
+    from leftoff.workflow.run.ledger import Records
+
+
+class State:
+    """Records as last seen. Variables are read again when somebody changed them."""
+
+    def __init__(self, workflow: Workflow, graph: Graph, ledger: Records, project: str) -> None:
+        self.workflow = workflow
+        self.graph = graph
+        self.ledger = ledger
+        self.project = project
+        self.steps: dict[str, dict[str, Any]] = {}
+        self.facts: dict[str, Any] = {}
+        self.overlay: dict[str, Any] = {}  # secrets that this process was given: they are not stored
+        self._variables: dict[str, Any] | None = None
+        self._below: dict[str, list[str]] = {}  # the items of each `foreach`, in their order
+        self._items: dict[str, Any] = {}  # what they are: on record, secrets in them are redacted
+        self._outputs = Outputs(self)
+        # Secrets are for the processes of steps: a template would put them on a command line.
+        self._env = {key: value for key, value in os.environ.items() if key not in workflow.secrets}
+        self._results = Results(self)
+
+    def load(self) -> None:
+        """Everything that is recorded."""
+        self.steps = self.ledger.read("step")
+        self.facts = self.ledger.read("run")
+        self._variables, self._below = None, {}
+        for path, record in self.steps.items():
+            if "item" in record:
+                self._below.setdefault(path.rpartition("/")[0], []).append(path)
+        for below in self._below.values():
+            below.sort(key=lambda path: order_of(self.steps[path]))
+
+    def look_again(self, path: str) -> None:
+        """A step's record, which others may have changed."""
+        found = self.ledger.store.read(lambda view: self.ledger.reader(view).value("step", path))
+        if found is not None and found.plain.get("status") != self.status(path):
+            self.steps[path] = dict(found.plain)
+
+    def items(self, path: str) -> list[str]:
+        """The items of a `foreach`, in their order."""
+        return self._below.get(path, [])
+
+    def set_items(self, path: str, named: list[tuple[str, Any]]) -> None:
+        self._below[path] = [below for below, _ in named]
+        self._items.update(named)
+
+    def item(self, path: str) -> Any:
+        """What an item's step is about."""
+        return self._items[path] if path in self._items else self.steps[path]["item"]
+
+    def status(self, path: str) -> str:
+        record = self.steps.get(path)
+        return str(record["status"]) if record is not None else "pending"
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """By name. A redacted one is what this process was given, and is not there where it was given nothing."""
+        if self._variables is None:
+            found = self.ledger.store.read(lambda view: self.ledger.reader(view).values("variable"))
+            self._variables = {name: value.plain for name, value in found.items() if not value.holes}
+            redacted = (name for name, value in found.items() if value.holes)
+            self._variables.update({name: self.overlay[name] for name in redacted if name in self.overlay})
+        return self._variables
+
+    def redacted(self) -> list[str]:
+        """Variables whose values were never stored, and that nobody has given again."""
+        found = self.ledger.store.read(lambda view: self.ledger.reader(view).values("variable"))
+        return [name for name, value in found.items() if value.holes and name not in self.overlay]
+
+    def set_variables(self, values: dict[str, Any]) -> None:
+        """These are on record now."""
+        if self._variables is not None:
+            self._variables.update(values)
+
+    def forget_variables(self) -> None:
+        self._variables = None
+
+    # -- what templates see
+
+    def values(self, step: Step, item: Any = NOTHING) -> dict[str, Any]:
+        """Names and what they stand for, for the templates of a step (or of one item of it)."""
+        out = dict(self.variables)
+        if item is not NOTHING:
+            out[step.item_name] = item
+        facts = self.facts
+        out["run"] = {
+            "id": self.ledger.run_id,
+            "workflow": self.workflow.name,
+            "branch": facts.get("branch"),
+            "title": facts.get("title"),
+            "issue": facts.get("issue"),
+        }
+        out.update(outputs=self._outputs, results=self._results, env=self._env)
+        out.update(failed=self._counter("failed"), completed=self._counter("completed"))
+        out.update(skipped=self._counter("skipped"), status=self._status_of, choice=self._choice)
+        return out
+
+    def named(self, name: str) -> str:
+        """The path of a step by its path, or by an id that only one step has."""
+        if self.workflow.find(name) is not None or name in self.steps:
+            return name
+        found = [step.path for step in self.workflow.walk() if step.id == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Invalid(
+                f"Several steps are called {name}: {', '.join(found)}.", hint="Give the whole path."
+            )
+        known = ", ".join(step.path for step in self.workflow.walk())
+        raise Invalid(f"There is no step {name}.", hint=f"Its steps: {known}.")
+
+    def at_or_below(self, path: str) -> Iterator[str]:
+        """The leaf steps of this run at or below a path: items where there are some."""
+        step = self.workflow.find(path)
+        if step is None or path in self._below:
+            yield from self._below.get(path, [path])
+            return
+        for inner in step.walk():
+            if inner.kind != "phase":
+                yield from self._below.get(inner.path, [inner.path])
+
+    def _counter(self, status: str) -> Callable[[str], int]:
+        def count(name: str) -> int:
+            return sum(self.status(path) == status for path in self.at_or_below(self.named(name)))
+
+        return count
+
+    def _status_of(self, name: str) -> str:
+        return self.status(self.named(name))
+
+    def _choice(self, name: str) -> Any:
+        result = self.steps.get(self.named(name), {}).get("result")
+        return result.get("choice") if isinstance(result, dict) else None
+
+
+class _OfSteps:
+    """Something that every step has, looked up when a template asks for it."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __getitem__(self, name: str) -> Any:
+        return self._get(self._state.named(name))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def _get(self, path: str) -> Any:
+        raise NotImplementedError
+
+
+class Outputs(_OfSteps):
+    """``outputs.research[0]``: the files that a step wrote; of a phase or a `foreach`, those of all in it."""
+
+    def _get(self, path: str) -> list[str]:
+        steps = self._state.steps
+        return [o for p in self._state.at_or_below(path) for o in steps.get(p, {}).get("outputs") or ()]
+
+
+class Results(_OfSteps):
+    """``results.count``: what a step returned; of a `foreach`, a list."""
+
+    def _get(self, path: str) -> Any:
+        steps, items = self._state.steps, self._state.items(path)
+        if items:
+            return [_known(steps.get(item, {}).get("result")) for item in items]
+        return _known(steps.get(path, {}).get("result"))
+
+
+def _known(value: Any) -> Any:
+    """A value without what was redacted in it, so that whoever asks for that is told that it is not there."""
+    if not marks(value):
+        return value
+    if isinstance(value, Mark):
+        return None
+    if isinstance(value, dict):
+        return {key: _known(entry) for key, entry in value.items() if not isinstance(entry, Mark)}
+    return [_known(entry) for entry in value]
+
+
+def order_of(record: Mapping[str, Any]) -> int:
+    """Its place among the items of a `foreach`."""
+    order = record.get("order")
+    return order if isinstance(order, int) else 1 << 40

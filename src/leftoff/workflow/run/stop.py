@@ -1,0 +1,172 @@
+"""Ending what runs of a run, from outside of its driver: the driver itself, or what a dead one left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from leftoff.clock import iso
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.definition import definition_of
+from leftoff.engine.read.state import Reader
+from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.lease import describe, refuse_driven, release, state
+from leftoff.engine.write.report import report
+from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
+from leftoff.host import ALIVE
+from leftoff.model.words import FINISHED
+from leftoff.workflow.processes import groups
+from leftoff.workflow.recovery.attempts import folder_of, lives
+from leftoff.workflow.run import checkers
+from leftoff.workflow.run.leftovers import tidy
+from leftoff.workflow.run.turn import GRACE
+
+if TYPE_CHECKING:
+    from leftoff.host import Process
+    from leftoff.model.changes import ChangeSet, Scrubber
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import Lease, RunRow
+
+LOOK = 0.02
+PATIENCE = 15.0  # beyond the grace that the driver gives its steps
+
+
+def stop_driver(store: Store, row: RunRow, now: int, grace: float = GRACE) -> bool:
+    """Ask a live driver to stop, and wait until it has. False where there is none.
+
+    A driver that cannot be seen from here, and an agent's session, are not ours to stop.
+    """
+    lease = store.read(lambda view: view.lease(row.run))
+    if lease is None or not lease.held or lease.kind != "process" or lease.process is None:
+        return False
+    found = state(lease, now)
+    if found == "unknown":
+        raise LeaseHeld(
+            f"Run {row.run_id} is driven by {describe(lease)}, which cannot be seen from here.",
+            hint="Stop it there: `leftoff stop` on that machine, or in that container.",
+        )
+    if found != ALIVE or lease.process.pid == os.getpid():
+        return False
+    _ask(lease.process, signal.SIGTERM)
+    _await(store, row, lease, grace)
+    return True
+
+
+def _ask(process: Process, number: int) -> None:
+    """Signal a process, never another one that has its pid by now."""
+    try:
+        fd = groups.handle(process)
+        if fd is None:
+            if process.state() == ALIVE:
+                os.kill(process.pid, number)
+            return
+        try:
+            signal.pidfd_send_signal(fd, number)
+        finally:
+            os.close(fd)
+    except PermissionError:
+        raise StoreUnavailable(
+            f"{process} belongs to another user, and cannot be told to stop.", hint="Stop it as that user."
+        ) from None
+    except ProcessLookupError:
+        pass  # it is gone already
+
+
+def _await(store: Store, row: RunRow, before: Lease, grace: float) -> None:
+    assert before.process is not None
+    deadline = time.monotonic() + grace + PATIENCE
+    while time.monotonic() < deadline:
+        lease = store.read(lambda view: view.lease(row.run))
+        if lease is None or not lease.held or lease.epoch != before.epoch:
+            return
+        if before.process.state() != ALIVE:
+            return
+        time.sleep(LOOK)
+    raise LeaseHeld(
+        f"Run {row.run_id} was asked to stop, and {describe(before)} has not stopped yet.",
+        hint="Look at what it does (`leftoff logs -f`), then try again; kill -9 is safe, if need be.",
+    )
+
+
+def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Process]]:
+    """The processes of this run's steps that live without a driver, and those of their checks, by step."""
+    attempts = store.read(lambda view: view.attempts(row.run))
+    alive: dict[str, list[Process]] = {}
+    for attempt in attempts:
+        if attempt.ended_at is not None:
+            continue
+        found = [*checkers.left(folder_of(attempt, folder))]
+        if attempt.process is not None and lives(attempt, folder):
+            found.append(attempt.process)
+        if found:
+            alive[attempt.step] = found
+    return alive
+
+
+def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
+    """End what lives of this run's steps without a driver; the steps."""
+    alive = left_running(store, row, folder)
+    end_processes([process for found in alive.values() for process in found], grace)
+    return list(alive)
+
+
+def forsake_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
+    """Nobody will go on with this run: end what lives of it, and keep of its attempts what they printed.
+
+    What a step had set may hold a secret: it is masked when it is taken in, and nobody takes it in any more.
+    """
+    ended = end_attempts(store, row, folder, grace)
+    for attempt in store.read(lambda view: view.attempts(row.run)):
+        tidy(folder_of(attempt, folder))
+    return ended
+
+
+def end_processes(processes: list[Process], grace: float) -> None:
+    """Ask them to end; kill those that have not after the grace."""
+    alive = processes
+    for process in alive:
+        groups.terminate(process)
+    deadline = time.monotonic() + grace + LOOK  # the shims keep the same time, and can say how it ended
+    while alive and time.monotonic() < deadline:
+        time.sleep(LOOK)
+        alive = [process for process in alive if groups.alive(process)]
+    for process in alive:
+        groups.kill(process)
+
+
+def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubber | None, note: str) -> None:
+    """Nobody drives the run any more: it is paused, what a runner had in flight is to be done, a checkpoint says so.
+
+    The attempts stay open: how they ended is for whoever resumes to find out.
+    """
+    of_runner = definition_of(store, row) is not None
+
+    def find(view: View) -> RunRow:
+        found = view.run_row(row.run)
+        if found is None:
+            raise NotFound(f"Run {row.run_id} is gone.")
+        return found
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        lease = refuse_driven(tx, row.run, row.run_id, at, None)
+        if row.status in FINISHED:
+            return None
+        opened = {attempt.step for attempt in tx.attempts(row.run) if attempt.ended_at is None}
+        steps = Reader(store, tx, row.run, row.run_id).plain("step") if of_runner else {}
+        for path, record in steps.items():
+            if record["status"] == "running":
+                changes.put("step", path, _put_back(record, path in opened, at))
+        if row.status == "running":
+            status_changes(changes, "paused", at)
+        remember_git(project, row, changes)
+        release(tx, row.run, lease)
+        return Seal("session_end", note=note)
+
+    report(store, find, make, at, scrubber=scrubber)
+
+
+def _put_back(record: dict[str, Any], in_flight: bool, at: int) -> dict[str, Any]:
+    return {**record, "status": "pending", **({"interrupted_at": iso(at)} if in_flight else {})}
