@@ -151,7 +151,7 @@ __all__ = [
 def _follow(*about: object) -> object:
     from importlib import import_module
 
-    return import_module("leftoff.dialects.following").follow(*about)
+    return import_module("leftoff.dialects.mirror.follow").follow(*about)
 
 
 seams.follow = _follow

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from leftoff.clock import SYSTEM
-from leftoff.dialects import swap
-from leftoff.dialects.desk import INTENT
+from leftoff.dialects.mirror import swap
+from leftoff.dialects.mirror.memory import INTENT
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.write.report import report
 from tests.dialects.rivals import followed

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leftoff.dialects import yaml_text
+from leftoff.dialects.core import yaml_text
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, SITEBUILDER
 
 BMAD_STATE = "_bmad-output/.runs/main/dev-story-20260227-143022/state.json"

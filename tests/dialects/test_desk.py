@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.dialects.desk import Desk
+from leftoff.dialects.mirror.memory import Desk
 from leftoff.errors import Invalid
 
 

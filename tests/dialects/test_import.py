@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.dialects.importing import Importer
+from leftoff.dialects.importing.documents import Importer
 from leftoff.engine.lifecycle import bulk_import as takein
 from leftoff.store.sqlite.pace import Pace
 from tests.cli.command import call, succeed

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects import json_text, yaml_text
-from leftoff.dialects.base import read, respelt, write
-from leftoff.dialects.draft import Source
-from leftoff.dialects.importing import Importer
-from leftoff.dialects.reading import read_document
-from leftoff.dialects.registry import BUILT_IN, dialect
-from leftoff.dialects.report import Rejected, Repairs, TooNew
-from leftoff.dialects.residue import same
+from leftoff.dialects.core import json_text, yaml_text
+from leftoff.dialects.core.base import read, respelt, write
+from leftoff.dialects.core.draft import Source
+from leftoff.dialects.core.reading import read_document
+from leftoff.dialects.core.registry import BUILT_IN, dialect
+from leftoff.dialects.core.residue import same
+from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.importing.report import Rejected, Repairs, TooNew
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
 from leftoff.engine.retention.bundle_check import open_bundle

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects import registry
-from leftoff.dialects.base import Dialect
+from leftoff.dialects.core import registry
+from leftoff.dialects.core.base import Dialect
 from leftoff.errors import Usage
 from tests.cli.command import call
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.sitebuilder_status import updated
+from leftoff.dialects.sitebuilder.status import updated
 from tests.cli.command import succeed
 from tests.dialects.examples import SITEBUILDER
 from tests.dialects.files import SITEBUILDER_FILE, put

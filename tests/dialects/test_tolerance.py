@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.base import read
-from leftoff.dialects.draft import Decoded, Source
-from leftoff.dialects.reading import MOST_BYTES, read_document
-from leftoff.dialects.registry import dialect, recognise
-from leftoff.dialects.report import Rejected, Repairs, TooNew
-from leftoff.dialects.times import read_time
-from leftoff.dialects.words import meaning
+from leftoff.dialects.core.base import read
+from leftoff.dialects.core.draft import Decoded, Source
+from leftoff.dialects.core.reading import MOST_BYTES, read_document
+from leftoff.dialects.core.registry import dialect, recognise
+from leftoff.dialects.core.times import read_time
+from leftoff.dialects.core.words import meaning
+from leftoff.dialects.importing.report import Rejected, Repairs, TooNew
 from tests.dialects.examples import BMAD, CLAUDE, DOTAGENT, SITEBUILDER
 
 DAY = 1_768_435_200_000  # 2026-01-15
@@ -245,7 +245,7 @@ def test_tags_run_nothing() -> None:
 
 def test_too_large(tmp_path: Any) -> None:
     """A file over 50 MB is refused without being read."""
-    from leftoff.dialects.reading import read_bytes
+    from leftoff.dialects.core.reading import read_bytes
 
     path = tmp_path / "large.json"
     with path.open("wb") as file:
@@ -258,7 +258,7 @@ def test_a_gzip_bomb_is_refused(tmp_path: Any) -> None:
     """So is what unpacks to more than that."""
     import gzip
 
-    from leftoff.dialects.reading import read_bytes
+    from leftoff.dialects.core.reading import read_bytes
 
     path = tmp_path / "large.yaml.gz"
     path.write_bytes(gzip.compress(b"\0" * (MOST_BYTES + 1)))

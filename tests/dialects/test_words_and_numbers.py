@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from leftoff.dialects.words import meaning
+from leftoff.dialects.core.words import meaning
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH
 from tests.dialects.files import put

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from leftoff.cli.given import asked, read_text
-from leftoff.dialects.bmad import DIALECT, STATUS, workflow_of
-from leftoff.dialects.bmad_events import parse
-from leftoff.dialects.draft import fit_id
-from leftoff.dialects.ordinals import last_of, step_of
-from leftoff.dialects.report import Rejected, Repairs, shown
-from leftoff.dialects.take import state_at
-from leftoff.dialects.words import meaning
+from leftoff.dialects.bmad.document import DIALECT, STATUS, workflow_of
+from leftoff.dialects.bmad.events import parse
+from leftoff.dialects.core.draft import fit_id
+from leftoff.dialects.core.ordinals import last_of, step_of
+from leftoff.dialects.core.words import meaning
+from leftoff.dialects.importing.report import Rejected, Repairs, shown
+from leftoff.dialects.mirror.take import state_at
 from leftoff.engine.lifecycle.opening import Opening, status_changes
 from leftoff.engine.lifecycle.start import start_run
 from leftoff.engine.read.state import Reader
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.context import Context
-    from leftoff.dialects.bmad_events import Event
+    from leftoff.dialects.bmad.events import Event
     from leftoff.engine.write.commit import Seal
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet

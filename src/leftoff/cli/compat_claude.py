@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from leftoff.cli.given import json_or_file, read_text
 from leftoff.cli.text import clean, columns
-from leftoff.dialects.base import read, write
-from leftoff.dialects.claude import (
+from leftoff.dialects.claude.document import (
     DIALECT,
     is_key,
     make_id,
@@ -21,11 +20,12 @@ from leftoff.dialects.claude import (
     status_word,
     why_ask,
 )
-from leftoff.dialects.draft import Source, fit_id
-from leftoff.dialects.importing import Importer
-from leftoff.dialects.json_text import dump
-from leftoff.dialects.report import Repairs
-from leftoff.dialects.take import state_at
+from leftoff.dialects.core.base import read, write
+from leftoff.dialects.core.draft import Source, fit_id
+from leftoff.dialects.core.json_text import dump
+from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.importing.report import Repairs
+from leftoff.dialects.mirror.take import state_at
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.model.ids import slug
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.context import Context
-    from leftoff.dialects.draft import State
+    from leftoff.dialects.core.draft import State
     from leftoff.store.rows import RunRow
 
 MAX_AGE_DAYS = 7
@@ -133,7 +133,7 @@ def _bytes(full: str) -> bytes | None:
 
 
 def _put(full: str, data: bytes) -> None:
-    from leftoff.dialects.swap import write_new
+    from leftoff.dialects.mirror.swap import write_new
 
     os.makedirs(os.path.dirname(full), exist_ok=True)
     temp = f"{full}.{os.urandom(4).hex()}.leftoff"
@@ -203,7 +203,7 @@ def show(ctx: Context, rest: list[str]) -> int:
 
 def clean_up(ctx: Context, rest: list[str]) -> int:
     """`cleanup-checkpoints [max-age-days]`: those that are over go; one in progress stays."""
-    from leftoff.dialects.upkeep import Upkeep
+    from leftoff.dialects.retention import Upkeep
 
     word = rest[0] if rest else str(MAX_AGE_DAYS)
     if not (word.isascii() and word.isdigit() and len(word) < 6):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.options import Args
     from leftoff.cli.screen import Screen
-    from leftoff.dialects.base import Dialect
+    from leftoff.dialects.core.base import Dialect
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.lifecycle.finish import Settled
     from leftoff.engine.read.find import Target
@@ -98,7 +98,7 @@ class Context:
         """The protocol that the project follows."""
         if not self.settings.section("mirror"):
             return None
-        from leftoff.dialects.project import mirrored
+        from leftoff.dialects.core.project import mirrored
 
         return mirrored(self.project, self.settings)
 
@@ -127,7 +127,7 @@ class Context:
         """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
         if not self.settings.section("status"):
             return
-        from leftoff.dialects.sitebuilder import board
+        from leftoff.dialects.sitebuilder.document import board
         from leftoff.errors import LeftoffError
 
         try:
@@ -226,7 +226,7 @@ class Context:
         """Retention by itself, once a day, where the project wants it. Never on verbs that agents call often."""
         if not (self.settings.section("retention") or self.settings.section("mirror")):
             return
-        from leftoff.dialects.upkeep import Upkeep
+        from leftoff.dialects.retention import Upkeep
         from leftoff.errors import LeftoffError
 
         try:

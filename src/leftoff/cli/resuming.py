@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.ask import YES, answer, can_ask
 from leftoff.cli.verdict import report_of
-from leftoff.dialects.take import state_at
+from leftoff.dialects.mirror.take import state_at
 from leftoff.dialects.verdict import state_of
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.resume.finding import ASK, REFUSE
@@ -14,8 +14,8 @@ from leftoff.errors import CannotResume, NeedsPerson
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.dialects.base import Dialect
-    from leftoff.dialects.draft import State
+    from leftoff.dialects.core.base import Dialect
+    from leftoff.dialects.core.draft import State
     from leftoff.engine.read.find import Target
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet

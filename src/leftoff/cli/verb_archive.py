@@ -52,7 +52,7 @@ def run(args: Args, ctx: Context) -> int:
 def _retire(ctx: Context, row: RunRow) -> None:
     """The files of a dialect go where its protocol archives them."""
     if ctx.settings.section("mirror"):
-        from leftoff.dialects.project import mirrored
+        from leftoff.dialects.core.project import mirrored
 
         dialect = mirrored(ctx.project, ctx.settings)
         if dialect is not None:

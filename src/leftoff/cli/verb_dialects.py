@@ -36,8 +36,8 @@ def run(args: Args, ctx: Context) -> int:
 
 def _all(ctx: Context) -> list[tuple[Any, list[str]]]:
     """Each dialect with the files that are its own."""
-    from leftoff.dialects.places import documents_under
-    from leftoff.dialects.registry import dialects
+    from leftoff.dialects.core.registry import dialects
+    from leftoff.dialects.importing.places import documents_under
 
     files = documents_under(ctx.project)
     return [(each, [path for path in files if each.owns(path)]) for each in dialects()]

@@ -115,8 +115,8 @@ def _looks_like_one(path: str) -> bool:
 
 
 def _dialects(args: Args, ctx: Context, paths: list[str], outcome: Outcome) -> None:
-    from leftoff.dialects.importing import Importer
-    from leftoff.dialects.registry import dialect
+    from leftoff.dialects.core.registry import dialect
+    from leftoff.dialects.importing.documents import Importer
 
     try:
         wanted = dialect(args.dialect) if args.dialect is not None else None

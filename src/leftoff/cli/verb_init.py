@@ -65,8 +65,8 @@ def run(args: Args, ctx: Context) -> int:
 
 def _follow(name: str, ctx: Context) -> tuple[list[str], list[str]]:
     """Say in leftoff.toml that the project follows a protocol; what was written, and lines for .gitignore."""
-    from leftoff.dialects.project import say
-    from leftoff.dialects.registry import dialect
+    from leftoff.dialects.core.project import say
+    from leftoff.dialects.core.registry import dialect
 
     found = dialect(name)
     made = say(ctx.project, ctx.settings, name)

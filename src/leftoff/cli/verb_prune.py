@@ -23,7 +23,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.dialects.upkeep import Upkeep
+    from leftoff.dialects.retention import Upkeep
 
     done = Upkeep(ctx.store, ctx.project, ctx.settings, ctx.now, ctx.limits).prune(dry=args.dry_run)
     if args.json:

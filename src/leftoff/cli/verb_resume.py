@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.decide import Answers
     from leftoff.cli.options import Args
-    from leftoff.dialects.base import Dialect
+    from leftoff.dialects.core.base import Dialect
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.verdict import Report
     from leftoff.store.base import View

@@ -2,5 +2,5 @@
 
 A dialect is one module with two pure functions, ``decode`` (a document into records) and ``encode`` (a run at a version
 into a document), and data: names, words, retention. What a document says in a way that leftoff would not is kept beside
-the records (``leftoff.dialects.residue``), so that a document which was read is written again as it was.
+the records (``leftoff.dialects.core.residue``), so that a document which was read is written again as it was.
 """

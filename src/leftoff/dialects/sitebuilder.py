@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.draft import State
-from leftoff.dialects.files import created, decode_files, modified
-from leftoff.dialects.issues import NUMBER, decode_issues
-from leftoff.dialects.notes import decode_notes, encode_notes
-from leftoff.dialects.report import Rejected, shown
-from leftoff.dialects.sitebuilder_files import SitebuilderFiles
-from leftoff.dialects.times import read_time
-from leftoff.dialects.words import run_words, step_words
+from leftoff.dialects.core.draft import State
+from leftoff.dialects.core.files import created, decode_files, modified
+from leftoff.dialects.core.issues import NUMBER, decode_issues
+from leftoff.dialects.core.notes import decode_notes, encode_notes
+from leftoff.dialects.core.times import read_time
+from leftoff.dialects.core.words import run_words, step_words
+from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.dialects.sitebuilder.files import SitebuilderFiles
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.workspace.surroundings import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.draft import Draft
+    from leftoff.dialects.core.draft import Draft
 
 KEYS = (
     "checkpoint_id",

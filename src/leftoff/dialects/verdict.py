@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from leftoff.dialects.base import Dialect
-    from leftoff.dialects.draft import State
+    from leftoff.dialects.core.base import Dialect
+    from leftoff.dialects.core.draft import State
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.checks.world import World
@@ -74,21 +74,21 @@ def verify_run(
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
     """The protocol that the project follows, or that the run was imported from."""
     if settings.section("mirror"):
-        from leftoff.dialects.project import mirrored
+        from leftoff.dialects.core.project import mirrored
 
         return mirrored(project, settings)
     origin = row.card.get("imported")
     name = origin.get("dialect") if isinstance(origin, dict) else None
     if not isinstance(name, str):
         return None
-    from leftoff.dialects.registry import BUILT_IN, dialect
+    from leftoff.dialects.core.registry import BUILT_IN, dialect
 
     return dialect(name) if name in BUILT_IN else None
 
 
 def state_of(store: Store, target: Target, dialect: Dialect) -> State:
     """The run at the version that is meant, as its protocol sees it."""
-    from leftoff.dialects.take import state_at
+    from leftoff.dialects.mirror.take import state_at
     from leftoff.engine.lifecycle.opening import find
 
     seq = target.version.seq if target.version is not None else None

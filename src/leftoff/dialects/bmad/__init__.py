@@ -1,0 +1,1 @@
+"""bmad: `state.json` in a folder per run, its events, its files."""

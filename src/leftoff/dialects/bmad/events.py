@@ -1,0 +1,134 @@
+"""bmad's `workflow.xml` elements, from a text without a root: `checkpoint-save`, `-update` and `-close`.
+
+The text is taken apart here, without a parser for XML: there are no attributes, no entities but the five, and nothing
+that could grow or lead anywhere. What is said of a run becomes the same reports that `start`, `step` and `finish` make.
+"""
+
+from __future__ import annotations
+
+import re
+
+from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.model.codec import decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+EVENTS = ("checkpoint-save", "checkpoint-update", "checkpoint-close")
+FIELDS = {
+    "checkpoint-save": ("run-id", "step-number", "variables", "status"),
+    "checkpoint-update": ("run-id", "step-completed", "artefact", "next-step"),
+    "checkpoint-close": ("run-id", "status", "summary"),
+}
+MOST = 1 << 20  # characters
+_SKIPPED = re.compile(r"\s+|<!--.*?-->|<\?.*?\?>", re.DOTALL)
+_OPEN = re.compile(r"<([A-Za-z][\w.-]{0,60})\s*(/?)>")
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_ENTITY = re.compile(r"&(#x[0-9a-fA-F]{1,6}|#[0-9]{1,7}|\w{1,10});")
+
+
+class Event:
+    """One element: its name, and the texts in it."""
+
+    def __init__(self, name: str, fields: dict[str, str]) -> None:
+        self.name = name
+        self.fields = fields
+
+    def number(self, key: str) -> int | None:
+        text = self.fields.get(key, "").strip()
+        if not text:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 6):
+            raise Rejected(f"<{self.name}>: {key} must be a step's number, not {shown(text)}.")
+        return int(text)
+
+    def variables(self) -> dict[str, Any]:
+        text = self.fields.get("variables", "").strip()
+        if not text:
+            return {}
+        try:
+            found = decode(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Rejected(f"<{self.name}>: variables must be an object in JSON, not {shown(text)}.")
+        return found
+
+
+def parse(text: str) -> list[Event]:
+    """The events of an input, in order; also inside a root of their own."""
+    if len(text) > MOST:
+        raise Rejected(f"The input has more than {MOST:,} characters.")
+    return list(_events(text.lstrip("\ufeff")))
+
+
+def _events(text: str) -> Iterator[Event]:
+    place = 0
+    roots: list[str] = []
+    while place < len(text):
+        skipped = _SKIPPED.match(text, place)
+        if skipped:
+            place = skipped.end()
+            continue
+        if roots and text.startswith(f"</{roots[-1]}>", place):
+            place += len(roots.pop()) + 3
+            continue
+        match = _OPEN.match(text, place)
+        if match is None:
+            raise Rejected(f"This is no element: {shown(text[place : place + 40])}.")
+        if match[1] not in EVENTS:
+            if roots or match[2]:
+                raise Rejected(f"There is no event <{match[1]}>; there are {', '.join(EVENTS)}.")
+            roots.append(match[1])
+            place = match.end()
+            continue
+        inside, place = ("", match.end()) if match[2] else _inside(text, match)
+        yield Event(match[1], _fields(match[1], inside))
+    if roots:
+        raise Rejected(f"<{roots[-1]}> is not closed: the input is cut short.")
+
+
+def _inside(text: str, match: re.Match[str]) -> tuple[str, int]:
+    end = f"</{match[1]}>"
+    at = text.find(end, match.end())
+    if at < 0:
+        raise Rejected(f"<{match[1]}> is not closed: the input is cut short.")
+    return text[match.end() : at], at + len(end)
+
+
+def _fields(name: str, text: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        skipped = _SKIPPED.match(text, place)
+        if skipped:
+            place = skipped.end()
+            continue
+        match = _OPEN.match(text, place)
+        if match is None:
+            raise Rejected(f"<{name}>: this is no element: {shown(text[place : place + 40])}.")
+        inside, place = ("", match.end()) if match[2] else _inside(text, match)
+        if match[1] not in FIELDS[name]:
+            raise Rejected(f"<{name}> has no <{match[1]}>; it has {', '.join(FIELDS[name])}.")
+        out[match[1]] = _plain(inside)
+    return out
+
+
+def _plain(text: str) -> str:
+    stripped = text.strip()
+    if stripped.startswith("<![CDATA[") and stripped.endswith("]]>"):
+        return stripped[9:-3]
+
+    def entity(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in _ENTITIES:
+            return _ENTITIES[name]
+        if name[0] == "#":
+            code = int(name[2:], 16) if name[1] in "xX" else int(name[1:])
+            if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000:
+                return chr(code)
+        raise Rejected(f"There is no entity {shown(match[0])}.")
+
+    return _ENTITY.sub(entity, text)

@@ -1,0 +1,177 @@
+"""bmad's files: `state.json`, `workflow-status.md` and copies of what the steps produced, in a folder per run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from glob import glob
+
+from leftoff.dialects.core.base import Dialect
+from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.issues import NUMBER
+from leftoff.dialects.core.notes import text_of
+from leftoff.dialects.core.ordinals import numbers, total_of
+from leftoff.dialects.mirror.memory import digest
+from leftoff.engine.redaction.credentials import is_secret_file
+from leftoff.errors import LeftoffError
+from leftoff.model.codec import text
+from leftoff.model.ids import slug
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.mirror.mirror import Mirror
+    from leftoff.store.rows import RunRow
+
+ROOT = "_bmad-output/.runs"
+ARCHIVE = f"{ROOT}/archive"
+STATE, PAGE, COPIES = "state.json", "workflow-status.md", "artefacts"
+MOST_COPIED = 16 << 20  # bytes of a file that leftoff has no copy of itself
+
+
+class BmadFiles(Dialect):
+    def present(self, project: str) -> list[str]:
+        found = [*glob(f"{ROOT}/*/{STATE}", root_dir=project), *glob(f"{ROOT}/*/*/{STATE}", root_dir=project)]
+        return sorted(path for path in found if not path.startswith(f"{ARCHIVE}/"))
+
+    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+        branch = slug(str(state.run("branch", "main")))
+        own = f"{ROOT}/{branch}/{row.run_id}/{STATE}"
+        home = self.home(state, own)
+        return {own if home.startswith(f"{ARCHIVE}/") and state.status in UNFINISHED else home: None}
+
+    def before(self, mirror: Mirror, row: RunRow) -> bool:
+        """A run that came back from the archive brings its folder along."""
+        place = os.path.dirname(next(iter(self.places(mirror, row, mirror.state(row)))))
+        old, new = mirror.desk.full(f"{ARCHIVE}/{row.run_id}"), mirror.desk.full(place)
+        if old != new and os.path.isdir(old) and not os.path.lexists(new):
+            os.makedirs(os.path.dirname(new), exist_ok=True)
+            os.rename(old, new)
+        return False
+
+    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+        folder = os.path.dirname(next(iter(self.places(mirror, row, state))))
+        mirror.put_text(f"{folder}/{PAGE}", page(state))
+        self._copies(mirror, f"{folder}/{COPIES}", state)
+
+    def _copies(self, mirror: Mirror, folder: str, state: State) -> None:
+        """`artefacts/step-NN-…`: what the steps produced, as it was last kept."""
+        made = mirror.desk.runs.setdefault(state.run_id, {}).setdefault("copies", {})
+        for name, about in copies(state).items():
+            path = f"{folder}/{name}"
+            if made.get(path) == about["hash"] and os.path.exists(mirror.desk.full(path)):
+                continue
+            content = self._content(mirror, about)
+            if content is not None:
+                mirror.put_bytes(path, content)
+                made[path] = about["hash"]
+
+    @staticmethod
+    def _content(mirror: Mirror, about: dict[str, Any]) -> bytes | None:
+        """What an artifact held: as it was kept; of one that a document named, what is there, if it is the same."""
+        hash, full = about["hash"].partition(":")[2], mirror.desk.full(about["path"])
+        if not about.get("captured"):
+            if "seen" in about or is_secret_file(about["path"].lower()) or not _within(full, mirror.project):
+                return None  # leftoff chose not to keep it, or it is not the project's
+            content = mirror.desk.read(full) if _size(full) <= MOST_COPIED else None
+            return content if content is not None and digest(content) == hash else None
+        try:
+            return b"".join(mirror.store.load_blob(bytes.fromhex(hash)))
+        except (LeftoffError, ValueError):
+            return None
+
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """The folder of a run that is gone goes as a whole."""
+        super().leave(mirror, path, run_id)
+        folder = os.path.dirname(mirror.desk.full(path))
+        if os.path.basename(folder) == run_id and "/.runs/" in folder and not os.path.islink(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
+        """The run's folder moves to `.runs/archive/`, or goes."""
+        for folder in (f"{ROOT}/{slug(branch)}/{run_id}", f"{ROOT}/{run_id}"):
+            full = os.path.join(project, folder)
+            if os.path.isfile(os.path.join(full, STATE)) and not os.path.islink(full):
+                if removed:
+                    shutil.rmtree(full, ignore_errors=True)
+                else:
+                    place = os.path.join(project, ARCHIVE)
+                    os.makedirs(place, exist_ok=True)
+                    target = os.path.join(place, run_id)
+                    if os.path.isdir(target) and not os.path.islink(target):  # as it was archived before
+                        shutil.rmtree(target, ignore_errors=True)
+                    os.rename(full, target)
+
+    def ignored(self) -> list[str]:
+        return [f"{ROOT}/"]
+
+
+def _within(full: str, project: str) -> bool:
+    return os.path.realpath(full).startswith(os.path.join(os.path.realpath(project), ""))
+
+
+def _size(full: str) -> int:
+    try:
+        return os.path.getsize(full)
+    except OSError:
+        return 0
+
+
+def copies(state: State) -> dict[str, dict[str, Any]]:
+    """The artifacts of steps by the names of their copies; of two of one name, the second has its folders in it."""
+    place = numbers(state.leaves())
+    out: dict[str, dict[str, Any]] = {}
+    for about in state.of("artifact").values():
+        path, step = (about.get("path"), about.get("step")) if isinstance(about, dict) else (None, None)
+        if not isinstance(path, str) or step not in place or not isinstance(about.get("hash"), str):
+            continue
+        name = f"step-{place[step]:02d}-{os.path.basename(path)}"
+        if name in out and out[name]["path"] != path:
+            name = f"step-{place[step]:02d}-{slug(path.replace('/', '-'))}"
+        out[name] = about
+    return out
+
+
+def page(state: State) -> str:
+    """The status of a run for people."""
+    leaves = state.leaves()
+    done = sum(step.get("status") in DONE for _, step in leaves)
+    total, place = total_of(leaves, state.run("total")), numbers(leaves)
+    lines = [f"# {state.run('title') or state.run('workflow')}", "", f"- Run: `{state.run_id}`"]
+    lines += [f"- Status: {state.status}", f"- Step: {min(done + 1, total) if total else 0}/{total}"]
+    lines += [f"- Updated: {state.updated_at}", "", "| # | Step | Status | Started | Completed |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for path, step in leaves:
+        number = place[path]
+        cells = (path, step.get("status"), step.get("started_at") or "", step.get("completed_at") or "")
+        lines.append(f"| {number} | " + " | ".join(_cell(cell) for cell in cells) + " |")
+    lines += _listed("Artefacts", [_artefact(about) for about in state.of("artifact").values()])
+    lines += _listed("Issues", [_issue(about) for about in state.of("error").values()])
+    lines += _listed("Notes", [text_of(value) for value in state.of("note").values()])
+    over = state.status not in UNFINISHED
+    left = next((path for path, step in leaves if step.get("status") not in DONE and not over), None)
+    return "\n".join([*lines, "", f"Next: {left or 'nothing is left'}", ""])
+
+
+def _cell(value: Any) -> str:
+    return " ".join(str(value).replace("|", "\\|").split())
+
+
+def _listed(title: str, entries: list[str]) -> list[str]:
+    return (
+        ["", f"## {title}", "", *(f"- {_cell(entry)}" for entry in entries if entry)] if any(entries) else []
+    )
+
+
+def _artefact(about: Any) -> str:
+    return f"{about.get('name') or about.get('path')}: {about.get('path')}" if isinstance(about, dict) else ""
+
+
+def _issue(about: Any) -> str:
+    if not isinstance(about, dict):
+        return str(about)
+    known = {key: value for key, value in about.items() if key != NUMBER}
+    return str(known.get("message") or text(known))

@@ -1,0 +1,1 @@
+"""claude: one file per checkpoint, its parallel operations, its prompt."""

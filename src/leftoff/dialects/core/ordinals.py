@@ -1,0 +1,83 @@
+"""Steps by number, for protocols that count them: named ones in their declared order, numbers as what they say."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from leftoff.dialects.core.draft import DONE
+from leftoff.engine.resume.finding import Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from leftoff.dialects.core.draft import State
+
+    Leaves = Sequence[tuple[str, dict[str, Any]]]
+
+_DIGITS = 6
+_SHOWN = 5
+
+
+def _is_number(path: str) -> bool:
+    return path.isascii() and path.isdigit() and len(path) < _DIGITS and int(path) > 0
+
+
+def numbers(leaves: Leaves) -> dict[str, int]:
+    """The number of each step: its own where it is called by one, else its place, or the next that is free."""
+    return dict(_numbers(tuple([path for path, _ in leaves])))
+
+
+@lru_cache(64)  # it is asked for several times for each document, and runs of one kind have the same steps
+def _numbers(paths: tuple[str, ...]) -> dict[str, int]:
+    out = {path: int(path) for path in paths if _is_number(path) and path[0] != "0"}
+    taken, last = set(out.values()), 0
+    for place, path in enumerate(paths, 1):
+        if path not in out:
+            last = max(place, last + 1)
+            while last in taken:
+                last += 1
+            out[path] = last
+    return out
+
+
+def last_of(leaves: Leaves) -> int | None:
+    """The number of the last step, where somebody gave steps names; where they are only counted, nobody knows yet."""
+    found = numbers(leaves)
+    return None if all(map(_is_number, found)) else max(found.values())
+
+
+def gaps(done: list[int]) -> list[int]:
+    """Steps that are not done, before one that is."""
+    return sorted(set(range(1, max(done, default=0))) - set(done))
+
+
+def passed_over(state: State) -> Iterator[Finding]:
+    """Steps that are not done, before one that is: a protocol that counts them goes on behind the last one."""
+    leaves = state.leaves()
+    place, named = numbers(leaves), by_number(leaves)
+    done = [place[path] for path, step in leaves if step.get("status") in DONE]
+    passed = [named.get(number, str(number)) for number in gaps(done)]
+    if passed:
+        more = f" and {len(passed) - _SHOWN} more" if len(passed) > _SHOWN else ""
+        yield Finding(
+            "progress.illegal",
+            f"Step {max(done)} is completed, but not {', '.join(passed[:_SHOWN])}{more}.",
+            "They are still to be done. --accept progress.illegal goes on.",
+            passed[0],
+        )
+
+
+def by_number(leaves: Leaves) -> dict[int, str]:
+    return {number: path for path, number in numbers(leaves).items()}
+
+
+def step_of(leaves: Leaves, number: int) -> str:
+    """The step of that number; one that is not there yet is called so."""
+    return by_number(leaves).get(number, str(number))
+
+
+def total_of(leaves: Leaves, declared: Any) -> int:
+    known = declared if isinstance(declared, int) and not isinstance(declared, bool) else 0
+    return max([known, *numbers(leaves).values()])

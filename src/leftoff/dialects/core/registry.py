@@ -1,0 +1,71 @@
+"""Which dialects there are: the five that come with leftoff, and whatever is installed beside it.
+
+A package adds one with an entry point in the group `leftoff.dialects` whose object is a ``Dialect``. Plugins are asked
+for only where a name is none of the five, or every dialect is wanted: looking for entry points reads the whole
+environment.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from leftoff.dialects.core.base import Dialect
+from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
+GROUP = "leftoff.dialects"
+_SURE = 40  # from here on a document is taken for one of a dialect
+
+
+def dialect(name: str) -> Dialect:
+    """The dialect of that name."""
+    if name in BUILT_IN:
+        found: Dialect = import_module(f"leftoff.dialects.{name}.document").DIALECT
+        return found
+    plugins = {each.name: each for each in _plugins()}
+    if name in plugins:
+        return plugins[name]
+    known = ", ".join((*BUILT_IN, *plugins))
+    raise Usage(f"There is no dialect {name!r}.", hint=f"Dialects: {known}.")
+
+
+def dialects() -> list[Dialect]:
+    """All of them."""
+    return [dialect(name) for name in BUILT_IN] + _plugins()
+
+
+def _plugins() -> list[Dialect]:
+    from importlib.metadata import entry_points
+
+    found = []
+    for point in entry_points(group=GROUP):
+        try:
+            loaded = point.load()
+        except Exception as error:  # whatever a package does when it is loaded
+            raise Usage(
+                f"The dialect {point.name} of an installed package cannot be loaded: {error}",
+                hint="Repair or uninstall that package.",
+            ) from None
+        if isinstance(loaded, Dialect):
+            found.append(loaded)
+    return found
+
+
+def recognise(document: dict[str, Any], path: str) -> Dialect:
+    """The dialect that a document is most likely of."""
+    if "$schema" in document and "properties" in document:
+        raise Rejected(f"{path} is a JSON Schema, not a checkpoint.")
+    scores = [(each.recognise(document, path), each) for each in dialects()]
+    best, found = max(scores, key=lambda pair: pair[0])
+    if best < _SURE:
+        keys = ", ".join(shown(key) for key in list(document)[:5])
+        raise Rejected(
+            f"{path} is none of the dialects that leftoff knows; its keys are {keys}.",
+            hint="Nothing of it was imported. If it is one of them all the same: --dialect D (`leftoff dialects`).",
+        )
+    return found

@@ -1,0 +1,1 @@
+"""crunch: a YAML file per checkpoint, one run per issue, its configuration."""

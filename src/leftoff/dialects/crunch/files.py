@@ -1,0 +1,261 @@
+"""crunch's files: one per checkpoint, their index, and the symlink to the latest."""
+
+from __future__ import annotations
+
+import os
+from glob import glob
+
+from leftoff.clock import iso
+from leftoff.dialects.core import yaml_text
+from leftoff.dialects.core.base import Dialect, write
+from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
+from leftoff.dialects.crunch.parts import PHASES, can_resume
+from leftoff.dialects.mirror.swap import write_new
+from leftoff.dialects.mirror.take import own_alias, state_at
+from leftoff.engine.workspace.issues import STATE_LABEL
+from leftoff.engine.write.commit import Seal
+from leftoff.model.changes import PUT
+from leftoff.model.codec import payload
+from leftoff.model.hashing import sha256
+from leftoff.model.ids import slug
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.crunch.config import Config
+    from leftoff.dialects.mirror.mirror import Mirror
+    from leftoff.model.changes import ChangeSet
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Tx, View
+    from leftoff.store.rows import RunRow
+
+INDEX, LATEST = "index.yaml", "latest"
+
+
+class CrunchFiles(Dialect):
+    def _folder(self, config: Config, row: RunRow) -> str:
+        return config.location.replace("{issue}", slug(str(row.issue or row.run_id)))
+
+    def _file(self, config: Config, alias: str) -> str:
+        return f"{alias}.yaml.gz" if config.compress else f"{alias}.yaml"
+
+    def present(self, project: str) -> list[str]:
+        place = load(project).location.replace("{issue}", "*")
+        return sorted(
+            glob(f"{place}/CP-*.yaml", root_dir=project) + glob(f"{place}/CP-*.yaml.gz", root_dir=project)
+        )
+
+    def before(self, mirror: Mirror, row: RunRow) -> bool:
+        """Every checkpoint that has no file yet gets its name and its file, the newest one last."""
+        config = load(mirror.project)
+        if not config.enabled:
+            return False
+        known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("written", {})
+        versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))
+        folder = self._folder(config, row)
+        there = set()
+        for version in reversed(versions):
+            alias = own_alias(self, version) or self._named(mirror, row, version)
+            path = f"{folder}/{self._file(config, alias)}"
+            if version is not versions[0] and not os.path.exists(mirror.desk.full(known.get(alias, path))):
+                state = mirror.store.read(
+                    lambda view, seq=version.seq: state_at(mirror.store, view, row, self, seq)  # type: ignore[misc]
+                )
+                mirror.put_text(path, yaml_text.dump(write(self, state)))
+            known.setdefault(alias, path)
+            there.add(alias)
+        self._let_go(mirror, known, there)
+        return False
+
+    def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
+        """`CP-{phase}-{YYYYMMDD}-{4 hex, longer where taken}`, from now on another name of the checkpoint."""
+        from leftoff.dialects.crunch.document import current
+
+        state = mirror.store.read(lambda view: state_at(mirror.store, view, row, self, version.seq))
+        phase = (version.step or "").partition("/")[0]
+        phase = phase if phase in PHASES else current(state)[0]
+        mark = version.checkpoint or sha256(f"{row.run_id}:{version.seq}".encode()).hexdigest()
+
+        def work(tx: Tx) -> str:
+            there = tx.version(row.run, version.seq)
+            own = own_alias(self, there)
+            if own is not None:
+                return own
+            length = 4
+            while tx.aliased(name := f"CP-{phase}-{iso(version.at)[:10].replace('-', '')}-{mark[:length]}"):
+                length += 1
+            tx.add_alias(row.run, version.seq, name)
+            return name
+
+        return mirror.store.write(work)
+
+    @staticmethod
+    def _let_go(mirror: Mirror, known: dict[str, str], there: set[str]) -> None:
+        """Files of checkpoints that were pruned go too."""
+        for alias in [alias for alias in known if alias not in there]:
+            path = known.pop(alias)
+            mirror.desk.forget(path)
+            if os.path.isfile(mirror.desk.full(path)):
+                os.unlink(mirror.desk.full(path))
+
+    def shown(self, mirror: Mirror, row: RunRow) -> State | None:
+        """Its newest checkpoint; what was only committed is in no file."""
+        newest = mirror.store.read(lambda view: view.versions(row.run, sealed=True, limit=1))
+        if not newest or not load(mirror.project).enabled:
+            return None
+        return mirror.state(row, newest[0].seq)
+
+    def places(self, mirror: Mirror, row: RunRow, state: State) -> dict[str, str | None]:
+        config = load(mirror.project)
+        if state.alias is None:  # it has no name yet
+            return {}
+        return {f"{self._folder(config, row)}/{self._file(config, state.alias)}": None}
+
+    def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """Older checkpoints stay where they are."""
+        mirror.desk.forget(path)
+
+    def reclaim(self, mirror: Mirror, path: str, run_id: str) -> None:
+        """An older checkpoint that somebody edited: what is new is in the newest one, itself it is what it was."""
+        alias = os.path.basename(path).partition(".yaml")[0]
+        found = mirror.store.read(lambda view: view.aliased(alias))
+        row = mirror.store.read(lambda view: view.find_run(run_id))
+        if found is not None and row is not None and found[0] == row.run:
+            mirror.put(path, write(self, mirror.state(row, found[1].seq)), row)
+            mirror.desk.forget(path)
+            mirror.desk.seen[path] = mirror.desk.stat(mirror.desk.full(path))
+
+    def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
+        config = load(mirror.project)
+        folder = self._folder(config, row)
+        entries = self._entries(mirror, row, state)
+        index = {
+            "issue_number": int(row.issue) if str(row.issue).isdigit() else row.issue,
+            "checkpoints": entries,
+            "latest": state.alias,
+            "total_checkpoints": len(entries),
+        }
+        mirror.put_text(f"{folder}/{INDEX}", yaml_text.dump(index))
+        self._link(mirror.desk.full(folder), self._file(config, str(state.alias)))
+
+    def _entries(self, mirror: Mirror, row: RunRow, state: State) -> list[dict[str, object]]:
+        """Every checkpoint of the issue once, as it was made: an edit of its file makes no other one of it."""
+        known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("stopped", [])
+        stops = [] if can_resume(state) else [state.alias]
+        known[:] = [alias for alias in known if alias != state.alias] + stops
+
+        def look(view: View) -> list[tuple[str, Version]]:
+            rows = view.list_runs({"workflow": row.workflow, "issue": row.issue}) if row.issue else [row]
+            rows = sorted(rows, key=lambda each: each.run)
+            return [(each.run_id, v) for each in rows for v in view.versions(each.run, sealed=True)[::-1]]
+
+        out: dict[object, dict[str, object]] = {}
+        for run_id, version in mirror.store.read(look):
+            alias = own_alias(self, version)
+            stopped = mirror.desk.runs.get(run_id, {}).get("stopped", [])
+            if alias is not None and alias not in out:
+                out[alias] = {
+                    "checkpoint_id": alias,
+                    "created_at": iso(version.at),
+                    "trigger": version.trigger,
+                    "phase": self.phase_of(version),
+                    "can_resume": alias not in stopped,
+                }
+        return list(out.values())
+
+    @staticmethod
+    def _link(folder: str, name: str) -> None:
+        path, temp = os.path.join(folder, LATEST), os.path.join(folder, f".{LATEST}.leftoff")
+        if os.path.islink(path) and os.readlink(path) == name:
+            return
+        if os.path.lexists(temp):
+            os.unlink(temp)
+        os.symlink(name, temp)
+        os.replace(temp, path)
+
+    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, project: str) -> Seal | None:
+        """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
+        _follow_label(tx, run, changes)
+        trigger = trigger_of(tx, run, changes, seal)
+        if trigger is None or not load(project).seals(trigger):
+            return None
+        return Seal(trigger) if seal is None else Seal(trigger, seal.step, seal.note, seal.aliases)
+
+    def set_up(self, project: str) -> list[str]:
+        path = os.path.join(project, FILE)
+        if os.path.lexists(path):
+            return []
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_new(path, yaml_text.dump(EXAMPLE).encode())
+        return [FILE]
+
+    def ignored(self) -> list[str]:
+        return [".claude/crunch/*/checkpoints/"]
+
+
+def _follow_label(tx: Tx, run: int, changes: ChangeSet) -> None:
+    """The issue's label says in which phase the work is: what lies before is not to be done, what comes is."""
+    change, known = changes.changes.get(("context", STATE_LABEL)), tx.record(run, "context", STATE_LABEL)
+    if change is None or change.kind != PUT or (known is not None and known.stored == change.stored):
+        return  # the work may be further than a label that nobody changed
+    label = payload(change.stored, STATE_LABEL)
+    phase = label.partition(":")[2] if isinstance(label, str) else ""
+    for order, name in enumerate(PHASES if phase in PHASES else ()):
+        given = changes.changes.get(("step", name))
+        record = tx.record(run, "step", name) if given is None else None
+        stored = given.stored if given is not None else record.stored if record is not None else None
+        value = payload(stored, name) if stored is not None else {"status": "pending", "order": order}
+        done, before = value["status"] in DONE, order < PHASES.index(phase)
+        if done != before:
+            changes.put("step", name, {**value, "status": "skipped" if before else "pending"})
+
+
+def trigger_of(tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> str | None:
+    """Why the protocol would make a checkpoint here; ``None``: it would not."""
+    if seal is None:
+        return _conflict(changes) or _batch_start(tx, run, changes)
+    if seal.trigger != "step_complete" or seal.step is None:
+        return seal.trigger
+    parts = seal.step.split("/")
+    if parts[0] not in PHASES:
+        return seal.trigger
+    if len(parts) == 1:
+        return "phase_transition"
+    if not parts[1].startswith("batch-"):
+        return "agent_complete"
+    if len(parts) == 2 or _last_of(tx, run, f"{parts[0]}/{parts[1]}", seal.step):
+        return "batch_complete"
+    return None
+
+
+def _last_of(tx: Tx, run: int, batch: str, step: str) -> bool:
+    """Whether every other step of a batch is done."""
+    others = (record.key for record in tx.records(run, "step", f"{batch}/", f"{batch}0"))
+    found = (tx.row(run, "step", key) for key in others if key != step)
+    return all(about is None or about[1] in DONE for about in found)
+
+
+def _batch_start(tx: Tx, run: int, changes: ChangeSet) -> str | None:
+    """Before each batch: its first step begins."""
+    for (collection, key), change in changes.changes.items():
+        parts = key.split("/")
+        if collection == "step" and parts[0] in PHASES and len(parts) > 2 and parts[1].startswith("batch-"):
+            begins = change.step is not None and change.step[0] == "running"
+            if begins and _untouched(tx, run, f"{parts[0]}/{parts[1]}"):
+                return "batch_start"
+    return None
+
+
+def _untouched(tx: Tx, run: int, batch: str) -> bool:
+    there = (record.key for record in tx.records(run, "step", f"{batch}/", f"{batch}0"))
+    found = (tx.row(run, "step", key) for key in there)
+    return all(about is None or about[1] == "pending" for about in found)
+
+
+def _conflict(changes: ChangeSet) -> str | None:
+    for collection, key in changes.changes:
+        if collection == "conflict":
+            stored = changes.changes[collection, key].stored
+            return "conflict_resolved" if b"resolved" in stored else "conflict_start"
+    return None

@@ -1,0 +1,1 @@
+"""dotagent: two state files, five phases, and how it resumes."""

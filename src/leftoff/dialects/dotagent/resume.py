@@ -1,0 +1,158 @@
+"""How dotagent resumes: validate, read off the outputs that exist what is done, and say what comes next."""
+
+from __future__ import annotations
+
+import json
+import os
+from glob import glob
+from itertools import pairwise
+
+from leftoff.clock import iso
+from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.words import meaning
+from leftoff.engine.resume.finding import Finding
+from leftoff.model.times import DAY_MS, millis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from leftoff.dialects.core.draft import State
+
+REPORTS = "memory/reports"
+DETECTED = "Detected interrupted workflow: {id}"
+RESUMING = "Resuming workflow {id} from {phase} phase"
+LAST = "Last activity: {at}"
+COMPLETED = "Completed: {phases}"
+CORRUPTED = "State appears corrupted. Start fresh? [y/N]"
+QUESTION = "Resume workflow from {phase}? [Y/n]"
+ANCIENT_MS = 7 * DAY_MS
+#: who is asked to do a phase again
+AGENTS = {
+    "REQUIREMENTS": "re-run PM",
+    "ARCHITECTURE": "re-run architects",
+    "IMPLEMENTATION": "continue the executor",
+    "VERIFICATION": "re-run QA",
+    "REFLECTION": "re-run reflector",
+}
+ROUNDTABLE = "run the roundtable: the designs are there, final_design.json is not"
+FINAL = {
+    "REQUIREMENTS": "demand.json",
+    "ARCHITECTURE": "final_design.json",
+    "VERIFICATION": "verification.json",
+    "REFLECTION": "reflection*",
+}
+MOST_BYTES = 16 << 20
+
+
+def output_of(phase: str, project: str) -> str | None:
+    """What a phase left behind, if it is whole: JSON that can be read, or any other file that is not empty."""
+    pattern = FINAL.get(phase)
+    if pattern is None:
+        return None
+    for path in sorted(glob(f"{REPORTS}/{pattern}", root_dir=project)):
+        full = os.path.join(project, path)
+        if path.endswith(".json"):
+            if read_json(full) is not None:
+                return path
+        elif os.path.isfile(full) and os.path.getsize(full) > 0:
+            return path
+    return None
+
+
+def read_json(path: str) -> Any:
+    """What a file of JSON holds; ``None`` where there is none, or it is half written."""
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:
+            return None
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def next_action(phase: str, project: str) -> str:
+    """What to do in a phase that was interrupted."""
+    if phase == "ARCHITECTURE" and glob(f"{REPORTS}/designs/*", root_dir=project):
+        return ROUNDTABLE
+    return AGENTS[phase]
+
+
+def settled(state: State, project: str) -> dict[str, dict[str, Any]]:
+    """Steps that were in flight and whose output says how they ended; a phase, also where it was put back since."""
+    out: dict[str, dict[str, Any]] = {}
+    now = next((name for name in AGENTS if _status(state, name) not in DONE), None)
+    for path, step in state.steps():
+        flying = step.get("status") == "running"
+        if path in AGENTS and (flying or (path == now and step.get("status") == "pending")):
+            done = output_of(path, project)
+            if done is not None and (flying or _written_since(state, project, done)):
+                ended = {"completed_at": _written_at(done, project), "adopted": True}
+                out[path] = {**step, "status": "completed", "outputs": [done], **ended}
+        elif "/" in path and flying:
+            word, output = _ended(step, project)
+            if word is not None:
+                about = {"completed_at": _written_at(output, project), "adopted": True}
+                out[path] = {**step, "status": word, **about}
+    return out
+
+
+def _written_at(output: str, project: str) -> str:
+    """When an output was written: nobody knows better when the step ended."""
+    return iso(os.stat(os.path.join(project, output)).st_mtime_ns // 1_000_000)
+
+
+def _written_since(state: State, project: str, path: str) -> bool:
+    """Whether an output is of this run: it was written after the run began."""
+    began = millis(state.run("created_at"))
+    return began is None or os.stat(os.path.join(project, path)).st_mtime * 1000 >= began
+
+
+def _ended(step: dict[str, Any], project: str) -> tuple[str | None, str]:
+    """The final status in the output of a task, and that output."""
+    for path in step.get("outputs") or ():
+        if isinstance(path, str) and not os.path.isabs(path) and ".." not in path.split("/"):
+            found = read_json(os.path.join(project, path))
+            word = meaning(found.get("status")) if isinstance(found, dict) else None
+            if word in ("completed", "failed", "skipped"):
+                return word, path
+    return None, ""
+
+
+def findings(state: State) -> Iterator[Finding]:
+    """`VALIDATE`, as far as it is not checked of every run: phases in their order."""
+    steps = state.of("step")
+    done = [(name, steps[name].get("status") in DONE) for name in AGENTS if isinstance(steps.get(name), dict)]
+    for (name, ended), (later, too) in pairwise(done):
+        if too and not ended:
+            yield Finding(
+                "progress.illegal",
+                f"{later} is completed, and {name}, which comes before it, is not.",
+                "Look at these phases (`leftoff show --steps`); --accept progress.illegal goes on.",
+                name,
+            )
+
+
+def warnings(state: State, now: int) -> list[str]:
+    began = millis(state.run("created_at"))
+    if began is not None and now - began > ANCIENT_MS:
+        return [f"The state is {(now - began) // DAY_MS} days old; proceed with caution, or start fresh."]
+    return []
+
+
+def greeting(state: State, phase: str, project: str, now: int) -> list[str]:
+    done = [name for name in AGENTS if _status(state, name) in DONE]
+    return [
+        DETECTED.format(id=state.run_id),
+        RESUMING.format(id=state.run_id, phase=phase),
+        LAST.format(at=state.updated_at),
+        COMPLETED.format(phases=", ".join(done) or "none"),
+        f"Next: {next_action(phase, project)}",
+        *warnings(state, now),
+    ]
+
+
+def _status(state: State, name: str) -> Any:
+    record = state.of("step").get(name)
+    return record.get("status") if isinstance(record, dict) else None

@@ -1,0 +1,283 @@
+"""Taking in what is there: files are found, read and told of, and become runs, each whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.dialects.core.base import read
+from leftoff.dialects.core.files import looked_at
+from leftoff.dialects.core.notes import masked
+from leftoff.dialects.importing import places
+from leftoff.dialects.importing.report import Rejected, Repairs
+from leftoff.dialects.mirror.take import IMPORTED, Taking
+from leftoff.engine.lifecycle.bulk_import import arrivals, create, weight
+from leftoff.engine.lifecycle.opening import find as find_run
+from leftoff.engine.retention.archive import bundle_of, take_out
+from leftoff.engine.steps.artifacts import relative
+from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.report import report
+from leftoff.errors import LeftoffError, StoreUnavailable
+from leftoff.host import this_process
+from leftoff.model.changes import NOTHING
+from leftoff.model.words import TRIGGERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from leftoff.dialects.core.base import Dialect
+    from leftoff.dialects.core.draft import Decoded
+    from leftoff.dialects.importing.places import Loaded
+    from leftoff.engine.lifecycle.bulk_import import Arrival
+    from leftoff.model.changes import ChangeSet, Scrubber
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow
+
+    Reject = Callable[[str, LeftoffError], None]
+
+TOGETHER = 600  # records that are written in one transaction
+
+
+class Incoming:
+    """A run on its way in: its documents in order, and what is told of them."""
+
+    def __init__(self, dialect: Dialect, path: str, run_id: str) -> None:
+        self.dialect = dialect
+        self.path = path
+        self.run_id = run_id
+        self.loaded: list[Loaded] = []
+        self.decoded: list[Decoded] = []
+        self.repairs = Repairs()
+        self.new = True
+        self.changed = True
+        self.archived = False  # it is in the archive, and not in the store
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "path": self.path,
+            "dialect": self.dialect.name,
+            "repairs": self.repairs.lines,
+            "new": self.new,
+            "changed": self.changed,
+        }
+
+
+class Importer:
+    """One import into one store."""
+
+    def __init__(
+        self, store: Store, project: str, scrubber: Scrubber | None, now: int, reject: Reject
+    ) -> None:
+        self._follower = store.follower
+        self.store = store if self._follower is None else self._follower.store
+        self.project = project
+        self.scrubber = scrubber
+        self.now = now
+        self.reject = reject
+
+    def read(self, paths: list[str], wanted: Dialect | None, *, strict: bool = False) -> list[Incoming]:
+        """What the paths hold, each run with its documents; nothing is written."""
+        found: list[Incoming] = []
+        for unit in places.find(paths, wanted, self.reject):
+            try:
+                found += self._unit(unit)
+            except StoreUnavailable:
+                raise
+            except LeftoffError as error:
+                self.reject(unit.path, error)
+        if strict:
+            for each in found:
+                if len(each.repairs):
+                    self.reject(each.path, _refused(each))
+            found = [each for each in found if not len(each.repairs)]
+        return found
+
+    def _unit(self, unit: places.Unit) -> list[Incoming]:
+        dialect = unit.dialect
+        runs: dict[str, Incoming] = {}
+        for loaded in dialect.load(unit.paths, lambda path: places.load(path, dialect), self.reject):
+            decoded = self._decoded(dialect, loaded, runs)
+            if decoded is None:
+                continue
+            path = loaded.source.path if len(unit.paths) == 1 else unit.path
+            each = runs.setdefault(decoded.run_id, Incoming(dialect, path, decoded.run_id))
+            each.loaded.append(loaded)
+            each.decoded.append(decoded)
+            for line in loaded.repairs.lines:
+                each.repairs.add(line if len(unit.paths) == 1 else f"{loaded.source.name}: {line}")
+        return list(runs.values())
+
+    def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, Incoming]) -> Decoded | None:
+        """A document of several is rejected alone."""
+        known = next(iter(runs.values())).decoded[-1].state() if runs else None
+        try:
+            return read(dialect, loaded.document, loaded.source, loaded.repairs, known)
+        except LeftoffError as error:
+            self.reject(loaded.source.path, error)
+            return None
+
+    # -- writing
+
+    def plan(self, found: list[Incoming]) -> None:
+        """Which of them would be new, or changed."""
+        seen: set[str] = set()
+        for each in found:
+            row = self._row(each.run_id)
+            each.archived = row is None and bundle_of(self.store, each.run_id) is not None
+            each.new = row is None and each.run_id not in seen and not each.archived
+            each.changed = each.new or row is None or self._hash(row) != each.loaded[-1].hash
+            if each.archived:
+                each.changed = self._would_change(each)
+            seen.add(each.run_id)
+
+    def take(self, found: list[Incoming]) -> list[Incoming]:
+        """Write them; those that came in."""
+        self.plan(found)
+        waiting: list[tuple[Incoming, list[Arrival]]] = []
+        done, load = [], 0
+        for each in found:
+            try:
+                if each.new:
+                    history = self._arrivals(each)
+                    waiting.append((each, history))
+                    load += weight(history)
+                    if load >= TOGETHER:
+                        self._create(waiting)
+                        load = 0
+                else:
+                    self._create(waiting)
+                    load = 0
+                    if each.archived and each.changed:
+                        self._take_out(each, self.store)
+                    if not each.archived or each.changed:
+                        self._update(each)
+                done.append(each)
+            except StoreUnavailable:
+                raise
+            except LeftoffError as error:
+                self.reject(each.path, error)
+        self._create(waiting)
+        if self._follower is not None and done:  # in the files once all of them are here
+            self._follower.sync(look=False)
+        return done
+
+    def _would_change(self, each: Incoming) -> bool:
+        """Whether an archived run is told anything new; it is looked at elsewhere."""
+        from tempfile import TemporaryDirectory
+
+        from leftoff.engine.config.project import open_store
+
+        with TemporaryDirectory(prefix="leftoff-") as folder:
+            aside = open_store(os.path.join(folder, ".leftoff"))
+            try:
+                self._take_out(each, aside)
+                Importer(aside, self.project, self.scrubber, self.now, self.reject)._update(each)
+                return each.changed
+            finally:
+                aside.close()
+
+    def _take_out(self, each: Incoming, into: Store) -> None:
+        bundle = bundle_of(self.store, each.run_id)
+        if bundle is not None:
+            take_out(self.store, bundle, into, self.now, (this_process(), "leftoff import"))
+
+    def _create(self, waiting: list[tuple[Incoming, list[Arrival]]]) -> None:
+        if waiting:
+            create(self.store, [(each.run_id, history) for each, history in waiting], self.now)
+            waiting.clear()
+
+    def _arrivals(self, each: Incoming) -> list[Arrival]:
+        versions = []
+        for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
+            records = masked(decoded.records, self.scrubber, each.repairs)
+            records = looked_at(records, self.project, loaded.source, self.now)
+            records["run", IMPORTED] = self._origin(each, loaded)
+            seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
+            versions.append((records, decoded.at or self.now, seal))
+        history = arrivals(versions, self.scrubber)
+        for name in dict.fromkeys(name for arrival in history for name in arrival.redacted()):
+            each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
+        return history
+
+    def _origin(self, each: Incoming, loaded: Loaded) -> dict[str, Any]:
+        return {
+            "dialect": each.dialect.name,
+            "path": relative(self.project, os.path.abspath(loaded.source.path)),
+            "hash": loaded.hash,
+        }
+
+    @staticmethod
+    def _trigger(loaded: Loaded, repairs: Repairs) -> str:
+        if loaded.trigger is None:
+            return "external"
+        if loaded.trigger in TRIGGERS:
+            return loaded.trigger
+        repairs.add(f"{loaded.source.name}: the trigger {loaded.trigger!r} is unknown; read as manual.")
+        return "manual"
+
+    def _update(self, each: Incoming) -> None:
+        """A run that is here: each document that is not, as a checkpoint of its own."""
+        each.changed = False
+        for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
+            if self._known(each, loaded):
+                continue
+            make = Taking(
+                self.store,
+                each.dialect,
+                loaded.document,
+                loaded.source,
+                loaded.repairs,
+                facts={IMPORTED: self._origin(each, loaded)},
+                trigger=self._trigger(loaded, each.repairs),
+                scrubber=self.scrubber,
+                project=self.project,
+            )
+            secrets: list[str] = []
+
+            def made(
+                tx: Tx, row: RunRow, changes: ChangeSet, make: Any = make, secrets: Any = secrets
+            ) -> Any:
+                seal = make(tx, row, changes)
+                found = changes.changes.items()
+                secrets[:] = [f"{name}/{key}" for (name, key), c in found if c.secret is not NOTHING]
+                return seal
+
+            own = each.dialect.id_names_version or len(each.loaded) > 1
+            at = decoded.at if own and decoded.at else self.now
+            find = self._finding(each.run_id)
+            done = report(self.store, find, made, at, scrubber=self.scrubber)
+            each.changed = each.changed or done.version is not None
+            for both in make.edits.contradictions if make.edits is not None else ():
+                each.repairs.add(f"{both.name} was changed here too; the store's value stays.")
+            for name in secrets:
+                each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
+
+    def _known(self, each: Incoming, loaded: Loaded) -> bool:
+        """Whether a document was taken in before, exactly so; of a history, only the newest one may have changed."""
+        row = self._row(each.run_id)
+        if row is None or self._hash(row) == loaded.hash:
+            return row is not None
+        name = loaded.document.get("checkpoint_id")
+        if len(each.loaded) < 2 or not isinstance(name, str) or loaded is each.loaded[-1]:
+            return False
+        return self.store.read(lambda view: view.aliased(name, row.run)) is not None
+
+    @staticmethod
+    def _finding(run_id: str) -> Callable[[View], RunRow]:
+        return lambda view: find_run(view, run_id)
+
+    def _row(self, run_id: str) -> RunRow | None:
+        return self.store.read(lambda view: view.find_run(run_id)) if self.store.exists() else None
+
+    @staticmethod
+    def _hash(row: RunRow) -> Any:
+        origin = row.card.get(IMPORTED)
+        return origin.get("hash") if isinstance(origin, dict) else None
+
+
+def _refused(each: Incoming) -> Rejected:
+    lines = each.repairs.lines
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return Rejected(f"{each.path} needs repairs, and --strict refuses them: {lines[0]}{more}")

@@ -1,0 +1,164 @@
+"""Finding documents: which files of a folder are a dialect's, which of them belong together, and in what order."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from leftoff.dialects.core.draft import Source
+from leftoff.dialects.core.reading import read_bytes, read_document
+from leftoff.dialects.core.registry import dialects, recognise
+from leftoff.dialects.importing.report import Rejected, Repairs
+from leftoff.errors import LeftoffError, StoreUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.core.base import Dialect
+
+_SKIPPED = frozenset((".git", ".leftoff", "node_modules", ".venv", "__pycache__"))
+_SUFFIXES = (".json", ".yaml", ".yml", ".yaml.gz", ".json.gz")
+MOST_FILES = 100_000
+_LONGEST_POINTER = 300  # bytes of a file that holds a name
+_POINTER = re.compile(r"[^\n/\0]{1,255}\Z")
+
+
+class Loaded:
+    """One document as it was read, how it was sealed, and its bytes' hash."""
+
+    __slots__ = ("document", "hash", "repairs", "source", "trigger")
+
+    def __init__(self, document: dict[str, Any], source: Source, repairs: Repairs, hash: str) -> None:
+        self.document = document
+        self.source = source
+        self.repairs = repairs
+        self.hash = hash
+        self.trigger: str | None = None
+
+
+class Unit:
+    """The files that make up one run."""
+
+    __slots__ = ("dialect", "paths")
+
+    def __init__(self, dialect: Dialect, paths: list[str]) -> None:
+        self.dialect = dialect
+        self.paths = paths
+
+    @property
+    def path(self) -> str:
+        return self.paths[0]
+
+
+def find(paths: list[str], wanted: Dialect | None, reject: Any) -> list[Unit]:
+    """What there is to be read; ``reject(path, error)`` is told what is not."""
+    units: list[Unit] = []
+    for path in paths:
+        try:
+            if os.path.isdir(path):
+                units += _in_folder(path, wanted, reject)
+            else:
+                units += _one_file(path, wanted)
+        except StoreUnavailable:
+            raise
+        except LeftoffError as error:
+            reject(path, error)
+    return units
+
+
+def _in_folder(folder: str, wanted: Dialect | None, reject: Any) -> list[Unit]:
+    files = documents_under(folder)
+    units: list[Unit] = []
+    taken: set[str] = set()
+    for each in [wanted] if wanted is not None else dialects():
+        own = [path for path in files if path not in taken and each.owns(os.path.abspath(path))]
+        taken.update(own)
+        units += [Unit(each, paths) for paths in each.group(own)]
+    if not taken:
+        units += _unplaced(folder, files, wanted, reject)
+    return units
+
+
+def _unplaced(folder: str, files: list[str], wanted: Dialect | None, reject: Any) -> list[Unit]:
+    """Nothing lies where a dialect keeps its documents: files are tried for what they hold, if they are few enough."""
+    near = [path for path in files if wanted is not None or os.path.dirname(path) == folder.rstrip("/")]
+    if not near:
+        here = f"none of the {len(files)} files in it lies where" if files else "nothing in it lies where"
+        raise Rejected(
+            f"{folder}: {here} a dialect keeps its checkpoints.",
+            hint="Name the file itself, or say what it is: --dialect D.",
+        )
+    units: list[Unit] = []
+    for path in near:
+        try:
+            units += _one_file(path, wanted)
+        except StoreUnavailable:
+            raise
+        except LeftoffError as error:
+            reject(path, error)
+    return units
+
+
+def documents_under(folder: str) -> list[str]:
+    """Files that may be documents, in order of their paths; what only points to one of them is that one."""
+    found: list[str] = []
+    for parent, folders, names in os.walk(folder.rstrip("/") or "/"):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        found += [os.path.join(parent, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
+        if len(found) > MOST_FILES:
+            raise Rejected(f"{folder} has more than {MOST_FILES:,} files; name the ones that are meant.")
+    real = {os.path.realpath(path) for path in found if not os.path.islink(path)}
+    return [path for path in found if not _points_to_one_of(path, real)]
+
+
+def _points_to_one_of(path: str, files: set[str]) -> bool:
+    """Whether a file is a symlink to one of these, or holds its name."""
+    if os.path.islink(path):
+        return os.path.realpath(path) in files
+    try:
+        target = _pointed(path)
+    except LeftoffError:  # it cannot be read: told when it is
+        return False
+    return target != path and os.path.realpath(target) in files
+
+
+def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
+    """A file that was named: what it is shows in what it says."""
+    repairs = Repairs()
+    path = _pointed(path)
+    document = read_document(read_bytes(path), path, repairs)
+    found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
+    return [Unit(found, paths) for paths in found.group([path])]
+
+
+def _pointed(path: str) -> str:
+    """`latest` as a text file that holds the name of the newest one: that one, in the same folder."""
+    if not os.path.basename(path).startswith("latest") or os.path.islink(path):
+        return path
+    data = read_bytes(path, _LONGEST_POINTER)
+    try:
+        name = data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        return path
+    if name[:1] == name[-1:] == '"':  # a JSON text
+        name = name[1:-1]
+    if not _POINTER.match(name) or name in (".", ".."):
+        return path
+    for suffix in ("", *_SUFFIXES):  # some name the id
+        target = os.path.join(os.path.dirname(path), name + suffix)
+        if os.path.isfile(target) and not os.path.islink(target) and not os.path.samefile(target, path):
+            return target
+    return path
+
+
+def load(path: str, dialect: Dialect) -> Loaded:
+    """One file, read."""
+    from leftoff.model.hashing import sha256
+
+    repairs = Repairs()
+    data = read_bytes(path)
+    document = read_document(data, path, repairs)
+    modified = int(os.stat(path).st_mtime * 1000)
+    source = Source(path, modified, **dialect.hints(os.path.abspath(path)))
+    return Loaded(document, source, repairs, sha256(data).hexdigest())

@@ -1,0 +1,102 @@
+"""A store whose commits bring a protocol's files up to date, and which takes in what others did to them."""
+
+from __future__ import annotations
+
+from leftoff.dialects.core.project import mirrored
+from leftoff.dialects.mirror.mirror import Mirror
+from leftoff.store.base import Follower
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.write.commit import Seal
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store, Tx
+
+    T = TypeVar("T")
+
+
+class Protocol(Follower):
+    """What a project's protocol has to say of its runs, and the mirror that writes them."""
+
+    def __init__(self, mirror: Mirror, mask: Callable[[str], str]) -> None:
+        self.store = mirror.store
+        self.mirror = mirror
+        self.dialect = mirror.dialect
+        self._mask = mask
+
+    def look(self) -> None:
+        self.mirror.look()
+
+    def sync(self, *, look: bool = True) -> None:
+        self.mirror.sync(look=look)
+
+    def run_id(self, opening: Opening, at: int, *, again: bool = False) -> str | None:
+        return None if again and not self.dialect.fixed_ids else self._opening(opening, at)[0]
+
+    def steps(self, opening: Opening, at: int) -> list[str]:
+        return self._opening(opening, at)[1]
+
+    def _opening(self, opening: Opening, at: int) -> tuple[str | None, list[str]]:
+        title = self._mask(opening.title) if opening.title else None
+        given = {"workflow": opening.workflow, "title": title}
+        return self.dialect.opening(given | {key: opening.facts.get(key) for key in ("issue", "task")}, at)
+
+    def seal(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> Seal | None:
+        return self.dialect.sealed(tx, run, changes, seal, self.mirror.project)
+
+
+class Followed:
+    """The same store, followed by a mirror: everything but writing goes straight to it."""
+
+    def __init__(self, follower: Protocol) -> None:
+        self.__dict__["follower"] = follower
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["follower"].store, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.__dict__["follower"].store, name, value)
+
+    def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
+        follower: Protocol = self.__dict__["follower"]
+
+        def work(tx: Tx) -> T:
+            tx.follower = follower
+            try:
+                return fn(tx)
+            finally:
+                tx.follower = None
+
+        done = follower.store.write(work, durable=durable)
+        follower.sync()
+        return done
+
+    def prune(self, run: int, drop: Any) -> int:
+        """Files of checkpoints that are gone go too."""
+        follower: Protocol = self.__dict__["follower"]
+        freed = follower.store.prune(run, drop)
+        follower.mirror.write_again(run)
+        return freed
+
+    def remove(self, run: int, *more: Any) -> int:
+        freed = self.__dict__["follower"].store.remove(run, *more)
+        self.__dict__["follower"].sync()
+        return int(freed)
+
+
+def follow(
+    store: Store, project: str, settings: Settings, clock: Callable[[], int], say: Callable[[str], None]
+) -> Store:
+    """The project's store, with its mirror."""
+    dialect = mirrored(project, settings)
+    if dialect is None or getattr(store, "folder", None) is None:
+        return store
+    redactor = settings.redactor()
+    mirror = Mirror(store, project, dialect, redactor, clock, say)
+    followed: Any = Followed(Protocol(mirror, redactor.mask))
+    return followed  # type: ignore[no-any-return]
