@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from leftoff.agents.server.tools import TOOLS
-from leftoff.agents.server.words import for_a_model
+from leftoff.agents.mcp.tools import TOOLS
+from leftoff.agents.mcp.words import for_a_model
 from leftoff.model.words import TRIGGERS
 from tests.cli.command import LEFTOFF, call, environment, succeed
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import leftoff
-from leftoff.agents.server.work import Work
+from leftoff.agents.mcp.work import Work
 from leftoff.api.store import Store
 from leftoff.clock import Clock
 from tests.cli.command import environment, succeed

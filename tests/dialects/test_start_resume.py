@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.server.work import Work
+from leftoff.agents.mcp.work import Work
 from leftoff.errors import CannotResume
 from tests.cli.command import call, succeed
 from tests.dialects.examples import CRUNCH

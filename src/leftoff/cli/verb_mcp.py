@@ -21,7 +21,7 @@ SPEC = Spec(
 
 def run(args: Args, ctx: Context) -> int:
     try:
-        from leftoff.agents.server.serve import Server
+        from leftoff.agents.mcp.serve import Server
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mcp":
             raise

@@ -47,7 +47,7 @@ class Agent:
                 file.write(text)
             text = f"@{path}"
         env = {"LEFTOFF_ARGS": text, "LEFTOFF_RESULT": os.path.join(folder, "result")}
-        return Command([sys.executable, "-m", "leftoff.agents.headless.act"], env)
+        return Command([sys.executable, "-m", "leftoff.agents.headless.agent_step"], env)
 
     def _prompt(self, step: Step, templates: Templates, values: dict[str, Any]) -> str:
         about = step.agent or {}

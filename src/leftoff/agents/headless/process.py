@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from leftoff.agents.headless.commands import Call
-from leftoff.agents.headless.lines import Outcome, feed
+from leftoff.agents.headless.output import Outcome, feed
 
 NOT_FOUND = 127
 BEAT = 20.0

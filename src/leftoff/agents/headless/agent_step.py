@@ -1,4 +1,4 @@
-"""``python -m leftoff.agents.headless.act``: does an agent step, in a process of its own.
+"""``python -m leftoff.agents.headless.agent_step``: does an agent step, in a process of its own.
 
 It goes on where an earlier try stopped. A session that was begun is resumed by its id; where that is refused, a new one
 begins with the brief. A service that says "not now" is waited for as long as it says, or the next agent takes over.
@@ -24,7 +24,7 @@ from leftoff.agents.headless.commands import (
     templated,
 )
 from leftoff.agents.headless.ledger import Ledger
-from leftoff.agents.headless.lines import Outcome
+from leftoff.agents.headless.output import Outcome
 from leftoff.agents.headless.process import NOT_FOUND, Life, Stopped, Watch, complain
 from leftoff.clock import iso
 from leftoff.errors import LeftoffError

@@ -12,8 +12,8 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from leftoff.agents.server.words import told
-from leftoff.agents.server.work import NO_RESULT, Work
+from leftoff.agents.mcp.words import told
+from leftoff.agents.mcp.work import NO_RESULT, Work
 from leftoff.errors import LeftoffError, Usage
 
 INSTRUCTIONS = (

@@ -21,9 +21,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from leftoff._version import __version__
-from leftoff.agents.server.arguments import sorted_out
-from leftoff.agents.server.tools import INSTRUCTIONS, TOOLS, Tools
-from leftoff.agents.server.words import told
+from leftoff.agents.mcp.arguments import sorted_out
+from leftoff.agents.mcp.tools import INSTRUCTIONS, TOOLS, Tools
+from leftoff.agents.mcp.words import told
 from leftoff.errors import LeftoffError
 
 _RESOURCES = "run://RUN_ID, run://RUN_ID/brief and checkpoint://CHECKPOINT_ID"

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.desk import Desk
-from leftoff.agents.server.words import for_a_model
+from leftoff.agents.mcp.words import for_a_model
 from leftoff.dialects.verdict import dialect_of, verify_run
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.finish import settle

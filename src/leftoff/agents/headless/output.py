@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from leftoff.agents.headless.notnow import is_limit, wait_told
+from leftoff.agents.headless.rate_limits import is_limit, wait_told
 
 _REFUSED = re.compile(
     r"no conversation found|no rollout found|rollout \S+ is empty|no recorded session"
