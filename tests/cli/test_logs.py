@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.printed import LONGEST, LogFile, tidy, without_secrets
-from leftoff.cli.text import width
+from leftoff.cli.render.step_output import LONGEST, LogFile, tidy, without_secrets
+from leftoff.cli.render.text import width
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
 from tests.cli.command import LEFTOFF, call, environment, succeed

@@ -25,7 +25,7 @@ from leftoff.cli.progress.live import GAP_S, MOST_LINES, MOST_RUNNING, Live, pag
 from leftoff.cli.progress.plain import Plain, sentence
 from leftoff.cli.progress.tally import Tally
 from leftoff.cli.progress.times import roughly, took, whole
-from leftoff.cli.text import plain, width
+from leftoff.cli.render.text import plain, width
 from leftoff.clock import Clock
 from tests.cli.command import environment
 from tests.cli.events import (

@@ -8,8 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.cli.layout import Column, cropped, facts, line_width, shared, table, wrapped
-from leftoff.cli.text import clean, clean_lines, columns, crop, fold, pad, safe_json, size, value, width
+from leftoff.cli.render.layout import Column, cropped, facts, line_width, shared, table, wrapped
+from leftoff.cli.render.text import (
+    clean,
+    clean_lines,
+    columns,
+    crop,
+    fold,
+    pad,
+    safe_json,
+    size,
+    value,
+    width,
+)
 from leftoff.model.codec import text as canonical
 
 ANY = st.text(st.characters(codec="utf-8"), max_size=60)

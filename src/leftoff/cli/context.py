@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.options import Args
-    from leftoff.cli.screen import Screen
+    from leftoff.cli.render.screen import Screen
     from leftoff.dialects.core.base import Dialect
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.lifecycle.finish import Settled
@@ -260,7 +260,7 @@ class Context:
 
     def screen(self) -> Screen:
         """Stdout, as a page sees it."""
-        from leftoff.cli.screen import stdout
+        from leftoff.cli.render.screen import stdout
 
         return stdout(self.now)
 
@@ -363,7 +363,7 @@ class Context:
 
     def say(self, text: str) -> None:
         """Talk, on stderr."""
-        from leftoff.cli.text import clean_lines
+        from leftoff.cli.render.text import clean_lines
 
         sys.stderr.write(printable(clean_lines(text)) + "\n")
 
@@ -379,7 +379,7 @@ class Context:
 
     def emit(self, document: Any) -> None:
         """One JSON document on stdout."""
-        from leftoff.cli.text import safe_json
+        from leftoff.cli.render.text import safe_json
         from leftoff.model.codec import text
 
         out(safe_json(text(document), sys.stdout.encoding))

@@ -91,7 +91,7 @@ def _run(words: list[str]) -> int:
 
 def load(verb: str) -> Any:
     """The module of a verb."""
-    name = f"leftoff.cli.verb_{verb}"
+    name = f"leftoff.cli.verbs.{verb}" if verb != "import" else "leftoff.cli.verbs.import_"
     __import__(name)
     return sys.modules[name]
 
@@ -148,7 +148,7 @@ def _short(line: str) -> str:
 
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
-    from leftoff.cli.text import clean, safe_json
+    from leftoff.cli.render.text import clean, safe_json
 
     parts = [f"leftoff: {error.message}", *([error.hint] if error.hint else [])]
     if isinstance(error, BadDefinition):  # one line per problem

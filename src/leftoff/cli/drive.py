@@ -7,8 +7,8 @@ import signal
 import sys
 from contextlib import contextmanager
 
-from leftoff.cli.ask import answer, can_ask, confirm
-from leftoff.cli.given import positive
+from leftoff.cli.arguments import positive
+from leftoff.cli.prompts.ask import answer, can_ask, confirm
 from leftoff.engine.resume.finding import ASK, CODES, NEVER_YES, REFUSE, WARN, levels_of
 from leftoff.errors import CannotResume, NeedsPerson
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.ask import can_ask
+from leftoff.cli.arguments import asked
 from leftoff.cli.drive import (
     Questions,
     attempts_folder,
@@ -12,8 +12,8 @@ from leftoff.cli.drive import (
     most_of,
     setting_of,
 )
-from leftoff.cli.failures import decided
-from leftoff.cli.given import asked
+from leftoff.cli.prompts.ask import can_ask
+from leftoff.cli.prompts.failures import decided
 from leftoff.errors import BadDefinition, Conflict, NeedsPerson, NotFound
 from leftoff.model.ids import check_run_id
 
@@ -38,13 +38,13 @@ def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any])
     twin = _twin(args, ctx, workflow)
     choice = _choice(args, ctx, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
-        from leftoff.cli.verb_resume import resume
+        from leftoff.cli.verbs.resume import resume
         from leftoff.engine.read.find import Target
         from leftoff.engine.resume.continue_run import Way
 
         return int(resume(Target(twin, None), Way(variables=given), (), ctx, workflow))
     if choice == "delete" and twin is not None:
-        from leftoff.cli.verb_rm import remove_run
+        from leftoff.cli.verbs.rm import remove_run
         from leftoff.engine.read.find import Target
 
         return int(remove_run(Target(twin, None), ctx))
@@ -123,7 +123,7 @@ def _choice(args: Args, ctx: Context, twin: RunRow) -> str:
             f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
             hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
         )
-    from leftoff.cli.prompt import ask
+    from leftoff.cli.prompts.resume_prompt import ask
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.show import document
 

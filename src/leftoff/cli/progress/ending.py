@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.cli.layout import line_width, wrapped
 from leftoff.cli.progress.times import took, whole
-from leftoff.cli.text import clean
+from leftoff.cli.render.layout import line_width, wrapped
+from leftoff.cli.render.text import clean
 from leftoff.engine.steps.approvals import how
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.cli.progress.tally import Group, Tally
-    from leftoff.cli.text import Line
+    from leftoff.cli.render.text import Line
 
     Event = dict[str, Any]
 
@@ -91,8 +91,8 @@ def table(tally: Tally, columns: int) -> list[Line]:
     estimated = [group for group in groups if group.leaf.estimate is not None]
     if not groups or (len(groups) < 2 and not estimated):
         return []
-    from leftoff.cli.layout import Column
-    from leftoff.cli.layout import table as laid_out
+    from leftoff.cli.render.layout import Column
+    from leftoff.cli.render.layout import table as laid_out
 
     heads = [
         Column("STEP", least=12),

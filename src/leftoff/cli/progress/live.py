@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 
-from leftoff.cli.printed import tidy
 from leftoff.cli.progress.base import Observer
 from leftoff.cli.progress.ending import command, ending, table
 from leftoff.cli.progress.plain import failure, first_line, sentence
 from leftoff.cli.progress.tally import Tally
 from leftoff.cli.progress.times import roughly, took, whole
-from leftoff.cli.screen import NARROWEST, columns_of, rows_of
-from leftoff.cli.term import Region
-from leftoff.cli.text import ELLIPSIS, clean, crop, pad, width
+from leftoff.cli.render.screen import NARROWEST, columns_of, rows_of
+from leftoff.cli.render.step_output import tidy
+from leftoff.cli.render.term import Region
+from leftoff.cli.render.text import ELLIPSIS, clean, crop, pad, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leftoff.cli.progress.base import Event
     from leftoff.cli.progress.info import Info
     from leftoff.cli.progress.tally import Running
-    from leftoff.cli.text import Line
+    from leftoff.cli.render.text import Line
     from leftoff.clock import Clock
 
 GAP_S = 0.1  # between two drawings
@@ -229,7 +229,7 @@ def _share(part: int, total: int, wide: int) -> int:
 
 
 def _cut(line: Line, columns: int) -> Line:
-    from leftoff.cli.layout import cropped
+    from leftoff.cli.render.layout import cropped
 
     return [(text, style) for text, style in cropped(line, columns) if text]
 

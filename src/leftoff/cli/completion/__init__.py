@@ -1,0 +1,1 @@
+"""Completion for bash, zsh and fish."""

@@ -1,0 +1,80 @@
+"""What `rollback --files` and `restore` have in common: the plan, shown; the question, asked; the hand that commits."""
+
+from __future__ import annotations
+
+from leftoff.cli.prompts.ask import confirm
+from leftoff.cli.render.text import clean
+from leftoff.errors import NeedsPerson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.workspace.plan import Entry, Plan
+    from leftoff.engine.workspace.restoring import Restorer
+    from leftoff.engine.write.commit import Guard
+
+MOST = 200  # lines of a plan, before it is carried out
+HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
+
+
+def restorer(ctx: Context, target: Target, guard: Guard | None = None) -> Restorer:
+    """``guard``: of whoever drives the run himself."""
+    from leftoff.engine.config.caller import CALLER
+    from leftoff.engine.workspace.reporting import ReportHand
+    from leftoff.engine.workspace.restoring import Restorer
+
+    def now() -> int:
+        return ctx.now
+
+    hand = ReportHand(ctx.store, target, now, session=CALLER.session, guard=guard or ctx.guard())
+    return Restorer(ctx.store, ctx.project, ctx.redactor, now, hand)
+
+
+def agree(ctx: Context, plan: Plan) -> bool:
+    """Show the plan; whether to do it. What somebody changed is shown, and needs a yes."""
+    show(ctx, plan, MOST)
+    if not plan.changed:
+        return True
+    _show_changes(ctx, plan)
+    names = ", ".join(entry.path for entry in plan.changed[:5])
+    more = len(plan.changed) - 5
+    what = f"Changed since they were last recorded: {clean(names)}{f' and {more} more' if more > 0 else ''}."
+    return confirm(ctx, what, hint=HINT)
+
+
+def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
+    """One line for each file: what is done with it, and why."""
+    for entry in plan.entries[:most]:
+        mark = ", and has changed since it was last recorded" if entry.changed else ""
+        ctx.say(f"{entry.action:<7} {clean(entry.path)}  ({clean(entry.why)}{mark})")
+    if most is not None and len(plan.entries) > most:
+        ctx.say(f"… and {len(plan.entries) - most} more; --dry-run shows all.")
+    if not plan.entries:
+        ctx.say("leftoff: every tracked file is as it was then.")
+    if plan.unseen:
+        ctx.say(f"leftoff: {plan.unseen}")
+
+
+def _show_changes(ctx: Context, plan: Plan) -> None:
+    for entry in plan.changed[:MOST]:
+        ctx.say(_difference(ctx, plan, entry))
+
+
+def _difference(ctx: Context, plan: Plan, entry: Entry) -> str:
+    from leftoff.engine.workspace.differences import difference
+
+    return difference(ctx.store, ctx.project, plan, entry, ctx.redactor)
+
+
+def said_no(ctx: Context) -> int:
+    """The answer was no."""
+    ctx.say("leftoff: nothing was changed.")
+    return NeedsPerson.exit_code
+
+
+def document(ctx: Context, plan: Plan) -> dict[str, object]:
+    """A plan as JSON, with what somebody changed as diffs."""
+    out: dict[str, object] = plan.to_json()
+    out["diffs"] = {entry.path: _difference(ctx, plan, entry) for entry in plan.changed}
+    return out

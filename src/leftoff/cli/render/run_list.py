@@ -1,0 +1,115 @@
+"""A list of runs, as `ls` and `status` show it: a table on a terminal, bare columns in a pipe."""
+
+from __future__ import annotations
+
+from leftoff.cli.render.text import clean, columns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.render.screen import Screen
+    from leftoff.cli.render.text import Line, Span
+    from leftoff.engine.read.info import RunInfo
+
+BAR = 10  # columns of a progress bar
+ROOMY = 100  # columns of a terminal that has room for the number of steps as well
+WORRY = ("quiet", "stalled", "dead")  # health that is worth a word of its own
+
+# status: symbol, style
+RUN_LOOK = {
+    "running": ("●", "busy"),
+    "paused": ("◌", "dim"),
+    "blocked": ("■", "warn"),
+    "failed": ("✗", "bad"),
+    "completed": ("✓", "good"),
+    "abandoned": ("–", "dim"),
+}
+HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad"}
+
+
+def run_list(runs: list[RunInfo], screen: Screen) -> list[Line]:
+    return _table(runs, screen) if screen.fancy else _bare(runs, screen)
+
+
+def _bare(runs: list[RunInfo], screen: Screen) -> list[Line]:
+    rows = [("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", "TITLE")]
+    for run in runs:
+        rows.append(
+            (
+                run.run_id,
+                clean(run.status),
+                run.health,
+                done_of(run),
+                f"{run.percent}%",
+                clean(run.current_step or run.next_step or "-"),
+                screen.when(run.row.updated_at),
+                clean(run.branch),
+                clean(run.title or run.workflow),
+            )
+        )
+    return [[(line, "")] for line in columns(rows)]
+
+
+def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
+    from leftoff.cli.render.layout import Column, table
+
+    heads = [
+        Column("RUN", least=16, folds=True),
+        Column("TITLE", rank=2, least=12),
+        Column("BRANCH", rank=3, least=6),
+        Column("STATUS"),
+        Column("PROGRESS"),
+        Column("STEP", rank=4, least=10),
+        Column("UPDATED", right=True),
+    ]
+    on_main = all(run.branch == "main" for run in runs)
+    counted = " {}" if screen.columns >= ROOMY else ""
+    rows: list[list[Line]] = [
+        [
+            [(run.run_id, "id")],
+            [(clean(run.title or run.workflow), "")],
+            [] if on_main else [(clean(run.branch), "")],
+            status_line(run.status, run.health),
+            [
+                *bar(run.percent, run.status),
+                (f" {run.percent:3d}%", ""),
+                (counted.format(done_of(run)), "dim"),
+            ],
+            step_line(run),
+            [(screen.when(run.row.updated_at), "dim")],
+        ]
+        for run in runs
+    ]
+    return table(heads, rows, screen.columns)
+
+
+def done_of(run: RunInfo) -> str:
+    return f"{run.steps['completed'] + run.steps['skipped']}/{run.steps['total']}"
+
+
+def status_line(status: str, health: str) -> Line:
+    symbol, style = RUN_LOOK.get(status, ("?", ""))
+    line: Line = [(f"{symbol} {clean(status)}", style)]
+    if health in WORRY:
+        line.append((f" {health}", HEALTH_LOOK[health]))
+    return line
+
+
+def bar(percent: int, status: str, wide: int = BAR) -> list[Span]:
+    """How far it is, drawn."""
+    style = {"completed": "good", "failed": "bad", "blocked": "warn", "abandoned": "dim"}.get(status, "busy")
+    full = percent * wide // 100
+    return [("━" * full, style), ("━" * (wide - full), "rest")]
+
+
+def waits(run: RunInfo) -> bool:
+    """Whether its current step is one that waits for a person: nothing runs, and something waits."""
+    steps = run.steps
+    return steps["waiting"] > 0 and steps["running"] == 0
+
+
+def step_line(run: RunInfo) -> Line:
+    if run.current_step and waits(run):
+        return [(f"◔ {clean(run.current_step)}", "warn")]
+    if run.current_step:
+        return [(clean(run.current_step), "busy")]
+    return [(f"→ {clean(run.next_step)}", "dim")] if run.next_step else []

@@ -1,0 +1,104 @@
+"""What a step printed, made fit to be shown: read in blocks, without secrets, and harmless on a terminal.
+
+A log may be of any size and hold any bytes, so it is never read whole. It was redacted when it was written; it is once
+more when it is shown, by the rules of today.
+"""
+
+from __future__ import annotations
+
+from leftoff.cli.render.text import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
+    from leftoff.engine.redaction.redactor import Redactor
+
+BLOCK = 1 << 18
+LONGEST = 1 << 20  # of a line that is kept together
+_TAB = "    "
+_SEQUENCES = (
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, the cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC and its like: titles, links
+    r"|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
+)
+_compiled: list[re.Pattern[str]] = []
+
+
+class LogFile:
+    """A log that may still be written: what was added since the last look, in whole lines."""
+
+    __slots__ = ("_at", "_rest", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._at = 0
+        self._rest = b""
+
+    def skip_to(self, most: int) -> int:
+        """Leave out all but the last so many bytes; how many were left out."""
+        import os
+
+        try:
+            self._at = max(0, os.stat(self.path).st_size - most)
+        except OSError:
+            self._at = 0
+        return self._at
+
+    def read(self, *, ended: bool) -> Iterator[bytes]:
+        """Blocks that end with a line; what comes behind the last end of line only where nothing more will."""
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115 - closed below, whoever stops reading
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with file:
+            file.seek(self._at)
+            while block := file.read(BLOCK):
+                self._at += len(block)
+                block = self._rest + block
+                cut = block.rfind(b"\n") + 1
+                if not cut and len(block) >= LONGEST:
+                    cut = len(block)
+                self._rest = block[cut:]
+                if cut:
+                    yield block[:cut]
+        if ended and self._rest:
+            block, self._rest = self._rest, b""
+            yield block
+
+
+def without_secrets(block: bytes, redactor: Redactor) -> bytes:
+    """The same object where there is nothing to hide."""
+    text = block.decode("utf-8", "surrogateescape")
+    if not redactor.suspicious("", text):
+        return block
+    if "PRIVATE KEY" in text:  # the one kind that has several lines
+        text = redactor.mask(text)
+    return "\n".join(map(redactor.mask, text.split("\n"))).encode("utf-8", "surrogateescape")
+
+
+def shown(block: bytes) -> str:
+    """Text for JSON and for terminals, whatever the bytes are."""
+    return block.decode("utf-8", "backslashreplace")
+
+
+def tidy(line: str) -> str:
+    """One line as a terminal may have it: no colours, no cursor movements, of a redrawn line what it was last."""
+    if line.isprintable():
+        return line
+    if "\r" in line:
+        line = next((part for part in reversed(line.split("\r")) if part), "")
+    if "\x1b" in line or "\x9b" in line:
+        line = _pattern().sub("", line)
+    if "\b" in line:
+        line = line.replace("\b", "")
+    return clean(line.replace("\t", _TAB))
+
+
+def _pattern() -> re.Pattern[str]:
+    if not _compiled:
+        import re
+
+        _compiled.append(re.compile(_SEQUENCES))
+    return _compiled[0]

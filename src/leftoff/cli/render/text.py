@@ -1,0 +1,146 @@
+"""Plain text: names made harmless, widths counted in columns, sizes as people say them.
+
+Whatever a run carries (a title, a step, a value) may have come from anywhere. Nothing that a terminal would obey is
+ever printed as it is: ``clean`` escapes it. Nothing here needs more than the language itself, so that a piped listing
+starts as fast as it can.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    Span = tuple[str, str]  # a piece of text and what it is: see ``leftoff.cli.render.term.STYLES``
+    Line = list[Span]
+
+_NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_JOINERS = "\u200c\u200d"  # invisible, harmless, and part of how some scripts and emoji are written
+ELLIPSIS = "…"
+
+
+def clean(text: str) -> str:
+    """Text on one line, with everything escaped that a terminal would obey or hide."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _JOINERS else _escaped(c) for c in text)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if char in _NAMED:
+        return _NAMED[char]
+    if char.isspace() and code > 0x9F and code not in (0x2028, 0x2029):
+        return " "  # a space, however wide
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def clean_lines(text: str) -> str:
+    """The same for text that may have several lines."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def safe_json(text: str, encoding: str = "utf-8") -> str:
+    """The same JSON, with what a terminal would obey or hide written as ``\\uXXXX``: it can only be inside strings.
+
+    For a stream that is not UTF-8, whatever is not ASCII is written so.
+    """
+    if encoding != "utf-8":
+        return "".join(c if c.isascii() and c.isprintable() else _utf16(c) for c in text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _JOINERS else _utf16(c) for c in text)
+
+
+def _utf16(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def width(text: str) -> int:
+    """How many columns a terminal gives it."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(c) for c in text)
+
+
+def _columns(char: str) -> int:
+    if char.isascii():
+        return 1
+    from unicodedata import category, east_asian_width
+
+    if char in _JOINERS or category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+def crop(text: str, columns: int) -> str:
+    """At most so many columns; what was cut leaves an ellipsis."""
+    if width(text) <= columns:
+        return text
+    return _cut(text, columns - 1) + ELLIPSIS if columns > 0 else ""
+
+
+def _cut(text: str, columns: int) -> str:
+    used = 0
+    for index, char in enumerate(text):
+        used += _columns(char)
+        if used > columns:
+            return text[:index]
+    return text
+
+
+def pad(text: str, columns: int) -> str:
+    return text + " " * (columns - width(text))
+
+
+def fold(text: str, columns: int) -> list[str]:
+    """In pieces of at most so many columns, broken at spaces where there are any."""
+    pieces: list[str] = []
+    while width(text) > columns:
+        piece = _cut(text, columns) or text[0]
+        at = len(piece) if text[len(piece) :][:1] in ("", " ") else piece.rfind(" ")
+        if at > 0:
+            piece = text[:at]
+        pieces.append(piece.rstrip())
+        text = text[len(piece) :].lstrip(" ")
+    return [*pieces, text] if text or not pieces else pieces
+
+
+def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
+    """Rows as aligned columns."""
+    if not rows:
+        return []
+    wide = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [gap.join(pad(cell, wide[i]) for i, cell in enumerate(row)).rstrip() for row in rows]
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """Lines without their colours."""
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+
+
+# -- values
+
+
+def value(thing: Any) -> str:
+    """A JSON value on one line."""
+    from leftoff.model.codec import text
+
+    if thing == {"redacted": True}:
+        return "[redacted]"
+    return clean(text(thing))
+
+
+def size(number: Any) -> str:
+    """Bytes as people say them."""
+    if not isinstance(number, (int, float)):
+        return ""
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 10 else f"{number:.1f} {unit}"
+        number /= 1000
+    return ""

@@ -1,0 +1,102 @@
+"""The verdict on a run, for people: what was found, how bad it is, what to do; and what resuming would do."""
+
+from __future__ import annotations
+
+from leftoff.cli.render.layout import wrapped
+from leftoff.cli.render.text import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.render.screen import Screen
+    from leftoff.cli.render.text import Line
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.resume.verdict import Report
+    from leftoff.workflow.definition.model import Workflow
+
+_LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
+_SAYS = {
+    "resume": "can be resumed",
+    "warn": "can be resumed; some things are worth knowing",
+    "ask": "can be resumed when a person has decided",
+    "refuse": "cannot be resumed",
+}
+_DIFF = 40  # lines of one
+_STEPS = 30
+
+
+def report_of(
+    ctx: Context,
+    target: Target,
+    *,
+    deep: bool = False,
+    given: Mapping[str, Any] | None = None,
+    workflow: Workflow | None = None,
+) -> Report:
+    """Check the world against a run, with all that is known of it.
+
+    ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
+    """
+    from leftoff.dialects.verdict import verify_run
+    from leftoff.engine.config.caller import CALLER
+
+    ctx.at_home(target.row)
+    return verify_run(
+        ctx.store,
+        target,
+        ctx.now,
+        ctx.project,
+        ctx.settings,
+        deep=deep,
+        given=given,
+        session=CALLER.session,
+        workflow=workflow,
+    )
+
+
+def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:
+    """The verdict, finding by finding; with the plan, step by step."""
+    symbol, style = _LOOK[report.verdict]
+    lines: list[Line] = [[(f"{symbol} {report.world.run_id} {_SAYS[report.verdict]}", style)]]
+    for finding in report.findings:
+        lines += finding_lines(finding, screen.columns)
+    if plan:
+        lines += [[], *plan_lines(report.plan)]
+    return lines
+
+
+def finding_lines(finding: Finding, columns: int) -> list[Line]:
+    symbol, style = _LOOK[finding.level]
+    lines = wrapped([(f"  {symbol} {finding.code}  ", style), (clean(finding.message), "")], columns)
+    if finding.hint:
+        lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns)
+    if finding.diff:
+        shown = finding.diff.splitlines()
+        lines += [[(f"    {clean(line)}", "dim")] for line in shown[:_DIFF]]
+        if len(shown) > _DIFF:
+            lines.append([(f"    … {len(shown) - _DIFF} more lines", "dim")])
+    return lines
+
+
+def plan_lines(plan: list[dict[str, Any]]) -> list[Line]:
+    """What would happen to each step; many that are skipped are only counted."""
+    skipped = [entry for entry in plan if entry["action"] == "skip"]
+    shown = plan if len(plan) <= _STEPS else [entry for entry in plan if entry["action"] != "skip"]
+    wide = max((len(entry["action"]) for entry in shown), default=0)
+    lines: list[Line] = [
+        [
+            (f"  {entry['action']:<{wide}}  ", "id"),
+            (clean(entry["step"]), ""),
+            (f"  {clean(entry['why'])}", "dim"),
+        ]
+        for entry in shown[: 2 * _STEPS]
+    ]
+    if len(shown) > 2 * _STEPS:
+        lines.append([(f"  … {len(shown) - 2 * _STEPS} more", "dim")])
+    if shown is not plan and skipped:
+        lines.append([(f"  {len(skipped)} finished steps are skipped.", "dim")])
+    return lines

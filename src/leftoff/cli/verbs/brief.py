@@ -1,0 +1,36 @@
+"""``leftoff brief``: what an agent must know to go on."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.render.text import clean_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "brief",
+    "Print what an agent must know to go on with the current run, or with REF: facts, most important first, in at\n"
+    "most 8,000 characters. First what somebody left for whoever goes on, last what changed in the world since.",
+    usage="[REF]",
+    most=1,
+    options=CURRENT,
+    examples="""  leftoff brief
+  leftoff brief convert-pdfs
+  leftoff brief @~1 --json""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.read.brief import brief
+    from leftoff.engine.read.find import Target
+
+    target = ctx.target(args.rest[0]) if args.rest else Target(ctx.current(), None)
+    text = brief(ctx.store, target, ctx.now, ctx.project)
+    if args.json:
+        ctx.emit({"run_id": target.row.run_id, "text": text})
+    else:
+        ctx.out(clean_lines(text))
+    return 0

@@ -1,0 +1,183 @@
+"""``leftoff diff``: what differs between two versions, as a diff reads: ``+`` came, ``-`` went, ``~`` changed."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.render.text import clean, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.cli.render.screen import Screen
+    from leftoff.cli.render.text import Line
+    from leftoff.engine.read.diff import Diff, Section
+    from leftoff.engine.read.find import Target
+
+SPEC = Spec(
+    "diff",
+    "Compare two versions: steps, variables, artifacts, files and records. With one REF: it with its run's newest.",
+    usage="REF [REF]",
+    least=1,
+    most=2,
+    options=CURRENT,
+    examples="""  leftoff diff @~1            since the checkpoint before the last
+  leftoff diff RUN@3 RUN@7    between two versions
+  leftoff diff 3f9a 77c0      between two checkpoints, also of different runs""",
+)
+
+DEEPEST = 6  # levels into a value before it is compared whole
+NARROW = 50  # columns
+MOST = 40  # places inside one entry that a terminal shows
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.read.diff import diff
+    from leftoff.engine.read.find import Target
+
+    old = ctx.target(args.rest[0])
+    new = ctx.target(args.rest[1]) if len(args.rest) > 1 else Target(old.row, None)
+    found = diff(ctx.store, _address(old), _address(new))
+    if args.json:
+        ctx.emit(found.to_json())
+        return 0
+    screen = ctx.screen()
+    screen.show(page(found, old, new, screen))
+    return 0
+
+
+def _address(target: Target) -> tuple[int, str, int]:
+    return target.row.run, target.row.run_id, target.seq
+
+
+def page(found: Diff, old: Target, new: Target, screen: Screen) -> list[Line]:
+    lines = _fit([("--- ", "removed"), *_named(old, screen)], screen)
+    lines += _fit([("+++ ", "added"), *_named(new, screen)], screen)
+    for name in ("steps", "variables", "artifacts", "files"):
+        lines += section(name, getattr(found, name), screen)
+    for name, entries in found.records.items():
+        lines += section(name, entries, screen)
+    return lines if found else [*lines, [("Nothing differs.", "dim")]]
+
+
+def _named(target: Target, screen: Screen) -> Line:
+    version = target.version
+    at = version.at if version is not None else target.row.updated_at
+    known = version.id if version is not None else (target.row.checkpoint or "")[:12]
+    return [
+        (f"{target.row.run_id}@{target.seq}", "id"),
+        (f"  {known}" if known else "", "dim"),
+        (f"  {screen.when(at)}", "dim"),
+    ]
+
+
+def section(name: str, entries: Section, screen: Screen) -> list[Line]:
+    if not entries:
+        return []
+    lines: list[Line] = [[], [(name, "head")]]
+    marked = {**{key: "+" for key in entries.added}, **{key: "-" for key in entries.removed}}
+    marked.update({key: "~" for key in entries.changed})
+    for key in sorted(marked):
+        if marked[key] == "+":
+            lines += one("+", key, entries.added[key], screen)
+        elif marked[key] == "-":
+            lines += one("-", key, entries.removed[key], screen)
+        else:
+            lines += changed(key, entries.changed[key].old, entries.changed[key].new, screen)
+    return lines
+
+
+def one(mark: str, key: str, thing: Any, screen: Screen) -> list[Line]:
+    """An entry that is on one side only."""
+    style = "added" if mark == "+" else "removed"
+    if isinstance(thing, dict) and isinstance(thing.get("status"), str):  # a step: how far it is says enough
+        return _fit(
+            [(f"  {mark} {clean(key)}", style), (": ", "dim"), (clean(thing["status"]), style)], screen
+        )
+    return _fit([(f"  {mark} {clean(key)}", style), (" = ", "dim"), (value(thing), style)], screen)
+
+
+def changed(key: str, old: Any, new: Any, screen: Screen) -> list[Line]:
+    """An entry that is on both: only the places inside it that differ."""
+    parts = differences((), old, new)
+    label = f"  ~ {clean(key)}"
+    if len(parts) == 1 and parts[0][0] == ():
+        return _fit(_change(label, value(old), value(new)), screen)
+    lines = _fit([(label, "changed")], screen)
+    status = next((part for part in parts if part[0] == ("status",)), None)
+    if status is not None and _NOTHING not in status and isinstance(old["status"], str):
+        lines = _fit(_change(label, clean(old["status"]), clean(str(new["status"]))), screen)
+        parts.remove(status)
+    for path, before, after in parts[:MOST] if screen.fancy else parts:
+        name = _place(path)
+        if before is _NOTHING:
+            lines += _fit([(f"      + {name}", "added"), (" = ", "dim"), (value(after), "added")], screen)
+        elif after is _NOTHING:
+            lines += _fit(
+                [(f"      - {name}", "removed"), (" = ", "dim"), (value(before), "removed")], screen
+            )
+        else:
+            lines += _fit(_change(f"      ~ {name}", value(before), value(after)), screen)
+    if screen.fancy and len(parts) > MOST:
+        lines.append([(f"      … and {len(parts) - MOST} more places", "dim")])
+    return lines
+
+
+def _change(label: str, old: str, new: str) -> Line:
+    return [(label, "changed"), (": ", "dim"), (old, "removed"), (" → ", "dim"), (new, "added")]
+
+
+class _Nothing:
+    pass
+
+
+_NOTHING: Any = _Nothing()
+
+
+def differences(
+    path: tuple[str | int, ...], old: Any, new: Any
+) -> list[tuple[tuple[str | int, ...], Any, Any]]:
+    """The places where two values differ, from the outside in."""
+    from leftoff.engine.read.diff import same
+
+    if same(old, new):
+        return []
+    keys: list[Any]
+    if len(path) >= DEEPEST or not old or not new:
+        return [(path, old, new)]
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = sorted({*old, *new})
+        left, right = dict(old), dict(new)
+    elif isinstance(old, list) and isinstance(new, list):
+        keys = list(range(max(len(old), len(new))))
+        left, right = dict(enumerate(old)), dict(enumerate(new))
+    else:
+        return [(path, old, new)]
+    out = []
+    for key in keys:
+        inside = (*path, key)
+        if key not in left:
+            out.append((inside, _NOTHING, right[key]))
+        elif key not in right:
+            out.append((inside, left[key], _NOTHING))
+        else:
+            out += differences(inside, left[key], right[key])
+    return out
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return clean(out)
+
+
+def _fit(line: Line, screen: Screen) -> list[Line]:
+    """On a terminal, within its width: each of two values gets its share of the line, or, if narrow, its own lines."""
+    from leftoff.cli.render.layout import line_width, shared, wrapped
+
+    if not screen.fancy or line_width(line) <= screen.columns:
+        return [line]
+    return [shared(line, screen.columns)] if screen.columns >= NARROW else wrapped(line, screen.columns)

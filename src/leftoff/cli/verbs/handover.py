@@ -1,0 +1,87 @@
+"""``leftoff handover``: go on with a run in another agent."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from leftoff.cli.arguments import asked
+from leftoff.cli.options import Opt, Spec
+from leftoff.engine.config.caller import CALLER
+from leftoff.errors import NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.agents.handover import Handover
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.read.find import Target
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+SPEC = Spec(
+    "handover",
+    "Print the command line that continues a run in another agent: with the brief as its prompt, or in its own\n"
+    "earlier session where it had one there. --go saves a checkpoint and runs that command instead.",
+    usage="RUN",
+    least=1,
+    most=1,
+    options=(
+        Opt(
+            "--to",
+            "AGENT",
+            "claude, codex, gemini, opencode, or an agent of leftoff.toml",
+            needed=True,
+            filled=True,
+        ),
+        Opt("--go", None, "run the command now, in place of this one"),
+    ),
+    examples="""  leftoff handover latest --to codex
+  leftoff handover release-1 --to claude --go""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.agents.desk import Desk
+    from leftoff.agents.handover import hand_over
+    from leftoff.agents.headless.commands import check_agent, custom_agents
+    from leftoff.engine.resume.continue_run import driver_of
+
+    desk = Desk(ctx.project, args.store)
+    asked(lambda: check_agent(args.to, custom_agents(desk.settings.section("agents"))))
+    target = ctx.target(args.rest[0])
+    driver_of(ctx.store, target, ctx.now, CALLER.session)
+    found = hand_over(desk, target, args.to)
+    if args.go:
+        return _go(found, target, ctx)
+    if args.json:
+        ctx.emit(found.to_json())
+    else:
+        ctx.out(shlex.join(["env", *(f"{key}={value}" for key, value in found.env.items()), *found.words]))
+    return 0
+
+
+def _go(found: Handover, target: Target, ctx: Context) -> int:
+    """A checkpoint, then the agent in our place."""
+    import shutil
+
+    from leftoff.engine.lifecycle.opening import find
+    from leftoff.engine.write.commit import Seal
+    from leftoff.engine.write.report import report
+
+    if shutil.which(found.words[0]) is None:
+        raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
+        changes.put("run", "agent", found.agent)
+        if found.session:
+            changes.put("run", "session_id", found.session)
+        elif row.session:
+            changes.delete("run", "session_id")  # it was another agent's; the new one says its own
+        return Seal("manual", note=f"handed over to {found.agent}")
+
+    report(ctx.store, lambda view: find(view, target.row.run_id), make, ctx.now, scrubber=ctx.redactor)
+    ctx.close()
+    os.chdir(ctx.project)
+    os.execvpe(found.words[0], found.words, {**os.environ, **found.env})

@@ -1,0 +1,90 @@
+"""``leftoff install``: set an agent up, or take everything out again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from leftoff.cli.options import Opt, Spec
+from leftoff.cli.render.text import clean, clean_lines
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.agents.install.files import Change
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+AGENTS = ("claude", "codex", "gemini")
+
+SPEC = Spec(
+    "install",
+    "Set an agent up for this project: hooks that keep the progress of its sessions, the MCP server, a skill, and the\n"
+    "commands /checkpoint and /resume. Shows what changes, and changes it. What is in its settings stays, comments\n"
+    "and order too; doing it twice changes nothing, and --uninstall leaves the files as they were.",
+    usage="claude|codex|gemini",
+    least=1,
+    most=1,
+    options=(
+        Opt("--user", None, "in the user's settings, for all projects, instead of the project's"),
+        Opt("--uninstall", None, "take everything out again"),
+        Opt("--dry-run", None, "only show what would change"),
+    ),
+    examples="""  leftoff install claude
+  leftoff install codex --user --dry-run
+  leftoff install gemini --uninstall""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.agents.install.plan import Plan
+    from leftoff.agents.install.recipes import Recipe
+
+    agent = args.rest[0]
+    if agent not in AGENTS:
+        raise Usage(f"leftoff cannot set up {agent!r}.", hint=f"One of {', '.join(AGENTS)}.")
+    base = os.path.expanduser("~") if args.user else ctx.project
+    plan = Plan(Recipe(agent, base, _command(), user=args.user), uninstall=args.uninstall)
+    changes = plan.changes
+    if not args.dry_run:
+        plan.apply()  # before it is shown: whoever reads only the first lines has it installed, too
+    if args.json:
+        shown = [{"path": c.path, "action": c.action, "diff": c.diff(), "note": c.note} for c in changes]
+        ctx.emit({"agent": agent, "user": args.user, "dry_run": args.dry_run, "files": shown})
+    else:
+        _show(changes, ctx)
+        _tell(agent, changes, args, ctx)
+    return 0
+
+
+def _command() -> str:
+    """The absolute path of this command: an agent's environment may not have it on its PATH."""
+    own = os.path.abspath(sys.argv[0])
+    if os.path.basename(own) == "leftoff" and os.access(own, os.X_OK):
+        return own
+    beside = os.path.join(os.path.dirname(sys.executable), "leftoff")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("leftoff")
+    if found is None:
+        raise Usage("The command `leftoff` is not installed.", hint="pip install leftoff, then try again.")
+    return os.path.abspath(found)
+
+
+def _show(changes: list[Change], ctx: Context) -> None:
+    for change in changes:
+        if change.action != "keep":
+            ctx.out(clean_lines(change.diff().rstrip("\n")))
+        if change.note:
+            ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
+
+
+def _tell(agent: str, changes: list[Change], args: Args, ctx: Context) -> None:
+    number = sum(change.action != "keep" for change in changes)
+    if not number:
+        ctx.say("leftoff: nothing to change.")
+    elif args.dry_run:
+        ctx.say(f"leftoff: {number} files would change; nothing was.")
+    else:
+        ctx.say(f"leftoff: {number} files changed.")
+        if agent == "codex" and not args.uninstall:
+            ctx.say("Codex asks once whether it may run these hooks: start it, and trust them.")

@@ -1,0 +1,240 @@
+"""``leftoff logs``: what the steps of a run printed, now or as they print it."""
+
+from __future__ import annotations
+
+import sys
+
+from leftoff.cli.arguments import asked, number
+from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.cli.render.step_output import LogFile, shown, tidy, without_secrets
+from leftoff.cli.render.text import clean
+from leftoff.errors import NotFound, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.read.logs import Choice, Log
+    from leftoff.store.rows import RunRow
+
+SPEC = Spec(
+    "logs",
+    "Show what the steps of a run printed: the newest attempt at each, in the order of the steps; with STEP, of that\n"
+    "one and those below it. Piped, what was printed comes as it is; on a terminal nothing in it is obeyed.",
+    usage="[RUN] [STEP]",
+    most=2,
+    options=(
+        Opt("--failed", None, "only of steps that failed"),
+        Opt("--attempt", "N", "the Nth attempt instead of the newest"),
+        Opt("-f", None, "go on showing it while the run is driven; Ctrl-C ends it"),
+        *CURRENT,
+    ),
+    examples="""  leftoff logs                     of the current run
+  leftoff logs latest --failed     why it failed
+  leftoff logs @ convert/post-20   of one step
+  leftoff logs -f                  as it is printed""",
+)
+
+MOST_JSON = 1 << 20  # bytes of one log in a document
+EVERY_S = 0.2
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.read.logs import Choice, find_logs
+
+    if args.f and args.json:
+        raise Usage("-f and --json do not go together.", hint=f"usage: {SPEC.line()}")
+    row, step = which(args, ctx)
+    choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
+    if args.f:
+        return follow(row, choice, ctx)
+    found = find_logs(ctx.store, row.run, row.run_id, choice, ctx.now)
+    if args.json:
+        ctx.emit({"run_id": row.run_id, "logs": [_document(log, ctx) for log in found.logs]})
+        return 0
+    if not found.logs:
+        ctx.say(nothing(row, choice))
+    page = Page(ctx, headed=len(found.logs) > 1)
+    for log in found.logs:
+        page.show(log, LogFile(log.path or ""), ended=True)
+    page.end()
+    return 0
+
+
+def which(args: Args, ctx: Context) -> tuple[RunRow, str | None]:
+    """The run and the step that are meant."""
+    words = list(args.rest)
+    if args.run is not None and len(words) > 1:
+        raise Usage(f"{words[0]} and --run {args.run} both name a run.", hint=f"usage: {SPEC.line()}")
+    ref = "@" if args.run is not None or not words else words.pop(0)
+    try:
+        row = ctx.target(ref).row
+    except NotFound as error:
+        last = ctx.infos(branch=ctx.branch, limit=1) if ref == "@" and not ctx.named else []
+        if not last:
+            _perhaps_step(ref, error, ctx)
+            raise
+        row = last[0].row  # nothing is unfinished: the run that ended last
+    if not words:
+        return row, None
+    from leftoff.model.ids import check_step
+
+    return row, asked(lambda: check_step(words[0].removeprefix("/")))
+
+
+def _perhaps_step(word: str, error: NotFound, ctx: Context) -> None:
+    """A step where a run is expected: say how it is done."""
+    from leftoff.errors import LeftoffError
+
+    try:
+        run = ctx.current().run
+        if ctx.store.read(lambda view: view.row(run, "step", word)) is not None:
+            error.hint = f"{word} is a step of the current run: `leftoff logs @ {word}`."
+    except LeftoffError:
+        pass
+
+
+def nothing(row: RunRow, choice: Choice) -> str:
+    of = f"Step {clean(choice.step)} of run {row.run_id}" if choice.step else f"Run {row.run_id}"
+    if choice.failed:
+        return f"{of} has no log of a failed attempt."
+    if choice.number is not None:
+        return f"{of} has no log of an attempt {choice.number}."
+    return f"{of} has no logs: only steps that leftoff runs have one."
+
+
+def _document(log: Log, ctx: Context) -> dict[str, Any]:
+    """A log as JSON; of a long one its end, and how much was cut."""
+    about = log.to_json()
+    if not log.there:
+        return {**about, "text": None}
+    file = LogFile(log.path or "")
+    cut = file.skip_to(MOST_JSON)
+    text = "".join(shown(without_secrets(block, ctx.redactor)) for block in file.read(ended=True))
+    return {**about, "text": text, **({"cut": cut} if cut else {})}
+
+
+class Page:
+    """Where logs are shown: under headings where there are several, or on a terminal."""
+
+    def __init__(self, ctx: Context, *, headed: bool) -> None:
+        self.screen = ctx.screen()
+        self.terminal = sys.stdout.isatty()
+        self.headed = headed or self.terminal
+        self._redactor = ctx.redactor
+        self._now = ctx.clock.now
+        self._last: str | None = None  # whose lines came last
+        self._seen: set[str] = set()  # who had a heading
+        self._open = False  # whether the last line has no end yet
+
+    def show(self, log: Log, file: LogFile, *, ended: bool) -> bool:
+        """What is new in a log; whether there was anything."""
+        wrote = False
+        for block in file.read(ended=ended):
+            if self._last != log.attempt.token and self.headed:
+                self._heading(log)
+            self._last = log.attempt.token
+            self._write(without_secrets(block, self._redactor))
+            wrote = True
+        if ended and self.headed and log.attempt.token not in self._seen:
+            self._heading(log)  # it printed nothing, or what it printed is gone: also worth knowing
+            self._last = log.attempt.token
+        return wrote
+
+    def end(self) -> None:
+        if self._open and self.terminal:
+            self._write(b"\n")
+        sys.stdout.flush()
+
+    def _heading(self, log: Log) -> None:
+        self._seen.add(log.attempt.token)
+        if self._open:
+            self._write(b"\n")
+        if self._last is not None:
+            self._write(b"\n")
+        about = ", ".join(facts(log, self._now()))
+        style = "bad" if log.failed else "dim"
+        self.screen.show(
+            [[("==> ", "dim"), (clean(log.step), "title"), (f" ({about})", style), (" <==", "dim")]]
+        )
+
+    def _write(self, block: bytes) -> None:
+        self._open = not block.endswith(b"\n")
+        if not self.terminal:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
+            return
+        from leftoff.cli.dispatch import printable
+
+        lines = shown(block).split("\n")
+        sys.stdout.write(printable("\n".join(map(tidy, lines))))
+        sys.stdout.flush()
+
+
+def facts(log: Log, now: int) -> list[str]:
+    """Which attempt, how it ended, how long it took."""
+    from leftoff.cli.progress.times import took
+
+    about = log.attempt
+    out = [f"attempt {about.number}"]
+    if not log.ended:
+        out.append("running" if log.is_written else "not ended")
+    elif about.exit_code is None:
+        out.append("no exit code")
+    else:
+        out.append(f"exit {about.exit_code}" if about.exit_code >= 0 else f"signal {-about.exit_code}")
+    end = about.ended_at if log.ended else now
+    if about.started_at is not None and (log.ended or log.is_written):
+        out.append(took((end - about.started_at) / 1000))
+    if not log.there and log.ended and about.exit_code == 0:
+        out.append(
+            "printed nothing"
+        )  # what a step that ended well leaves is a log, where there is something in it
+    elif not log.there:
+        out.append("its log is gone" if about.log else "no log")
+    return out
+
+
+# -- following
+
+
+def follow(row: RunRow, choice: Choice, ctx: Context) -> int:
+    """Until the run is finished or paused, or nobody is there who could add anything."""
+    import signal
+    import time
+
+    from leftoff.engine.read.logs import find_logs
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    page = Page(ctx, headed=True)
+    files: dict[str, LogFile] = {}
+    done: set[str] = set()
+    while True:
+        began = time.monotonic()
+        found = find_logs(ctx.store, row.run, row.run_id, choice, ctx.now)
+        more = found.driven or any(
+            log.is_written for log in found.logs
+        )  # before the files are read: none is missed
+        for log in found.logs:
+            _add(log, files, done, page, over=not more)
+        if not more:
+            break
+        time.sleep(max(EVERY_S, 4 * (time.monotonic() - began)))
+    page.end()
+    if not done:
+        ctx.say(nothing(row, choice))
+    return 0
+
+
+def _add(log: Log, files: dict[str, LogFile], done: set[str], page: Page, *, over: bool) -> None:
+    token = log.attempt.token
+    if token in done:
+        return
+    file = files.setdefault(token, LogFile(log.path or ""))
+    page.show(log, file, ended=log.ended or over)
+    if log.ended or over:
+        done.add(token)
+        del files[token]

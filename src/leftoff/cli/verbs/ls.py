@@ -1,0 +1,97 @@
+"""``leftoff ls``: the runs, latest first."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Opt, Spec
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+NEWEST = 50
+
+SPEC = Spec(
+    "ls",
+    f"List the runs, the one with the latest news first: the newest {NEWEST} that are not archived.",
+    options=(
+        Opt(
+            "--status",
+            "S",
+            "only these: running, paused, blocked, failed, completed, abandoned (with commas)",
+        ),
+        Opt("--workflow", "W", "only runs of this workflow"),
+        Opt("--branch", "B", "only runs of this branch", filled=True),
+        Opt("--all", None, "every run"),
+        Opt("--limit", "N", f"at most so many (default: {NEWEST})"),
+    ),
+    examples="""  leftoff ls                           the newest runs
+  leftoff ls --status running,failed   those that are running or failed
+  leftoff ls --all --json              every run, for a program""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    status = statuses(args.status)
+    limit = whole("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
+    more = None if limit is None else limit + 1
+    runs = ctx.infos(status=status, workflow=args.workflow, branch=args.branch, limit=more)
+    shown = runs if limit is None else runs[:limit]
+    old = _archived(args, ctx, status) if args.all and limit is None else []
+    if args.json:
+        ctx.emit({"runs": [*(info.to_json() for info in shown), *old]})
+        return 0
+    for about in old:
+        ctx.say(f"archived: {about['run_id']} ({about['status']})")
+    if old and not shown:
+        return 0
+    if not shown:
+        narrowed = any((status, args.workflow, args.branch))
+        ctx.say("No run is like that." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
+        return 0
+    from leftoff.cli.render.run_list import run_list
+
+    screen = ctx.screen()
+    screen.show(run_list(shown, screen))
+    if len(runs) > len(shown):
+        ctx.say(f"These are the newest {len(shown)}; --all lists every one.")
+    return 0
+
+
+def _archived(args: Args, ctx: Context, status: list[str] | None) -> list[dict[str, Any]]:
+    """The archived runs, as they were listed."""
+    from leftoff.engine.retention.archive import archived
+
+    wanted = {"workflow": args.workflow, "branch": args.branch}
+    return [
+        about
+        for about in archived(ctx.store)
+        if (status is None or about["status"] in status)
+        and all(value is None or about.get(key) == value for key, value in wanted.items())
+    ]
+
+
+def statuses(given: str | None) -> list[str] | None:
+    """The words of --status, checked."""
+    if given is None:
+        return None
+    from leftoff.model.words import RUN_STATUS
+
+    words = [word.strip() for word in given.split(",")]
+    for word in words:
+        if word not in RUN_STATUS:
+            raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
+    return words
+
+
+def whole(name: str, given: str) -> int:
+    """A number of things, 1 or more."""
+    number = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
+    if number < 1:
+        raise Usage(
+            f"{name} is a whole number from 1 to 999999999, not {given!r}.", hint=f"For example: {name} 20"
+        )
+    return number

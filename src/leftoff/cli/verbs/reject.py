@@ -1,0 +1,29 @@
+"""``leftoff reject``: a person says no to a step that waits for an approval."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Spec
+from leftoff.cli.verbs.approve import BRANCH, NOTE, decide
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "reject",
+    "Reject a step that waits for an approval: it has failed, with an error of type `rejected` that says who and why.\n"
+    "Works from anywhere, as `leftoff approve` does.",
+    usage="RUN STEP",
+    least=2,
+    most=2,
+    options=(NOTE, BRANCH),
+    examples="""  leftoff reject dev-story-20260131-090500 sign-off
+  leftoff reject @ sign-off --note "the cache is not thought through\"""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.steps.approvals import REJECT
+
+    return decide(args, ctx, REJECT)

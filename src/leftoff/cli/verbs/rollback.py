@@ -1,0 +1,126 @@
+"""``leftoff rollback``: a run's records as they were, as a new checkpoint; and its files, if asked to."""
+
+from __future__ import annotations
+
+from leftoff.cli.file_plan import said_no
+from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.engine.config.caller import CALLER
+from leftoff.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.workspace.restoring import Outcome
+
+SPEC = Spec(
+    "rollback",
+    "Go back to an older version of a run: a new checkpoint that equals it. Nothing is erased: the present is sealed\n"
+    "first, and `leftoff rollback` to that undoes it. Files stay as they are, unless --files is given: then tracked\n"
+    "ones are what they were, and those made since are deleted, after the present ones were saved.",
+    usage="REF",
+    most=1,
+    options=(
+        Opt("--files", None, "bring back the tracked files, too"),
+        Opt("--good", None, "to the newest checkpoint (of REF) without a failed step or an unmet criterion"),
+        Opt("--dry-run", None, "with --files: show what would be done, and do nothing"),
+        Opt(
+            "--yes",
+            None,
+            "restore files that were changed since they were last recorded, end steps that still run",
+        ),
+        *CURRENT,
+    ),
+    examples="""  leftoff rollback @~1             the current run, one checkpoint back
+  leftoff rollback 3f9a            to a checkpoint
+  leftoff rollback RUN@7 --files   to a version, with its files
+  leftoff rollback --good          to the last known good state""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    if not args.rest and not args.good:
+        raise Usage("`leftoff rollback` needs REF, or --good.", hint=f"usage: {SPEC.line()}")
+    if args.dry_run and not args.files:
+        raise Usage("--dry-run is for --files.", hint=f"usage: {SPEC.line()}")
+    ref = args.rest[0] if args.rest else "@"
+    target = ctx.target(ref)
+    ctx.at_home(target.row)
+    if args.good:
+        from leftoff.engine.workspace.good import last_good
+
+        target, ref = last_good(ctx.store, target), f"--good {ref}"
+    if args.dry_run:
+        return _dry_run(ctx, target)
+    if not _quiet(ctx, target):
+        return said_no(ctx)
+    if args.files:
+        return _with_files(args, ctx, target, ref)
+    from leftoff.engine.resume.continue_run import go_back
+
+    session = CALLER.session
+    go_back(ctx.store, target, ctx.now, session=session, guard=ctx.guard())
+    return _told(args, ctx, target, None)
+
+
+def _quiet(ctx: Context, target: Target) -> bool:
+    """Whether nothing of the run's steps writes on, or does no more."""
+    from leftoff.engine.read.definition import definition_of
+    from leftoff.engine.resume.continue_run import driver_of
+
+    if definition_of(ctx.store, target.row) is None:
+        return True
+    from leftoff.cli.prompts.orphans import ended
+
+    driver_of(ctx.store, target, ctx.now, CALLER.session)
+    return ended(ctx, target.row)
+
+
+def _dry_run(ctx: Context, target: Target) -> int:
+    from leftoff.cli.file_plan import document, show
+    from leftoff.cli.prompts.orphans import told
+    from leftoff.engine.workspace.plan import make_plan
+
+    plan = make_plan(ctx.store, ctx.project, target, ctx.redactor)
+    if ctx.args.json:
+        ctx.emit({"run_id": target.row.run_id, "seq": target.seq, "files": document(ctx, plan)})
+    else:
+        running = told(ctx, target.row)
+        if running is not None:
+            ctx.say(f"{running} They are ended first.")
+        show(ctx, plan)
+    return 0
+
+
+def _with_files(args: Args, ctx: Context, target: Target, ref: str) -> int:
+    from leftoff.cli.file_plan import agree, restorer
+
+    done = restorer(ctx, target).rollback(target, ref, lambda plan: agree(ctx, plan))
+    if not done.done:
+        return said_no(ctx)
+    return _told(args, ctx, target, done)
+
+
+def _told(args: Args, ctx: Context, target: Target, done: Outcome | None) -> int:
+    now = ctx.info(target.row)
+    if args.json:
+        ctx.emit({**now.to_json(), **({"files": done.to_json()} if done is not None else {})})
+        return 0
+    seq = done.seq if done is not None else target.seq
+    own = target.version is not None and target.version.seq == seq and target.version.id
+    ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
+    if done is not None and done.before:
+        ctx.say(f"leftoff: {done.before}")
+    if done is not None and done.plan is None:
+        ctx.say("leftoff: a rollback that had been cut short is complete now.")
+    elif done is not None and done.plan is not None:
+        restored, deleted = len(done.plan.of("restore")), len(done.plan.of("delete"))
+        ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.")
+    if seq == target.row.seq:
+        ctx.say("leftoff: that is where it was already.")
+    else:
+        ctx.say(
+            f"leftoff: `leftoff log {now.run_id}` lists what was before; `leftoff resume` goes on from here."
+        )
+    return 0

@@ -1,0 +1,126 @@
+"""``leftoff run FILE``: execute a workflow file; or only check it, or show in which order it would go."""
+
+from __future__ import annotations
+
+from leftoff.cli.arguments import asked, assignments, positive
+from leftoff.cli.options import Opt, Spec
+from leftoff.cli.render.text import clean
+from leftoff.errors import BadDefinition, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.workflow.definition.model import Step, Workflow
+
+SPEC = Spec(
+    "run",
+    "Execute a workflow file, with a checkpoint after each step; `leftoff resume` goes on after any death.\n"
+    "Where there is an unfinished run of the same workflow and branch, it asks what to do with it; without a terminal\n"
+    "it exits with 7, and --resume or --fresh says it. --check only validates the file, --graph shows its batches.",
+    usage="FILE",
+    least=1,
+    most=1,
+    options=(
+        Opt("--var", "K=V", "a variable, as for `leftoff set`; before what the file says", many=True),
+        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)"),
+        Opt("--run-id", "ID", "its id (default: NAME-YYYYMMDD-HHMMSS)"),
+        Opt("--title", "T", "what this run is about"),
+        Opt("--issue", "N", "the issue it is for; `#N` names the run from now on"),
+        Opt("--resume", None, "go on with the unfinished run of this workflow, if there is one"),
+        Opt("--fresh", None, "start anew; an unfinished run is marked abandoned"),
+        Opt("--max-parallel", "N", "how many steps and items run at once (default: what the file says, 4)"),
+        Opt("--check", None, "only say whether the file is right, and what is wrong with it"),
+        Opt("--graph", None, "only show the batches: what runs together, and after what"),
+        Opt("--yes", None, "answer its questions with yes; an approval never"),
+    ),
+    examples="""  leftoff run flow.yaml
+  leftoff run flow.yaml --var topic=whales --title "Whales, second try"
+  leftoff run flow.yaml --check           is it right?
+  leftoff run flow.yaml --graph           what runs when?""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    _exclusive(args)
+    given = asked(lambda: assignments(args.var))
+    workflow, doubts = _review(args, ctx, given)
+    if args.check or args.graph:
+        if workflow.has("agent"):
+            from leftoff.agents.headless.action import check
+
+            check(workflow, ctx.project, prompts=True)
+        return _show(args, ctx, workflow, doubts)
+    positive(args.max_parallel, "--max-parallel")
+    from leftoff.cli.execute import execute
+
+    code = execute(args, ctx, workflow, given)
+    ctx.upkeep()
+    return code
+
+
+def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:
+    """The definition. A variable that the run has which is to be resumed is as good as given."""
+    from leftoff.workflow.definition.parse import review
+
+    try:
+        return review(args.rest[0], given=given)
+    except BadDefinition:
+        from leftoff.cli.execute import review_for_twin
+
+        workflow = None if args.check or args.graph else review_for_twin(args, ctx, given)
+        if workflow is None:
+            raise
+        return workflow, []
+
+
+def _exclusive(args: Args) -> None:
+    for one, other in (("check", "graph"), ("resume", "fresh")):
+        if getattr(args, one) and getattr(args, other):
+            raise Usage(f"--{one} and --{other} are two different things.", hint="Give one of them.")
+
+
+def _show(args: Args, ctx: Context, workflow: Workflow, doubts: list[str]) -> int:
+    from leftoff.workflow.definition.graph import Graph
+
+    graph = Graph(workflow)
+    batches = graph.batches()
+    if args.json:
+        document: dict[str, Any] = {
+            "ok": True,
+            "workflow": workflow.name,
+            "steps": len(graph.leaves),
+            "batches": batches,
+        }
+        if args.graph:
+            document["before"] = {path: sorted(graph.before[path]) for path in graph.leaves}
+        ctx.emit({**document, "warnings": doubts})
+        return 0
+    for doubt in doubts:
+        ctx.say(f"leftoff: {clean(doubt)}")
+    size = f"{_count(len(graph.leaves), 'step')} in {_count(len(batches), 'batch', 'batches')}"
+    if args.check:
+        ctx.out(f"{clean(workflow.path)}: ok, {size}")
+        return 0
+    ctx.out(f"{clean(workflow.name)}: {size}")
+    wide = len(str(len(batches)))
+    for number, batch in enumerate(batches, 1):
+        for index, path in enumerate(batch):
+            ctx.out(f"{number if index == 0 else '':>{wide}}  {clean(path)}{_remark(workflow.by_path[path])}")
+    return 0
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _remark(step: Step) -> str:
+    """What is special about a step."""
+    told: list[str] = [step.kind] if step.kind in ("approval", "manual", "agent") else []
+    if step.foreach is not None:
+        told.append(f"for each {step.item_name}")
+    if step.when:
+        told.append("when")
+    return f"  ({', '.join(told)})" if told else ""

@@ -1,0 +1,36 @@
+"""``leftoff set``: variables of the current run, all in one commit."""
+
+from __future__ import annotations
+
+from leftoff.cli.arguments import asked, assignments
+from leftoff.cli.options import CURRENT, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "set",
+    "Set variables of the current run, all of them in one commit.\n"
+    "V is JSON where it is true, false, null, a list or an object; a number where it prints back as it was typed; and\n"
+    "text otherwise: tag=1.10, sha=1e5 and zip=007 stay text. K:=JSON says that it is JSON, K=@FILE reads it (@- is\n"
+    "stdin).",
+    usage="K=V…",
+    least=1,
+    most=None,
+    options=CURRENT,
+    examples="""  leftoff set count=3 done=true name="Ada Lovelace"
+  leftoff set 'pages=["a","b"]' version:='"2"'
+  leftoff set plan=@plan.md""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    values = assignments(args.rest)
+    changes = ctx.changes()
+    for key, value in values.items():
+        asked(lambda key=key, value=value: changes.put("variable", key, value))  # type: ignore[misc]
+    done = ctx.report(changes=changes)
+    ctx.say_redacted(changes)
+    return ctx.told(done)

@@ -1,0 +1,223 @@
+"""``leftoff status``: where this is, and every run that is not finished."""
+
+from __future__ import annotations
+
+import sys
+
+from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.cli.render.text import clean, clean_lines
+from leftoff.errors import NotFound, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.cli.render.screen import Screen
+    from leftoff.cli.render.text import Line
+    from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.workspace.journal import CutShort
+
+SPEC = Spec(
+    "status",
+    "Show the project, its store, the branch, the current run, and all runs that are not finished.",
+    options=(
+        Opt("--watch", None, "go on showing it, until Ctrl-C"),
+        Opt("--markdown", None, 'print the table "Active Checkpoints" of the sitebuilder protocol'),
+        *CURRENT,
+    ),
+    examples="""  leftoff status
+  leftoff status --watch
+  leftoff status --markdown""",
+)
+
+EVERY_S = 1.0
+TIMED = 10  # runs whose time is told where none is the current one
+
+
+def run(args: Args, ctx: Context) -> int:
+    if args.markdown and (args.watch or args.json):
+        other = "--watch" if args.watch else "--json"
+        raise Usage(f"--markdown and {other} do not go together.", hint=f"usage: {SPEC.line()}")
+    ctx.board()
+    if args.markdown:
+        from leftoff.dialects.sitebuilder.document.board import table
+
+        ctx.out(clean_lines(table(ctx.store, ctx.now, ctx.limits)))
+        return 0
+    if args.watch:
+        return watch(args, ctx)
+    found = Status(ctx)
+    if args.json:
+        ctx.emit(found.to_json())
+    else:
+        screen = ctx.screen()
+        screen.show(page(found, screen))
+    return 0
+
+
+class Status:
+    """What `status` knows at one moment."""
+
+    def __init__(self, ctx: Context) -> None:
+        from leftoff.engine.config.project import git_branch
+        from leftoff.model.words import UNFINISHED
+
+        self.project = ctx.project
+        self.store = ctx.store.name
+        self.exists = ctx.store.exists()
+        self.branch = ctx.branch
+        self.git_branch = git_branch(ctx.project)
+        self.runs: list[RunInfo] = ctx.infos(status=UNFINISHED)
+        self.current: RunInfo | None = None
+        self.why_none = ""
+        try:
+            self.current = ctx.info(ctx.current())
+        except (NotFound, Usage) as error:
+            if ctx.named:
+                raise
+            self.why_none = error.message
+        self.times = self._timing(ctx)
+        self.cut_short = {run.run_id: found for run in self.runs if (found := _cut_short(ctx, run))}
+
+    def _timing(self, ctx: Context) -> dict[str, dict[str, float | None]]:
+        """Of the current run; where there is none, of those that were touched last."""
+        from leftoff.engine.read.timing import timing
+
+        runs = [self.current] if self.current is not None else self.runs[:TIMED]
+        return {run.run_id: timing(ctx.store, run.row, ctx.now) for run in runs}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "project": self.project,
+            "store": self.store,
+            "branch": self.branch,
+            "git_branch": self.git_branch,
+            "current_run": self.current.run_id if self.current is not None else None,
+            "time": self.times[self.current.run_id] if self.current is not None else None,
+            "times": self.times,
+            "half_restored": {run: found.command for run, found in self.cut_short.items()},
+            "runs": [run.to_json() for run in self.runs],
+        }
+
+
+def _cut_short(ctx: Context, run: RunInfo) -> CutShort | None:
+    """A rollback of the run that was killed before all files were in their place."""
+    from leftoff.engine.workspace.journal import cut_short
+
+    return cut_short(ctx.store, ctx.project, run.row.run, run.run_id)
+
+
+def page(found: Status, screen: Screen) -> list[Line]:
+    from leftoff.cli.render.layout import facts, wrapped
+    from leftoff.cli.render.run_list import run_list
+
+    git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
+    here = "" if found.exists else " (not there yet: the first `leftoff start` makes it)"
+    lines = facts(
+        [
+            ("project", [(clean(found.project), "")]),
+            ("store", [(clean(found.store), ""), (here, "dim")]),
+            ("branch", [(clean(found.branch), ""), (git, "dim")]),
+            ("current", _current(found)),
+            *(
+                ("time", [(_time(known), ""), (f"  {run_id}" if found.current is None else "", "dim")])
+                for run_id, known in found.times.items()
+                if known["used"] or known["estimated"] is not None
+            ),
+        ],
+        screen.columns,
+    )
+    for short in found.cut_short.values():
+        complete = "" if short.busy else f" `{short.command}` completes it."
+        lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
+    if found.runs:
+        return [*lines, [], *run_list(found.runs, screen)]
+    return [*lines, [], [("Nothing is unfinished.", "dim")]]
+
+
+def _current(found: Status) -> Line:
+    from leftoff.cli.render.run_list import waits
+
+    if found.current is None:
+        return [(clean(found.why_none) if found.exists else "none", "dim")]
+    step = found.current.current_step or found.current.next_step
+    where = "waits at" if waits(found.current) else "at" if found.current.current_step else "next:"
+    return [
+        (found.current.run_id, "id"),
+        (f", {clean(found.current.status)}, {found.current.percent}%", ""),
+        (f", {where} {clean(step)}" if step else "", "warn" if where == "waits at" else "dim"),
+    ]
+
+
+def _time(known: dict[str, float | None]) -> str:
+    """Used, against what was estimated."""
+    from leftoff.model.times import lasted
+
+    used, total, left = (lasted(int((known[key] or 0) * 1000)) for key in ("used", "estimated", "left"))
+    return f"{used} used" + (
+        f" of an estimated {total}, about {left} left" if known["estimated"] is not None else ""
+    )
+
+
+# -- watching
+
+
+def watch(args: Args, ctx: Context) -> int:
+    """Until it is interrupted: redrawn on a terminal; elsewhere one page, with --json one event, for each change."""
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if args.json:
+            _events(ctx)
+        elif ctx.screen().fancy:
+            _redraw(ctx)
+        else:
+            for found in _moments(ctx):
+                screen = ctx.screen()
+                screen.show([*page(found, screen), []])
+    except KeyboardInterrupt:
+        if args.json:
+            found = Status(ctx)
+            ctx.emit({"event": "end", "run": found.current.to_json() if found.current is not None else None})
+        return 130
+    return 0
+
+
+def _events(ctx: Context) -> None:
+    for found in _moments(ctx):
+        ctx.emit({"event": "status", **found.to_json()})
+
+
+def _moments(ctx: Context) -> Iterator[Status]:
+    """The state of things whenever it is another one."""
+    import time
+
+    last: Any = None
+    while True:
+        found = Status(ctx)
+        known = {**found.to_json(), "time": None, "times": None}  # that goes on is no news
+        if known != last:
+            last = known
+            yield found
+        time.sleep(EVERY_S)
+
+
+def _redraw(ctx: Context) -> None:
+    import time
+
+    from leftoff.cli.render.screen import rows_of
+    from leftoff.cli.render.term import Redrawn
+
+    with Redrawn(sys.stdout, ctx.screen().columns) as shown:
+        while True:
+            screen = ctx.screen()
+            lines = page(Status(ctx), screen)
+            room = rows_of(sys.stdout) - 2
+            if len(lines) > room:
+                lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]
+            shown.draw([*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
+            time.sleep(EVERY_S)

@@ -1,0 +1,202 @@
+"""``leftoff supervise``: watch all runs, tell what changes, and restart what died."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from leftoff.cli.options import Opt, Spec
+from leftoff.cli.render.text import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.read.watch import Change, Memory, Settings
+
+SPEC = Spec(
+    "supervise",
+    "Watch all runs of the store, and tell once what changes: a run that goes quiet, stalls or dies, waits for a\n"
+    "person, is blocked, fails or ends. As [supervise] in leftoff.toml says, a command is run or a URL is posted to.\n"
+    "With --restart, dead runs of workflow files are resumed, where nothing stands in the way, with growing pauses.",
+    options=(
+        Opt("--once", None, "look once, tell what changed since the last look, and end"),
+        Opt("--restart", None, "resume runs that died, where the verdict is resume or warn"),
+    ),
+    examples="""  leftoff supervise
+  leftoff supervise --once --json         from cron
+  leftoff supervise --restart""",
+)
+
+URL_S = 10.0
+COMMAND_S = 60.0
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.engine.read.watch import Memory, Settings
+
+    settings = Settings(ctx.settings.section("supervise"))
+    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
+    watch = Watch(ctx, settings, folder, restart=bool(args.restart) or settings.restart)
+    memory = Memory(folder)
+    if args.once:
+        watch.look(memory)
+        _end(ctx)
+        return 0
+    import signal
+    from time import sleep
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    ctx.say("leftoff: watching; Ctrl-C ends it.")
+    try:
+        while True:
+            watch.look(memory)
+            sleep(settings.every)
+    except KeyboardInterrupt:
+        _end(ctx)
+        return 130
+
+
+def _end(ctx: Context) -> None:
+    """The last event: the run that something happened in last."""
+    if ctx.args.json:
+        newest = ctx.infos(limit=1) if ctx.store.exists() else []
+        ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
+
+
+class Watch:
+    """Looks, tells, restarts."""
+
+    def __init__(self, ctx: Context, settings: Settings, folder: str, *, restart: bool) -> None:
+        self.ctx = ctx
+        self.settings = settings
+        self.folder = folder
+        self.restart = restart
+
+    def look(self, memory: Memory) -> None:
+        from leftoff.engine.read.watch import look
+
+        ctx = self.ctx
+        for change in look(ctx.store, memory, ctx.now, ctx.limits):
+            self._tell(change)
+        if self.restart:
+            self._restart_dead(memory)
+        if os.path.isdir(self.folder):
+            memory.save()
+
+    # -- telling
+
+    def _tell(self, change: Change) -> None:
+        if self.ctx.args.json:
+            self.ctx.emit(change.to_json())
+        else:
+            self.ctx.out(f"{change.to_json()['at'][:19]}Z  {clean(change.message)}")
+        if self.settings.command:
+            self._run_command(change)
+        if self.settings.url:
+            self._post(change)
+
+    def _run_command(self, change: Change) -> None:
+        import json
+        import subprocess
+
+        document = json.dumps(change.to_json())
+        env = {
+            **os.environ,
+            "LEFTOFF_EVENT": change.event,
+            "LEFTOFF_MESSAGE": change.message,
+            "LEFTOFF_RUN": str(change.run["run_id"]),
+        }
+        assert self.settings.command is not None
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", self.settings.command],
+                cwd=self.ctx.project,
+                env=env,
+                input=document,
+                text=True,
+                timeout=COMMAND_S,
+            )
+            if done.returncode != 0:
+                self.ctx.say(f"leftoff: the command of [supervise] ended with {done.returncode}.")
+        except (OSError, subprocess.SubprocessError) as error:
+            self.ctx.say(f"leftoff: the command of [supervise] could not be run: {error}")
+
+    def _post(self, change: Change) -> None:
+        import json
+        from urllib.request import Request, urlopen
+
+        body = json.dumps(change.to_json()).encode()
+        assert self.settings.url is not None
+        try:
+            request = Request(self.settings.url, body, {"Content-Type": "application/json"})
+            with urlopen(request, timeout=URL_S):
+                pass
+        except (OSError, ValueError) as error:
+            self.ctx.say(f"leftoff: {self.settings.url} could not be told: {error}")
+
+    # -- restarting
+
+    def _restart_dead(self, memory: Memory) -> None:
+        for info in self.ctx.infos(status=["running"]):
+            if info.health == "dead":
+                self._consider(info, memory)
+
+    def _consider(self, info: RunInfo, memory: Memory) -> None:
+        """Resume a dead run of a workflow file, unless something stands in the way or it was tried too often."""
+        from leftoff.cli.render.verdict import report_of
+        from leftoff.engine.read.definition import definition_of
+        from leftoff.engine.read.find import Target
+        from leftoff.engine.read.watch import may_restart, restarted
+
+        told, now = memory.of(info.run_id), self.ctx.now
+        if definition_of(self.ctx.store, info.row) is None:
+            return
+        if not may_restart(told, info, self.settings, now):
+            if told.get("restarts", 0) >= self.settings.limit:
+                self._held(told, info, f"it died {self.settings.limit} times without getting further")
+            return
+        report = report_of(self.ctx, Target(info.row, None))
+        if report.verdict not in ("resume", "warn"):
+            self._held(told, info, "; ".join(dict.fromkeys(finding.code for finding in report.findings)))
+            return
+        told.pop("held", None)
+        restarted(told, info, self.settings, now)
+        self._resume(info.run_id)
+        self._told_restart(info, told)
+
+    def _held(self, told: dict[str, Any], info: RunInfo, why: str) -> None:
+        """It is left to a person; why is said once."""
+        if told.get("held") != why:
+            told["held"] = why
+            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
+
+    def _resume(self, run_id: str) -> None:
+        """In a session of its own: it lives on when the supervisor does not."""
+        import subprocess
+
+        place = ["--project", self.ctx.project, "--store", self.ctx.store.name]
+        log = os.open(
+            os.path.join(self.folder, "supervise.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
+        try:
+            subprocess.Popen(
+                [sys.executable, "-m", "leftoff", *place, "resume", run_id],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+
+    def _told_restart(self, info: RunInfo, told: dict[str, object]) -> None:
+        from leftoff.engine.read.watch import Change
+
+        message = (
+            f"{info.run_id} was dead, and is resumed (restart {told['restarts']} of {self.settings.limit})."
+        )
+        self._tell(Change("restart", info.to_json(), message, self.ctx.now))

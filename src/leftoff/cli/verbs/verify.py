@@ -1,0 +1,35 @@
+"""``leftoff verify``: check the world against a run, and say whether it can be resumed."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Opt, Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "verify",
+    "Check the world against a run, finding by finding: its bytes, its outputs and tracked files, git, its workflow\n"
+    "file, what it needs, who drives it. Nothing is changed. Exit code 0: it can be resumed; 7: a person must decide;\n"
+    "6: it cannot be resumed; 4: it is damaged; 5: somebody drives it.",
+    usage="REF",
+    least=1,
+    most=1,
+    options=(Opt("--deep", None, "hash every file, also those that look unchanged"),),
+    examples="""  leftoff verify @                        the current run
+  leftoff verify release-1~1 --deep       one checkpoint back, every byte""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.cli.render.verdict import page, report_of
+
+    report = report_of(ctx, ctx.target(args.rest[0]), deep=bool(args.deep))
+    if args.json:
+        ctx.emit(report.to_json())
+    else:
+        screen = ctx.screen()
+        screen.show(page(report, screen, plan=False))
+    return report.exit_code
