@@ -256,7 +256,7 @@ class Strike:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        in_store = code.co_filename.endswith(("store/writer.py", "store/sqlite.py"))
+        in_store = code.co_filename.endswith(("sqlite/writer.py", "sqlite/store.py"))
         return self.line if in_store and code.co_name in self.PATH else None
 
     def line(self, frame: FrameType, event: str, argument: Any) -> Any:

@@ -257,7 +257,7 @@ def test_no_file_costs_no_import(tmp_path: Path) -> None:
         "load(sys.argv[1])\n"
         "print(sorted(set(sys.modules) - before - {'__future__'}))\n"
     )
-    source = settings.__file__.removesuffix("leftoff/engine/settings.py")
+    source = settings.__file__.removesuffix("leftoff/engine/config/settings.py")
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
         capture_output=True,

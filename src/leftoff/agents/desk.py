@@ -73,7 +73,7 @@ class Desk:
 
     def _board(self) -> None:
         """Keep the table current that `[status] file` names."""
-        from leftoff.dialects.sitebuilder.document import board
+        from leftoff.dialects.sitebuilder import board
 
         path = board.page_path(self.project, self.settings)
         if path is not None and self.store.exists():

@@ -127,7 +127,7 @@ class Context:
         """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
         if not self.settings.section("status"):
             return
-        from leftoff.dialects.sitebuilder.document import board
+        from leftoff.dialects.sitebuilder import board
         from leftoff.errors import LeftoffError
 
         try:

@@ -1,7 +1,7 @@
 """Where a verb's page goes: a terminal, with colours and a width, or a pipe, with neither.
 
-A page is a list of lines, each a list of (text, style); the same one is painted by ``leftoff.cli.render.term`` on a terminal
-and printed bare everywhere else, also on a terminal where ``NO_COLOR`` is set.
+A page is a list of lines, each a list of (text, style); the same one is painted by ``leftoff.cli.render.term`` on a
+terminal and printed bare everywhere else, also on a terminal where ``NO_COLOR`` is set.
 """
 
 from __future__ import annotations

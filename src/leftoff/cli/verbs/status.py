@@ -43,7 +43,7 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage(f"--markdown and {other} do not go together.", hint=f"usage: {SPEC.line()}")
     ctx.board()
     if args.markdown:
-        from leftoff.dialects.sitebuilder.document.board import table
+        from leftoff.dialects.sitebuilder.board import table
 
         ctx.out(clean_lines(table(ctx.store, ctx.now, ctx.limits)))
         return 0

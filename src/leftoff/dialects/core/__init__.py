@@ -1,1 +1,1 @@
-"""What every dialect stands on: documents to records and back, what a document says in its own way, its words and times."""
+"""What every dialect stands on: documents to records and back, their own ways, words and times."""
