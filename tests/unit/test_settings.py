@@ -251,7 +251,7 @@ def test_no_file_costs_no_import(tmp_path: Path) -> None:
     """Without leftoff.toml nothing but the module itself is imported."""
     code = (
         "import os, sys\n"
-        "import leftoff.engine\n"
+        "import leftoff.engine.config\n"
         "before = set(sys.modules)\n"
         "from leftoff.engine.config.settings import load\n"
         "load(sys.argv[1])\n"
