@@ -118,12 +118,12 @@ def test_tools_of_an_agent(bmad: Path) -> None:
     """What is reported through the MCP server is in the files, and what is in the files is told."""
     work = Work(str(bmad), None)
     work.start({"workflow": "w", "branch": None, "facts": {}, "run_id": "r", "steps": ["a", "b"]}, False)
-    work.desk.close()
+    work.project.close()
     put(bmad / STATE, {**state(bmad), "steps_completed": [1]})
     work = Work(str(bmad), None)
     assert 1 == work.run_json(work.target("r").row.run)["steps"]["completed"]
     work.step("r", "b", "completed", outputs=[])
-    work.desk.close()
+    work.project.close()
     assert [1, 2] == state(bmad)["steps_completed"]
 
 

@@ -11,8 +11,8 @@ from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
-    from leftoff.agents.desk import Desk
     from leftoff.engine.read.find import Target
+    from leftoff.operations.project import Project
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
@@ -50,17 +50,17 @@ class Handover:
         return {"run_id": self.run_id, "to": self.agent, "command": self.words, "env": self.env}
 
 
-def hand_over(desk: Desk, target: Target, agent: str) -> Handover:
+def hand_over(project: Project, target: Target, agent: str) -> Handover:
     """The command that continues a run in an agent: in its own session, where it had one there, else with the brief."""
     row = target.row
-    custom = custom_agents(desk.settings.section("agents"))
+    custom = custom_agents(project.settings.section("agents"))
     check_agent(agent, custom)
     if row.status not in UNFINISHED:
         raise CannotResume(f"Run {row.run_id} is {row.status}.", hint="There is nothing to hand over.")
-    session = own_session(desk.store, row, agent)
+    session = own_session(project.store, row, agent)
     if session and agent in _RESUME and not templated(agent, custom):
         return Handover(row.run_id, agent, [*_RESUME[agent], session], session)
-    known = brief(desk.store, target, desk.at, desk.project)
+    known = brief(project.store, target, project.at, project.folder)
     told = TOLD.format(before=row.card.get("agent") or "somebody", run_id=row.run_id, brief=known)
     words = templated_words(agent, told, custom) if templated(agent, custom) else [*_TALK[agent], told]
     return Handover(row.run_id, agent, words)

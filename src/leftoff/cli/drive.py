@@ -81,12 +81,12 @@ def check_requirements(ctx: Context, workflow: Workflow, ask: Questions, *, fres
     if workflow.has("agent"):
         from leftoff.agents.headless.action import check, register
 
-        check(workflow, ctx.project, prompts=fresh)
-        register(ctx.project)
+        check(workflow, ctx.project.folder, prompts=fresh)
+        register(ctx.project.folder)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)  # one that cannot be executed is known before anything starts
-    found, level = missing(workflow, ctx.project), ask.level("prerequisite.missing")
+    found, level = missing(workflow, ctx.project.folder), ask.level("prerequisite.missing")
     what = f"The workflow needs what is not there: {'; '.join(found)}."
     hint = "Provide it, or go on all the same with --yes."
     if found and level == REFUSE:
@@ -97,7 +97,7 @@ def check_requirements(ctx: Context, workflow: Workflow, ask: Questions, *, fres
 
 def attempts_folder(ctx: Context) -> str:
     """The folder in which `attempts/` is: the store's, where it has one on this machine."""
-    return getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
+    return getattr(ctx.store, "folder", None) or os.path.join(ctx.project.folder, ".leftoff")
 
 
 def setting_of(
@@ -111,11 +111,11 @@ def setting_of(
     redactor = redactor_of(ctx, secrets)
     return Setting(
         ctx.store,
-        ctx.project,
+        ctx.project.folder,
         attempts_folder(ctx),
         ctx.settings.redaction,
         redactor,
-        ctx.clock,
+        ctx.project.clock,
         observer,
         ask,
         store_url=ctx.store.name,
@@ -126,7 +126,7 @@ def setting_of(
         restart=bool(getattr(ctx.args, "restart", None)),
         levels=ask.levels,
         seen=lambda: take(
-            ctx.settings.section("issues"), ctx.project, issue, git_branch(ctx.project), ctx.now
+            ctx.settings.section("issues"), ctx.project.folder, issue, git_branch(ctx.project.folder), ctx.now
         ),
         tree=_tree(ctx, redactor),
         who=f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}",
@@ -138,7 +138,9 @@ def _tree(ctx: Context, redactor: Redactor) -> Callable[[RunRow], Found]:
     from leftoff.engine.workspace.tracking import for_checkpoint
 
     def look(row: RunRow) -> Found:
-        return for_checkpoint(ctx.store, ctx.project, redactor, ctx.settings.capture, row, ctx.clock.now())
+        return for_checkpoint(
+            ctx.store, ctx.project.folder, redactor, ctx.settings.capture, row, ctx.project.clock.now()
+        )
 
     return look
 

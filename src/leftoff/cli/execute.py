@@ -170,7 +170,7 @@ def _abandon(ctx: Context, twin: RunRow) -> None:
         lambda view: row_now(view, twin.run),
         "abandoned",
         ctx.now,
-        project=ctx.project,
+        project=ctx.project.folder,
         scrubber=ctx.redactor,
         note="abandoned: started afresh",
     )
@@ -191,7 +191,7 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
     from leftoff.engine.lifecycle.opening import Opening
 
     facts = {
-        **project.git_facts(ctx.project),
+        **project.git_facts(ctx.project.folder),
         "issue": _issue(args),
         "description": workflow.description or None,
     }
@@ -202,7 +202,7 @@ def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]
         run_id=args.run_id,
         variables={**workflow.vars, **given},
         facts=facts,
-        context=ctx.surroundings(facts["issue"], facts["git_branch"]),
+        context=ctx.project.surroundings(facts["issue"], facts["git_branch"]),
     )
 
 
@@ -221,7 +221,7 @@ def go_on(
     from leftoff.workflow.recovery.verdict import loaded
 
     ask = Questions(ctx, accept)
-    found = loaded(ctx.store, target, ctx.project, way.variables, workflow)
+    found = loaded(ctx.store, target, ctx.project.folder, way.variables, workflow)
     if found is None or found.new is None:
         raise (found.problem if found is not None else None) or NotFound(
             "The run has no definition any more."

@@ -20,15 +20,14 @@ HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
 
 def restorer(ctx: Context, target: Target, guard: Guard | None = None) -> Restorer:
     """``guard``: of whoever drives the run himself."""
-    from leftoff.engine.config.caller import CALLER
     from leftoff.engine.workspace.reporting import ReportHand
     from leftoff.engine.workspace.restoring import Restorer
 
     def now() -> int:
         return ctx.now
 
-    hand = ReportHand(ctx.store, target, now, session=CALLER.session, guard=guard or ctx.guard())
-    return Restorer(ctx.store, ctx.project, ctx.redactor, now, hand)
+    hand = ReportHand(ctx.store, target, now, session=ctx.caller.session, guard=guard or ctx.guard())
+    return Restorer(ctx.store, ctx.project.folder, ctx.redactor, now, hand)
 
 
 def agree(ctx: Context, plan: Plan) -> bool:
@@ -64,7 +63,7 @@ def _show_changes(ctx: Context, plan: Plan) -> None:
 def _difference(ctx: Context, plan: Plan, entry: Entry) -> str:
     from leftoff.engine.workspace.differences import difference
 
-    return difference(ctx.store, ctx.project, plan, entry, ctx.redactor)
+    return difference(ctx.store, ctx.project.folder, plan, entry, ctx.redactor)
 
 
 def said_no(ctx: Context) -> int:

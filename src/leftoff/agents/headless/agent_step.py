@@ -239,7 +239,7 @@ class Act:
             raise Failed(_why(agent, 1, out), 1)
         seconds = min(self.wait * 2 ** (self.guessed - 1) if told_wait is None else told_wait, LONGEST)
         complain(f"{agent}: {why}; it goes on in {seconds:.0f} s")
-        until = iso(self.ledger.desk.clock.now() + int(seconds * 1000))
+        until = iso(self.ledger.project.clock.now() + int(seconds * 1000))
         self.ledger.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.to_json() or None)
         self.watch.sleep(seconds, self._beat_now_and_then())
         if not out.begun:
@@ -317,7 +317,7 @@ def main() -> int:
         complain(why)
         return _leave({"message": why}, error.exit_code)
     finally:
-        ledger.desk.close()
+        ledger.project.close()
 
 
 def _leave(about: dict[str, Any], code: int) -> int:

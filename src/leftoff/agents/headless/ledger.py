@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.desk import Desk
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.opening import find
@@ -15,6 +14,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
+from leftoff.operations.project import Project
 
 if TYPE_CHECKING:
     from leftoff.model.changes import ChangeSet
@@ -28,7 +28,7 @@ class Ledger:
     """The run and the step that this process works for, as its environment says."""
 
     def __init__(self) -> None:
-        self.desk = Desk(os.environ["LEFTOFF_PROJECT"], os.environ.get("LEFTOFF_STORE"))
+        self.project = Project(os.environ["LEFTOFF_PROJECT"], os.environ.get("LEFTOFF_STORE"))
         self.run_id = os.environ["LEFTOFF_RUN"]
         self.step = os.environ["LEFTOFF_STEP"]
         self.token = CALLER.attempt or ""
@@ -53,7 +53,7 @@ class Ledger:
 
     def _record(self, collection: str) -> dict[str, Any]:
         """What a collection has about the step."""
-        store = self.desk.store
+        store = self.project.store
 
         def look(view: View) -> Any:
             row = self._find(view)
@@ -74,14 +74,14 @@ class Ledger:
             return bool(last) and last[0].exit_code != 0
 
         found = known.get("outcome")
-        return found if isinstance(found, dict) and self.desk.store.read(look) else None
+        return found if isinstance(found, dict) and self.project.store.read(look) else None
 
     def keep(self, trigger: str | None, note: str | None, **facts: Any) -> None:
         """Put facts about the session into the step's record; with ``trigger``, as a checkpoint.
 
         With an agent among them a life begins, and what was known of the one before it goes. None takes a fact away.
         """
-        store, now = self.desk.store, self.desk.clock.now()
+        store, now = self.project.store, self.project.clock.now()
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             found = Reader(store, tx, row.run, row.run_id).value("step", self.step)
@@ -93,17 +93,17 @@ class Ledger:
             changes.put("step", self.step, {**record, KEY: kept})
             return Seal(trigger, self.step, note) if trigger else None
 
-        report(store, self._find, make, now, guard=self.guard, scrubber=self.desk.redactor)
+        report(store, self._find, make, now, guard=self.guard, scrubber=self.project.redactor)
 
     def beat(self) -> None:
         """A sign of life; that it cannot be given is no reason to stop working."""
         try:
-            beat(self.desk.store, self._find, self.desk.clock.now(), self.guard)
+            beat(self.project.store, self._find, self.project.clock.now(), self.guard)
         except LeftoffError:
             pass
 
     def brief(self) -> str:
         """What an agent must know that has never seen this work."""
-        store = self.desk.store
+        store = self.project.store
         row = store.read(self._find)
-        return brief(store, Target(row, None), self.desk.clock.now(), self.desk.project)
+        return brief(store, Target(row, None), self.project.clock.now(), self.project.folder)

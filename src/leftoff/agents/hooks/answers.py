@@ -9,7 +9,7 @@ from leftoff.model.versions import counts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.agents.desk import Desk
+    from leftoff.operations.project import Project
     from leftoff.store.rows import RunRow
 
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens
@@ -31,13 +31,15 @@ class Findings:
         self.refused = refused
 
 
-def findings(desk: Desk, row: RunRow, session: str) -> Findings:
+def findings(project: Project, row: RunRow, session: str) -> Findings:
     """The world, checked against a run as `leftoff resume` does it."""
     from leftoff.dialects.verdict import verify_run
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.finding import REFUSE, RESUME
 
-    report = verify_run(desk.store, Target(row, None), desk.at, desk.project, desk.settings, session=session)
+    report = verify_run(
+        project.store, Target(row, None), project.at, project.folder, project.settings, session=session
+    )
     lines = [f"- {one.message}" for one in report.findings if one.level != RESUME]
     if report.verdict == REFUSE:
         lines = [f"- {one.message} {one.hint}".rstrip() for one in report.findings if one.level == REFUSE]
@@ -47,13 +49,13 @@ def findings(desk: Desk, row: RunRow, session: str) -> Findings:
     return Findings(said, refused=False)
 
 
-def whole_brief(desk: Desk, row: RunRow, agent: str, said: str = "") -> str:
+def whole_brief(project: Project, row: RunRow, agent: str, said: str = "") -> str:
     """Everything that a session must know of its run. ``said``: what was found when it was taken."""
     from leftoff.engine.read.find import Target
 
-    found = document(desk.store, Target(row, None), desk.at, desk.limits)
+    found = document(project.store, Target(row, None), project.at, project.limits)
     head = f"leftoff keeps the progress of this session as run {row.run_id}.\n\n{said[:2000]}"
-    return head + fit(parts(found, desk.at, desk.project), LIMITS[agent] - len(head))
+    return head + fit(parts(found, project.at, project.folder), LIMITS[agent] - len(head))
 
 
 def offer(row: RunRow) -> str:

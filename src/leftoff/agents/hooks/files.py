@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from leftoff.agents.desk import Desk
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.operations.project import Project
     from leftoff.store.base import Save, View
     from leftoff.store.rows import BlobRow, RunRow
 
@@ -31,12 +31,12 @@ _NONE: dict[str, Any] = {"commit": None, "captured": [], "open": False}
 _FRESH_MS = 1_800_000
 
 
-def inside(desk: Desk, paths: list[str]) -> list[str]:
+def inside(project: Project, paths: list[str]) -> list[str]:
     """Those of the paths that are the project's own, and not the store's, as records name them.
 
     Whoever writes to a link writes to what it points to: so that is one of them, too.
     """
-    top, found = os.path.realpath(desk.project), []
+    top, found = os.path.realpath(project.folder), []
     for path in paths:
         folder, name = os.path.split(path)
         real = os.path.join(os.path.realpath(folder), name)
@@ -56,7 +56,7 @@ class Peeked:
         self.data = data
 
 
-def peek(desk: Desk, paths: list[str], until: int) -> list[Peeked]:
+def peek(project: Project, paths: list[str], until: int) -> list[Peeked]:
     """The files as they are, read before anything waits for the store: the agent does not wait for that.
 
     One that is not there counts as not being there. ``until``: when the agent goes on, in nanoseconds.
@@ -72,18 +72,18 @@ def peek(desk: Desk, paths: list[str], until: int) -> list[Peeked]:
         contents[row.hash] = data
         return row
 
-    limits = Limits.of(desk.settings.capture)
-    tracked = Tracked(desk.store, desk.project, desk.redactor, desk.at, limits=limits)
+    limits = Limits.of(project.settings.capture)
+    tracked = Tracked(project.store, project.folder, project.redactor, project.at, limits=limits)
     tracked.save, tracked.until = keep, until
     found = [(_captured(tracked, path) or [tracked.deleted(path)])[0] for path in paths]
     return [Peeked(got, contents[got.blob.hash] if got.blob is not None else None) for got in found]
 
 
-def before(desk: Desk, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:
+def before(project: Project, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:
     """Of these files those that a run knows nothing of yet; their content is in the store now."""
-    known = _known(desk, row, [one.path for one in peeked])
+    known = _known(project, row, [one.path for one in peeked])
     fresh = [one for one in peeked if one.path not in known or later(known[one.path], one.about)]
-    withheld = withheld_outputs(desk.store, row) if row is not None and fresh else ()
+    withheld = withheld_outputs(project.store, row) if row is not None and fresh else ()
     for one in fresh:
         if one.path in withheld:
             one.data, one.about["captured"] = None, False
@@ -92,7 +92,7 @@ def before(desk: Desk, row: RunRow | None, peeked: list[Peeked]) -> list[Capture
         rows = [save([one.data]) if one.data is not None else None for one in fresh]
         return [Captured(one.path, one.about, row) for one, row in zip(fresh, rows, strict=True)]
 
-    return desk.store.save_together(work) if fresh else []
+    return project.store.save_together(work) if fresh else []
 
 
 def later(about: dict[str, Any], than: dict[str, Any]) -> bool:
@@ -100,13 +100,19 @@ def later(about: dict[str, Any], than: dict[str, Any]) -> bool:
     return str(about.get("captured_at")) > str(than.get("captured_at"))
 
 
-def after(desk: Desk, row: RunRow | None, paths: list[str]) -> list[Captured]:
+def after(project: Project, row: RunRow | None, paths: list[str]) -> list[Captured]:
     """The files as they are now, and what became of them."""
-    known = _known(desk, row, paths)
-    limits = Limits.of(desk.settings.capture)
-    withheld = withheld_outputs(desk.store, row) if row is not None else ()
+    known = _known(project, row, paths)
+    limits = Limits.of(project.settings.capture)
+    withheld = withheld_outputs(project.store, row) if row is not None else ()
     tracked = Tracked(
-        desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits, withheld=withheld
+        project.store,
+        project.folder,
+        project.redactor,
+        project.at,
+        known=known,
+        limits=limits,
+        withheld=withheld,
     )
     out = []
     for path in paths:
@@ -126,35 +132,48 @@ def _captured(tracked: Tracked, path: str, status: str | None = None) -> list[Ca
         return []
 
 
-def _known(desk: Desk, row: RunRow | None, paths: list[str]) -> dict[str, dict[str, Any]]:
+def _known(project: Project, row: RunRow | None, paths: list[str]) -> dict[str, dict[str, Any]]:
     """What a run's newest version says of these files."""
     if row is None:
         return {}
     from leftoff.engine.read.state import Reader
 
     def look(view: View) -> dict[str, dict[str, Any]]:
-        reader = Reader(desk.store, view, row.run, row.run_id)
+        reader = Reader(project.store, view, row.run, row.run_id)
         found = {path: reader.value("file", path) for path in paths}
         return {path: value.plain for path, value in found.items() if value is not None}
 
-    return desk.store.read(look)
+    return project.store.read(look)
 
 
-def changed(desk: Desk, row: RunRow, until: int | None) -> Found:
+def changed(project: Project, row: RunRow, until: int | None) -> Found:
     """All that git calls dirty; outside of a repository, what changed of the files that the run knows."""
     from leftoff.engine.workspace.tracking import files_of, look_again, look_at_git
 
     try:
-        capture = desk.settings.capture
+        capture = project.settings.capture
         return look_at_git(
-            desk.store, desk.project, desk.redactor, capture, row, desk.at, always=True, until=until
+            project.store,
+            project.folder,
+            project.redactor,
+            capture,
+            row,
+            project.at,
+            always=True,
+            until=until,
         )
     except NotFound:
-        known = files_of(desk.store, row)
-        limits = Limits.of(desk.settings.capture, known.values())
-        withheld = withheld_outputs(desk.store, row)
+        known = files_of(project.store, row)
+        limits = Limits.of(project.settings.capture, known.values())
+        withheld = withheld_outputs(project.store, row)
         tracked = Tracked(
-            desk.store, desk.project, desk.redactor, desk.at, known=known, limits=limits, withheld=withheld
+            project.store,
+            project.folder,
+            project.redactor,
+            project.at,
+            known=known,
+            limits=limits,
+            withheld=withheld,
         )
         return look_again(tracked, row.created_at)
 
@@ -166,12 +185,12 @@ class Pending:
     that is older than half of that is written anew.
     """
 
-    def __init__(self, desk: Desk, session: str, until: int | None = None) -> None:
+    def __init__(self, project: Project, session: str, until: int | None = None) -> None:
         from leftoff.model.hashing import sha256
 
-        self.desk = desk
+        self.project = project
         self.until = until
-        folder = getattr(desk.store, "folder", None) or os.path.join(desk.project, ".leftoff")
+        folder = getattr(project.store, "folder", None) or os.path.join(project.folder, ".leftoff")
         name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
         self.folder = os.path.join(folder, PENDING)
         self.path = os.path.join(self.folder, f"{name}.json")
@@ -181,17 +200,23 @@ class Pending:
         from leftoff.engine.workspace.git import repository
         from leftoff.engine.workspace.tracking import dirty_state
 
-        desk = self.desk
-        repo = repository(desk.project)
+        project = self.project
+        repo = repository(project.folder)
         if repo is None:
             return None
-        fresh = [one for one in (kept or _NONE)["captured"] if one["at"] > desk.at - _FRESH_MS]
+        fresh = [one for one in (kept or _NONE)["captured"] if one["at"] > project.at - _FRESH_MS]
         known = {one["about"]["path"]: one["about"] for one in fresh}
         rows = {one["about"]["hash"]: _unpacked(one).blob for one in fresh if one["blob"]}
         blobs = {tagged: row for tagged, row in rows.items() if row is not None}
-        limits = Limits.of(desk.settings.capture)
+        limits = Limits.of(project.settings.capture)
         tracked = Tracked(
-            desk.store, desk.project, desk.redactor, desk.at, known=known, kept=blobs, limits=limits
+            project.store,
+            project.folder,
+            project.redactor,
+            project.at,
+            known=known,
+            kept=blobs,
+            limits=limits,
         )
         tracked.until = self.until
         return dirty_state(tracked, repo)
@@ -209,7 +234,7 @@ class Pending:
         if first is None:
             since = {_key(one["about"]): one["at"] for one in kept["captured"]}
             captured = [
-                {"about": got.about, "blob": _packed(got), "at": since.get(_key(got.about), self.desk.at)}
+                {"about": got.about, "blob": _packed(got), "at": since.get(_key(got.about), self.project.at)}
                 for got in found.captured
             ]
             now = {"commit": found.commit, "captured": captured, "open": begins}
@@ -313,8 +338,8 @@ class Turn:
     each other. ``make``: where there is no store's folder yet, it is made; else there is nothing to wait for.
     """
 
-    def __init__(self, desk: Desk, session: str, *, alone: bool = False, make: bool = False) -> None:
-        self._path = Pending(desk, session).lock
+    def __init__(self, project: Project, session: str, *, alone: bool = False, make: bool = False) -> None:
+        self._path = Pending(project, session).lock
         self._alone = alone
         self._make = make
         self._fd = -1

@@ -6,6 +6,7 @@ import os
 
 from leftoff.agents.hooks import files, lists, log
 from leftoff.clock import iso
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import main_worktree
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.read.find import SESSION, is_spent
@@ -20,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leftoff.agents.desk import Desk
     from leftoff.agents.hooks.events import Event
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.lifecycle.sessions import Who
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.tracking import Found
     from leftoff.engine.write.report import Make, Reported
     from leftoff.model.changes import ChangeSet
+    from leftoff.operations.project import Project
     from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
 
@@ -38,12 +39,12 @@ _ERROR = "session"  # the key of the error that ended a turn
 
 
 class Hook:
-    """One event at one desk. ``anywhere``: the hook is called in every folder, and must not make a store in each."""
+    """One event at one project. ``anywhere``: the hook is called in every folder, and must not make a store in each."""
 
     def __init__(
-        self, desk: Desk, event: Event, who: Who, *, anywhere: bool, driven: bool, until: int
+        self, project: Project, event: Event, who: Who, *, anywhere: bool, driven: bool, until: int
     ) -> None:
-        self.desk = desk
+        self.project = project
         self.event = event
         self.who = who
         self.anywhere = anywhere
@@ -56,13 +57,13 @@ class Hook:
         self, make: Make, *, title: str | None = None, start: bool = False, blobs: list[BlobRow] | None = None
     ) -> Reported | None:
         """Commit to the session's run. ``start``: it is worth a run, where there is none."""
-        desk, opening, saved = self.desk, None, list(blobs or ())
+        project, opening, saved = self.project, None, list(blobs or ())
         if start and (not self.anywhere or self.has_home()):
             opening = self._opening(title)
             if self.row() is None:
                 self._begin(opening)
         return sessions.report_session(
-            desk.store, self.who, make, desk.at, scrubber=desk.redactor, opening=opening, blobs=saved
+            project.store, self.who, make, project.at, scrubber=project.redactor, opening=opening, blobs=saved
         )
 
     def begin(self, title: str) -> RunRow | None:
@@ -71,16 +72,16 @@ class Hook:
         return self.row()
 
     def _opening(self, title: str | None) -> Opening:
-        return sessions.session_opening(self.who, self.desk.branch, title, self.desk.git_facts())
+        return sessions.session_opening(self.who, CALLER.branch, title, self.project.git_facts())
 
     def row(self) -> RunRow | None:
         """The session's run, if it has one."""
-        store = self.desk.store
+        store = self.project.store
         return store.read(lambda view: sessions.bound_run(view, self.who)) if store.exists() else None
 
     def _begin(self, opening: Opening) -> None:
         """The run's first checkpoint: the files as they were at the session's last prompt."""
-        pending = files.Pending(self.desk, self.who.session)
+        pending = files.Pending(self.project, self.who.session)
         try:
             self._commit_start(opening, pending.take())
         except (Corrupt, StoreUnavailable):  # what was remembered is not there any more
@@ -88,7 +89,7 @@ class Hook:
         pending.forget()
 
     def _commit_start(self, opening: Opening, found: Found | None) -> None:
-        desk = self.desk
+        project = self.project
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             if row.seq != 1:  # another hook of this session was faster, or it has a run from before
@@ -99,12 +100,12 @@ class Hook:
 
         blobs = found.blobs if found is not None else []
         sessions.report_session(
-            desk.store, self.who, make, desk.at, scrubber=desk.redactor, opening=opening, blobs=blobs
+            project.store, self.who, make, project.at, scrubber=project.redactor, opening=opening, blobs=blobs
         )
 
     def has_home(self) -> bool:
         """Whether a store is there already, or may be made: in a git repository."""
-        return self.desk.store.exists() or is_git(self.desk.project)
+        return self.project.store.exists() or is_git(self.project.folder)
 
     def seal(
         self,
@@ -122,7 +123,7 @@ class Hook:
                 make(tx, row, changes)
             if changed and row.checkpoint is not None and not changes.changes:
                 return None
-            remember_git(self.desk.project, row, changes)
+            remember_git(self.project.folder, row, changes)
             return Seal(trigger, note=note)
 
         self.report(work, blobs=blobs)
@@ -130,7 +131,7 @@ class Hook:
     def message(self, key: str) -> str:
         """A text of the event, fit to be kept."""
         text = self.event.text(key).encode("utf-8", "replace").decode().strip()
-        return self.desk.redactor.mask(text[:_LONGEST])
+        return self.project.redactor.mask(text[:_LONGEST])
 
 
 def is_git(folder: str) -> bool:
@@ -148,23 +149,23 @@ def is_git(folder: str) -> bool:
 
 def session_start(hook: Hook) -> bytes:
     """The brief of the session's own run; or a line about one that nobody works on; or nothing."""
-    desk, who = hook.desk, hook.who
+    project, who = hook.project, hook.who
     row = None
-    if not hook.driven and desk.store.exists():
-        sessions.finish_spent(desk.store, desk.branch, desk.at)
+    if not hook.driven and project.store.exists():
+        sessions.finish_spent(project.store, CALLER.branch, project.at)
         row = sessions.take_run(
-            desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=False
+            project.store, who, project.at, branch=CALLER.branch, scrubber=project.redactor, offered=False
         )
     _export(hook, row)
-    if hook.driven or not desk.store.exists():
+    if hook.driven or not project.store.exists():
         return NOTHING
     from leftoff.agents.hooks import answers
 
     if row is not None:
         if is_spent(row):
             return NOTHING
-        return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent))
-    free = desk.store.read(lambda view: sessions.offered_run(view, desk.branch, desk.at))
+        return answers.context(hook.event.raw, answers.whole_brief(project, row, who.agent))
+    free = project.store.read(lambda view: sessions.offered_run(view, CALLER.branch, project.at))
     return answers.context(hook.event.raw, answers.offer(free)) if free is not None else NOTHING
 
 
@@ -182,7 +183,7 @@ def _export(hook: Hook, row: RunRow | None) -> None:
         with open(path, "a", encoding="utf-8") as file:
             file.write(lines)
     except OSError as error:  # what the agent is told does not depend on it
-        log.note(os.path.dirname(files.Pending(hook.desk, "").folder), "CLAUDE_ENV_FILE", str(error))
+        log.note(os.path.dirname(files.Pending(hook.project, "").folder), "CLAUDE_ENV_FILE", str(error))
 
 
 def prompted(hook: Hook) -> bytes:
@@ -195,24 +196,24 @@ def prompted(hook: Hook) -> bytes:
 
 def _taken(hook: Hook) -> bytes:
     """The session's own run; or the one that nobody works on, unless the world does not allow to go on with it."""
-    desk, who = hook.desk, hook.who
-    if not desk.store.exists():
+    project, who = hook.project, hook.who
+    if not project.store.exists():
         return NOTHING
     from leftoff.agents.hooks import answers
 
-    own, free = desk.store.read(
-        lambda view: (sessions.told_run(view, who), sessions.offered_run(view, desk.branch, desk.at))
+    own, free = project.store.read(
+        lambda view: (sessions.told_run(view, who), sessions.offered_run(view, CALLER.branch, project.at))
     )
-    found = answers.findings(desk, free, who.session) if own is None and free is not None else None
+    found = answers.findings(project, free, who.session) if own is None and free is not None else None
     if found is not None and found.refused:
         return answers.context(hook.event.raw, found.text)
     row = sessions.take_run(
-        desk.store, who, desk.at, branch=desk.branch, scrubber=desk.redactor, offered=True
+        project.store, who, project.at, branch=CALLER.branch, scrubber=project.redactor, offered=True
     )
     if row is None:
         return NOTHING
     said = found.text if found is not None and free is not None and row.run == free.run else ""
-    return answers.context(hook.event.raw, answers.whole_brief(desk, row, who.agent, said))
+    return answers.context(hook.event.raw, answers.whole_brief(project, row, who.agent, said))
 
 
 def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
@@ -220,16 +221,16 @@ def _turn(hook: Hook, then: Callable[[Make, list[BlobRow]], object]) -> None:
     begins = hook.event.name == "UserPromptSubmit"
     until = hook.until if begins else None  # what is changed later is the turn's
     row = hook.row()
-    if row is None and is_git(hook.desk.project):
-        first = files.Pending(hook.desk, hook.who.session, until).turn(begins=begins)
+    if row is None and is_git(hook.project.folder):
+        first = files.Pending(hook.project, hook.who.session, until).turn(begins=begins)
         row = hook.begin(_edits([first])) if first is not None else None
     if row is None:
         return
-    found = files.changed(hook.desk, row, until)
+    found = files.changed(hook.project, row, until)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         _forget_error(tx, row, changes)
-        if found.news(Reader(hook.desk.store, tx, row.run, row.run_id), row.seq):
+        if found.news(Reader(hook.project.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
         return None
 
@@ -244,13 +245,13 @@ def _forget_error(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
 
 
 def session_end(hook: Hook) -> bytes:
-    desk = hook.desk
+    project = hook.project
     if not hook.driven:
-        pending = files.Pending(desk, hook.who.session)
+        pending = files.Pending(project, hook.who.session)
         if os.path.exists(pending.path):  # interrupted in its first turn, perhaps with something done
             _turn(hook, lambda make, blobs: hook.report(make, blobs=blobs))
         why = hook.message("reason") or "the session ended"
-        sessions.end_session(desk.store, hook.who, desk.at, scrubber=desk.redactor, why=why)
+        sessions.end_session(project.store, hook.who, project.at, scrubber=project.redactor, why=why)
         pending.end()
     return NOTHING
 
@@ -260,19 +261,19 @@ def session_end(hook: Hook) -> bytes:
 
 def before_tool(hook: Hook) -> bytes:
     """A file is captured before it is first changed."""
-    desk = hook.desk
-    paths = files.inside(desk, hook.event.paths())
+    project = hook.project
+    paths = files.inside(project, hook.event.paths())
     if not paths or (hook.anywhere and not hook.has_home()):
         return NOTHING
-    peeked = files.peek(desk, paths, hook.until)  # first of all: the store may be locked for long
-    with files.Turn(desk, hook.who.session):
-        _keep_first(hook, files.before(desk, hook.row(), peeked))
+    peeked = files.peek(project, paths, hook.until)  # first of all: the store may be locked for long
+    with files.Turn(project, hook.who.session):
+        _keep_first(hook, files.before(project, hook.row(), peeked))
     return NOTHING
 
 
 def _keep_first(hook: Hook, found: list[Captured]) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        reader = Reader(hook.desk.store, tx, row.run, row.run_id)
+        reader = Reader(hook.project.store, tx, row.run, row.run_id)
         for got in found:
             there = reader.value("file", got.key)
             first = tx.row(row.run, "context", BEFORE + got.key)
@@ -287,16 +288,16 @@ def _keep_first(hook: Hook, found: list[Captured]) -> None:
 
 def after_tool(hook: Hook) -> bytes:
     """A file that was written is tracked; a todo list or a plan becomes the run's steps."""
-    event, desk = hook.event, hook.desk
-    items = lists.listed(event.tool, event.given, desk.redactor)
+    event, project = hook.event, hook.project
+    items = lists.listed(event.tool, event.given, project.redactor)
     if items is not None:
         _keep_list(hook, items)
     elif event.tool in ("TaskCreate", "TaskUpdate"):
         _task_tool(hook)
     else:
-        paths = files.inside(desk, event.paths())
+        paths = files.inside(project, event.paths())
         if paths and (not hook.anywhere or hook.has_home()):
-            found = files.after(desk, hook.row(), paths)
+            found = files.after(project, hook.row(), paths)
 
             def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
                 for got in found:
@@ -315,10 +316,12 @@ def _edits(paths: list[str]) -> str:
 def _keep_list(hook: Hook, items: list[lists.Item]) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION:
-            lists.put_list(hook.desk.store, tx, row, changes, items, hook.desk.at)
+            lists.put_list(hook.project.store, tx, row, changes, items, hook.project.at)
         else:  # a run with steps of its own: the list is only the agent's
             told = [{"text": item.text, "status": item.status} for item in items]
-            changes.put("context", f"todos of {hook.who.session}", {"todos": told, "at": iso(hook.desk.at)})
+            changes.put(
+                "context", f"todos of {hook.who.session}", {"todos": told, "at": iso(hook.project.at)}
+            )
         return None
 
     title = next((item.text for item in items if item.status == "running"), items[0].text if items else None)
@@ -333,14 +336,14 @@ def _task_tool(hook: Hook) -> None:
     status = lists.status_of(given)
     if hook.event.tool == "TaskUpdate" and "status" not in given:
         return
-    subject = hook.desk.redactor.mask(str(given.get("subject") or ""))
+    subject = hook.project.redactor.mask(str(given.get("subject") or ""))
     _keep_task(hook, lists.Item(subject, status, str(task) if task else None))
 
 
 def _keep_task(hook: Hook, item: lists.Item, seal: Seal | None = None) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION:
-            lists.put_task(hook.desk.store, tx, row, changes, item, hook.desk.at)
+            lists.put_task(hook.project.store, tx, row, changes, item, hook.project.at)
             return seal
         return None
 
@@ -372,7 +375,7 @@ def subagent_stop(hook: Hook) -> bytes:
         "type": event.text("agent_type"),
         "message": hook.message("last_assistant_message"),
         "status": "completed",
-        "at": iso(hook.desk.at),
+        "at": iso(hook.project.at),
     }
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -394,7 +397,7 @@ def after_compact(hook: Hook) -> bytes:
     summary = hook.message("compact_summary")
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        put_note(tx, row, changes, summary, hook.desk.at)
+        put_note(tx, row, changes, summary, hook.project.at)
         return None
 
     if summary:
@@ -418,7 +421,7 @@ def stop_failed(hook: Hook) -> bytes:
     detail = hook.message("error_details") or hook.message("last_assistant_message")
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        about = {"type": kind, "message": detail or kind, "at": iso(hook.desk.at)}
+        about = {"type": kind, "message": detail or kind, "at": iso(hook.project.at)}
         changes.put("error", _ERROR, about)
         return None
 

@@ -64,30 +64,30 @@ def _places(call: Call, event: Event) -> tuple[str, str]:
     return project, location if "://" not in location else os.path.join(project, ".leftoff")
 
 
-def _work(call: Call, event: Event, project: str, folder: str, process: Process | None) -> bytes:
+def _work(call: Call, event: Event, place: str, folder: str, process: Process | None) -> bytes:
     """In a process of its own: everything that may take long, or go wrong."""
     until = time.time_ns() + int(LIMIT * 1e9)
     try:
-        from leftoff.agents.desk import Desk
         from leftoff.agents.hooks.files import Turn
         from leftoff.agents.hooks.handle import EVENTS, Hook, is_git
         from leftoff.engine.lifecycle.sessions import Who
+        from leftoff.operations.project import Project
 
         react = EVENTS.get(event.name)
         if react is None:
             return b""
-        desk = Desk(project, call.store, lambda text: log.note(folder, call.agent, text))
+        project = Project(place, call.store, lambda text: log.note(folder, call.agent, text))
         try:
             who = Who(event.session, call.agent, process, CALLER.run)
             driven = bool(CALLER.attempt)
-            hook = Hook(desk, event, who, anywhere=call.anywhere, driven=driven, until=until)
+            hook = Hook(project, event, who, anywhere=call.anywhere, driven=driven, until=until)
             if event.name in _FIRST:
                 return react(hook)
-            make = event.name == "UserPromptSubmit" and is_git(project)
-            with Turn(desk, event.session, alone=event.name in _ALONE, make=make):
+            make = event.name == "UserPromptSubmit" and is_git(place)
+            with Turn(project, event.session, alone=event.name in _ALONE, make=make):
                 return react(hook)
         finally:
-            desk.close()
+            project.close()
     except Exception as error:
         log.note(folder, call.agent, event.name, event.session, _told(error))
         return b""

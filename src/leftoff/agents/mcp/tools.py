@@ -40,7 +40,7 @@ class Tools:
         try:
             return getattr(work, name)(*args, **more)
         finally:
-            work.desk.close()
+            work.project.close()
 
     def start_run(
         self,

@@ -10,18 +10,16 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from leftoff.agents.desk import Desk
 from leftoff.agents.mcp.words import for_a_model
 from leftoff.dialects.verdict import dialect_of, verify_run
-from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.caller import Caller
 from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.sessions import session_of
 from leftoff.engine.lifecycle.start import start_run, unfinished
 from leftoff.engine.read.brief import brief
 from leftoff.engine.read.definition import definition_of
 from leftoff.engine.read.diff import diff
-from leftoff.engine.read.find import Asking, Target, current_run, resolve
+from leftoff.engine.read.find import Target, resolve
 from leftoff.engine.read.info import list_info, run_info
 from leftoff.engine.read.show import document
 from leftoff.engine.read.state import Reader
@@ -40,15 +38,17 @@ from leftoff.engine.steps.reports import (
 )
 from leftoff.engine.workspace.journal import forget
 from leftoff.engine.workspace.surroundings import remember_git
-from leftoff.engine.write.commit import NO_GUARD, Guard, Seal
+from leftoff.engine.write.commit import Guard, Seal
 from leftoff.engine.write.notes import put_note
 from leftoff.engine.write.records import check_collection, put_record, put_step
-from leftoff.engine.write.report import need_store, report
+from leftoff.engine.write.report import need_store
 from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, Usage
 from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
+from leftoff.operations import reports
+from leftoff.operations.project import Project
 
 if TYPE_CHECKING:
     from leftoff.engine.resume.finding import Finding
@@ -65,36 +65,28 @@ class Work:
     """One call of a tool."""
 
     def __init__(self, project: str, store: str | None) -> None:
-        self.desk = Desk(project, store)
-        self.at = self.desk.at
+        self.project = Project(project, store)
+        self.at = self.project.at
         self.agent = ancestor(SHELLS)  # whose hooks know it by the same process
 
     @property
     def store(self) -> Store:
-        return self.desk.store
+        return self.project.store
 
     # -- which run
 
+    def caller(self, run_id: str | None = None) -> Caller:
+        """Whoever uses this server: the session it was told, or that of the agent which started it."""
+        return Caller(named=run_id, agent=self.agent)
+
     def current(self, run_id: str | None) -> Any:
-        """How to find the run that is meant: the one named, that of this session, the only unfinished one."""
-        exported = CALLER.run
-
-        def find(view: View) -> RunRow:
-            session = self.session_in(view)
-            asking = Asking(self.at, session=session, exported=exported, agent=self.agent)
-            return current_run(view, branch=self.desk.branch, run=run_id or None, asking=asking)
-
-        return find
-
-    def session_in(self, view: View) -> str | None:
-        """The session that this server serves: as it was told, or that of the agent which started it."""
-        return CALLER.session or session_of(view, self.agent)
+        """How to find the run that is meant."""
+        return reports.current(self.project, self.caller(run_id))
 
     @property
     def session(self) -> str | None:
-        if CALLER.session or not self.store.exists():
-            return CALLER.session
-        return self.store.read(self.session_in)
+        caller = self.caller()
+        return self.store.read(caller.session_in) if self.store.exists() else caller.session
 
     def target(self, ref: str | None) -> Target:
         need_store(self.store)
@@ -104,35 +96,26 @@ class Work:
         return Target(self.store.read(find), None)
 
     def guard(self) -> Guard:
-        token = CALLER.attempt
-        return Guard(attempt=token) if token else NO_GUARD
+        return reports.guard_of(self.caller())
 
     def report(self, run_id: str | None, make: Make, **more: Any) -> Reported:
-        return report(
-            self.store,
-            self.current(run_id),
-            make,
-            self.at,
-            guard=self.guard(),
-            scrubber=self.desk.redactor,
-            **more,
-        )
+        return reports.report(self.project, self.caller(run_id), make, at=self.at, **more)
 
     def run_json(self, run: int) -> dict[str, Any]:
-        found = run_info(self.store, run, self.at, self.desk.limits)
+        found = run_info(self.store, run, self.at, self.project.limits)
         assert found is not None
         return found.to_json()
 
     # -- reporting
 
     def start(self, opening: dict[str, Any], resume: bool) -> dict[str, Any]:
-        facts = {**self.desk.git_facts(), "session_id": self.session}
+        facts = {**self.project.git_facts(), "session_id": self.session}
         facts.update(opening.pop("facts"))
-        branch = opening.pop("branch") or self.desk.branch
+        branch = opening.pop("branch") or self.caller().branch
         made = Opening(opening.pop("workflow"), branch=branch, facts=facts, **opening)
         if resume and self.store.exists():
             self._protocol_agrees(made)
-        started = start_run(self.store, made, self.at, scrubber=self.desk.redactor, resume=resume)
+        started = start_run(self.store, made, self.at, scrubber=self.project.redactor, resume=resume)
         out = self.run_json(started.run)
         if started.twin is not None:
             out["unfinished_twin"] = started.twin.run_id
@@ -141,7 +124,7 @@ class Work:
     def _protocol_agrees(self, made: Opening) -> None:
         """A run that follows a protocol goes on by its rules; any other just does."""
         row = self.store.read(lambda view: unfinished(view, self.store.follower, made, self.at))
-        if row is None or dialect_of(row, self.desk.project, self.desk.settings) is None:
+        if row is None or dialect_of(row, self.project.folder, self.project.settings) is None:
             return
         report = self.verdict(Target(row, None))
         report.findings = [finding for finding in report.findings if not finding.code.startswith("lease.")]
@@ -158,12 +141,12 @@ class Work:
         outputs = facts.pop("outputs") or []
         about = StepReport(action, check_step(step), **facts)
         blobs = self._outputs(about, outputs) if outputs else []
-        about.masked(self.desk.redactor)
+        about.masked(self.project.redactor)
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             seal = step_changes(self.store, tx, row, changes, about, self.at)
             if seal is not None:
-                remember_git(self.desk.project, row, changes)
+                remember_git(self.project.folder, row, changes)
             return seal
 
         done = self.report(run_id, make, blobs=blobs)
@@ -171,12 +154,12 @@ class Work:
         return {"run_id": done.row.run_id, "seq": done.seq, "next_step": upcoming}
 
     def _outputs(self, about: StepReport, outputs: list[str]) -> Any:
-        full = [os.path.abspath(os.path.join(self.desk.project, path)) for path in outputs]
-        top = os.path.realpath(self.desk.project)
+        full = [os.path.abspath(os.path.join(self.project.folder, path)) for path in outputs]
+        top = os.path.realpath(self.project.folder)
         for path in full:
             if os.path.commonpath([top, os.path.realpath(path)]) != top:
                 raise Invalid(f"{path} is outside of the project.", hint="Name files inside it.")
-        return capture_outputs(self.store, self.desk.project, about, full, self.desk.redactor, self.at)
+        return capture_outputs(self.store, self.project.folder, about, full, self.project.redactor, self.at)
 
     def next(self, run_id: str | None, start: bool) -> dict[str, Any]:
         find = self.current(run_id)
@@ -219,23 +202,23 @@ class Work:
         return _told(self.report(run_id, make))
 
     def set(self, run_id: str | None, variables: dict[str, Any]) -> dict[str, Any]:
-        changes = ChangeSet(self.desk.redactor)
+        changes = ChangeSet(self.project.redactor)
         for key, value in variables.items():
             changes.put("variable", key, value)
         return _told(self.report(run_id, _nothing, changes=changes))
 
     def note(self, run_id: str | None, text: str, step: str | None, resume: bool) -> dict[str, Any]:
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            put_note(tx, row, changes, self.desk.redactor.mask(text), self.at, step=step, resume=resume)
+            put_note(tx, row, changes, self.project.redactor.mask(text), self.at, step=step, resume=resume)
             return None
 
         return _told(self.report(run_id, make))
 
     def save(self, run_id: str | None, trigger: str, note: str | None) -> dict[str, Any]:
-        kept = self.desk.redactor.mask(note) if note else None
+        kept = self.project.redactor.mask(note) if note else None
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            remember_git(self.desk.project, row, changes)
+            remember_git(self.project.folder, row, changes)
             return Seal(trigger, tx.leaf(row.run, "running"), kept, asked=True)
 
         version = self.report(run_id, make).version
@@ -254,7 +237,7 @@ class Work:
                 about = f"is {old['status']} already" if old["status"] in STEP_ENDED else "is the runner's"
                 raise Conflict(f"Step {path} {about}.", hint="Ask under the name of a new step.")
             old.setdefault("order", next_order(tx, row.run, path))
-            told = self.desk.redactor.mask(ask)
+            told = self.project.redactor.mask(ask)
             changes.put("step", path, {**old, "status": "waiting", "kind": "approval"})
             changes.put("approval", path, question(path, told, options or OPTIONS, self.at))
             return Seal("approval", path, told)
@@ -272,11 +255,11 @@ class Work:
             self.current(run_id),
             status,
             self.at,
-            project=self.desk.project,
-            scrubber=self.desk.redactor,
+            project=self.project.folder,
+            scrubber=self.project.redactor,
             session=self.session,
             guard=self.guard(),
-            summary=self.desk.redactor.mask(summary) if summary else None,
+            summary=self.project.redactor.mask(summary) if summary else None,
         )
         return {**self.run_json(done.row.run), "left": done.left}
 
@@ -289,14 +272,14 @@ class Work:
         if not 1 <= limit <= 500:
             raise Usage(f"limit cannot be {limit}.", hint="A number from 1 to 500.")
         where = {"status": status, "workflow": workflow, "branch": branch, "limit": limit}
-        found = list_info(self.store, self.at, self.desk.limits, **where)
+        found = list_info(self.store, self.at, self.project.limits, **where)
         return {"runs": [run.to_json() for run in found]}
 
     def show(self, ref: str | None) -> dict[str, Any]:
-        return document(self.store, self.target(ref), self.at, self.desk.limits)
+        return document(self.store, self.target(ref), self.at, self.project.limits)
 
     def brief(self, ref: str | None) -> str:
-        return brief(self.store, self.target(ref), self.at, self.desk.project)
+        return brief(self.store, self.target(ref), self.at, self.project.folder)
 
     def diff(self, old: str, new: str) -> dict[str, Any]:
         sides = [self.target(ref) for ref in (old, new)]
@@ -312,8 +295,10 @@ class Work:
     # -- resuming
 
     def verdict(self, target: Target) -> Report:
-        desk = self.desk
-        found = verify_run(self.store, target, self.at, desk.project, desk.settings, session=self.session)
+        project = self.project
+        found = verify_run(
+            self.store, target, self.at, project.folder, project.settings, session=self.session
+        )
         for finding in found.findings:
             finding.hint = for_a_model(finding.hint)
         return found
@@ -335,11 +320,11 @@ class Work:
         if report.verdict in (ASK, REFUSE):
             raise _not_now(report)
         if any(finding.code == "files.half_restored" for finding in report.findings):
-            forget(self.store, self.desk.project, target.row.run_id)
+            forget(self.store, self.project.folder, target.row.run_id)
         agreed = [finding for finding in report.findings if _stays(finding)]
         if agreed:
-            take_in(report.world, agreed, self.current(target.row.run_id), self.at, self.desk.redactor)
-        pick_up(self.store, target, Way(), self.at, scrubber=self.desk.redactor, session=self.session)
+            take_in(report.world, agreed, self.current(target.row.run_id), self.at, self.project.redactor)
+        pick_up(self.store, target, Way(), self.at, scrubber=self.project.redactor, session=self.session)
         found = [finding.to_json() for finding in report.findings]
         return {
             **self.run_json(target.row.run),

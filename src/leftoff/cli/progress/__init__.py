@@ -34,7 +34,7 @@ def observer(ctx: Context, info: Info) -> Observer:
     if screen.fancy:
         from leftoff.cli.progress.live import Live
 
-        return Live(info, screen.stream, ctx.clock)
+        return Live(info, screen.stream, ctx.project.clock)
     from leftoff.cli.progress.plain import Plain
 
-    return Plain(info, screen.stream, ctx.clock)
+    return Plain(info, screen.stream, ctx.project.clock)

@@ -197,7 +197,7 @@ def carry_out(
     if any(finding.code == "files.half_restored" for finding in report.findings):
         from leftoff.engine.workspace.journal import forget
 
-        forget(ctx.store, ctx.project, target.row.run_id)
+        forget(ctx.store, ctx.project.folder, target.row.run_id)
     agreed = [finding for finding in report.findings if _stays(finding, answers)]
     if report.world.is_head and agreed:
         from leftoff.engine.resume.accepted import take_in

@@ -57,7 +57,7 @@ def _greet(dialect: Dialect, target: Target, ctx: Context) -> State:
         _settle(target.row, dialect, ctx)
     state = state_of(ctx.store, target, dialect)
     state.at = last  # what was settled just now is no activity of the run
-    for line in dialect.greeting(state, ctx.project, ctx.now):
+    for line in dialect.greeting(state, ctx.project.folder, ctx.now):
         ctx.say(line)
     return state
 
@@ -74,7 +74,9 @@ def _settle(row: RunRow, dialect: Dialect, ctx: Context) -> None:
     """What was in flight and left an output that says how it ended, ended so."""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        for path, record in dialect.settled(state_at(ctx.store, tx, row, dialect), ctx.project).items():
+        for path, record in dialect.settled(
+            state_at(ctx.store, tx, row, dialect), ctx.project.folder
+        ).items():
             changes.put("step", path, record)
             ctx.say(f"leftoff: {path} is {record['status']}: its output says so.")
         return None
@@ -101,7 +103,7 @@ def _give_up(row: RunRow, ctx: Context) -> None:
         lambda view: find(view, row.run_id),
         "abandoned",
         ctx.now,
-        project=ctx.project,
+        project=ctx.project.folder,
         scrubber=ctx.redactor,
     )
     ctx.say(f"leftoff: {row.run_id} is abandoned. `leftoff start {row.workflow}` starts anew.")

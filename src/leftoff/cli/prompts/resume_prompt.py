@@ -23,7 +23,7 @@ def ask(ctx: Context, target: Target, found: dict[str, Any]) -> str:
 
     ``found`` is its `show` document at the version in question.
     """
-    counted = ctx.dialect.counted if ctx.dialect is not None else None
+    counted = ctx.project.dialect.counted if ctx.project.dialect is not None else None
     while True:
         ctx.say(text(found, ctx.now, counted))
         choice = choose("Choice [r/s/v/d]: ", (RESUME, FRESH, VIEW, DELETE), HINT)

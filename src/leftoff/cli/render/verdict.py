@@ -42,18 +42,17 @@ def report_of(
     ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
     """
     from leftoff.dialects.verdict import verify_run
-    from leftoff.engine.config.caller import CALLER
 
-    ctx.at_home(target.row)
+    ctx.project.at_home(target.row)
     return verify_run(
         ctx.store,
         target,
         ctx.now,
-        ctx.project,
+        ctx.project.folder,
         ctx.settings,
         deep=deep,
         given=given,
-        session=CALLER.session,
+        session=ctx.caller.session,
         workflow=workflow,
     )
 

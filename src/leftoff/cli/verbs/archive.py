@@ -54,6 +54,6 @@ def _retire(ctx: Context, row: RunRow) -> None:
     if ctx.settings.section("mirror"):
         from leftoff.dialects.core.project import mirrored
 
-        dialect = mirrored(ctx.project, ctx.settings)
+        dialect = mirrored(ctx.project.folder, ctx.settings)
         if dialect is not None:
-            dialect.retire(ctx.project, row.run_id, row.branch, ctx.now, removed=False)
+            dialect.retire(ctx.project.folder, row.run_id, row.branch, ctx.now, removed=False)

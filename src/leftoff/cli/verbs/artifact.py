@@ -38,7 +38,9 @@ def run(args: Args, ctx: Context) -> int:
     at = ctx.now
     step = step_path(args.step) if args.step else own_step()
     ctx.current()  # nothing is kept for a run that is not there
-    got = capture(ctx.store, ctx.project, args.rest[0], ctx.redactor, at, step=step, name=args.name or None)
+    got = capture(
+        ctx.store, ctx.project.folder, args.rest[0], ctx.redactor, at, step=step, name=args.name or None
+    )
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         asked(lambda: got.put(changes))

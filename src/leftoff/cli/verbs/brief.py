@@ -28,7 +28,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.read.find import Target
 
     target = ctx.target(args.rest[0]) if args.rest else Target(ctx.current(), None)
-    text = brief(ctx.store, target, ctx.now, ctx.project)
+    text = brief(ctx.store, target, ctx.now, ctx.project.folder)
     if args.json:
         ctx.emit({"run_id": target.row.run_id, "text": text})
     else:

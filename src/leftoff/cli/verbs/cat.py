@@ -33,9 +33,9 @@ def run(args: Args, ctx: Context) -> int:
     if not mark or not ref or not path:
         raise Usage("`leftoff cat` needs REF:PATH.", hint=f"usage: {SPEC.line()}")
     here = path.startswith(("./", "../", "/"))
-    path = given_path(ctx.project, path) if here else check_path(path, "REF:PATH")
+    path = given_path(ctx.project.folder, path) if here else check_path(path, "REF:PATH")
     target = ctx.target(ref)  # of an archived run, that opens another store
-    found = FileThen(ctx.store, ctx.project, target, path)
+    found = FileThen(ctx.store, ctx.project.folder, target, path)
     if args.json:
         ctx.emit(found.to_json())
         return 0

@@ -129,13 +129,15 @@ def _update(ctx: Context, each: Event) -> Reported:
     output = each.fields.get("artefact", "").strip()
     row = ctx.current()
     report = StepReport("done", ctx.store.read(lambda view: _path(ctx, view, row, number)))
-    blobs = capture_outputs(ctx.store, ctx.project, report, [output] if output else [], ctx.redactor, at)
+    blobs = capture_outputs(
+        ctx.store, ctx.project.folder, report, [output] if output else [], ctx.redactor, at
+    )
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
         if next_step is not None:
             _announce(ctx, tx, row, changes, next_step)
-        remember_git(ctx.project, row, changes)
+        remember_git(ctx.project.folder, row, changes)
         if seal is not None:
             seal.aliases += _aliases(each)
         return seal
@@ -166,7 +168,7 @@ def _close(ctx: Context, each: Event) -> Reported:
             for path, step in Reader(ctx.store, tx, row.run, row.run_id).values("step").items():
                 if step.plain.get("status") == "pending" and step.plain.get(ANNOUNCED):
                     changes.delete("step", path)
-        remember_git(ctx.project, row, changes)
+        remember_git(ctx.project.folder, row, changes)
         return Sealed("session_end", note=summary, aliases=_aliases(each))
 
     return _report(ctx, each, make, at=at)

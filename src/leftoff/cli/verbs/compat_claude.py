@@ -56,13 +56,15 @@ def save(ctx: Context, rest: list[str]) -> int:
     said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).state()
     there = _row(ctx, said.run_id)
     known = _state(ctx, there) if there is not None else said
-    before = DIALECT.place(ctx.project, known) if there is not None else None
-    path = DIALECT.place(ctx.project, known, said.status) or DIALECT.place(ctx.project, known, "running")
+    before = DIALECT.place(ctx.project.folder, known) if there is not None else None
+    path = DIALECT.place(ctx.project.folder, known, said.status) or DIALECT.place(
+        ctx.project.folder, known, "running"
+    )
     assert path is not None
     _take_in(ctx, path, before or path, document)
     if said.status == "completed":
         with suppress(FileNotFoundError):  # the mirror, where there is one, was first
-            os.unlink(os.path.join(ctx.project, path))
+            os.unlink(os.path.join(ctx.project.folder, path))
         ctx.say(
             f"leftoff: {said.run_id} is completed: its checkpoint is deleted, the run stays in the store."
         )
@@ -107,14 +109,14 @@ def _row(ctx: Context, run_id: str) -> RunRow | None:
 
 def _take_in(ctx: Context, path: str, before: str, document: dict[str, Any]) -> None:
     """Write a checkpoint in the place of the one before, and import it; where that is refused, that one is back."""
-    full, old = os.path.join(ctx.project, path), os.path.join(ctx.project, before)
+    full, old = os.path.join(ctx.project.folder, path), os.path.join(ctx.project.folder, before)
     kept = _bytes(old)
     _put(full, dump(document).encode())
     if old != full and kept is not None:
         os.unlink(old)
     rejected: list[LeftoffError] = []
     importer = Importer(
-        ctx.store, ctx.project, ctx.redactor, ctx.now, lambda at, error: rejected.append(error)
+        ctx.store, ctx.project.folder, ctx.redactor, ctx.now, lambda at, error: rejected.append(error)
     )
     importer.take(importer.read([full], DIALECT))
     if rejected:
@@ -177,7 +179,7 @@ def load(ctx: Context, rest: list[str]) -> int:
         )
     document = document_of(ctx, row)
     plan = plan_path(document)
-    why = why_ask(document, ctx.now, plan_changed(ctx.project, plan) if plan is not None else None)
+    why = why_ask(document, ctx.now, plan_changed(ctx.project.folder, plan) if plan is not None else None)
     if why is not None:
         ctx.say(f"leftoff: look before you resume it: {why}.")
     ctx.out(dump(document).rstrip("\n"))
@@ -210,7 +212,7 @@ def clean_up(ctx: Context, rest: list[str]) -> int:
         raise Usage(f"The age must be a number of days, not {word[:40]!r}.", hint="For example: 7")
     age = int(word) * DAY_MS
     over = {"completed": (age, ARCHIVE), "failed": (age, REMOVE), "abandoned": (age, REMOVE)}
-    upkeep = Upkeep(ctx.store, ctx.project, ctx.settings, ctx.now, ctx.limits)
+    upkeep = Upkeep(ctx.store, ctx.project.folder, ctx.settings, ctx.now, ctx.limits)
     upkeep.dialect = DIALECT
     done = upkeep.prune(rules=Policy(keep=DEFAULT.keep, runs=over))
     for about in done.removed:

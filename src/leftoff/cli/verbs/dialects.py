@@ -39,7 +39,7 @@ def _all(ctx: Context) -> list[tuple[Any, list[str]]]:
     from leftoff.dialects.core.registry import dialects
     from leftoff.dialects.importing.places import documents_under
 
-    files = documents_under(ctx.project)
+    files = documents_under(ctx.project.folder)
     return [(each, [path for path in files if each.owns(path)]) for each in dialects()]
 
 
@@ -49,7 +49,7 @@ def _about(found: tuple[Any, list[str]], ctx: Context) -> dict[str, Any]:
         "name": each.name,
         "about": each.about,
         "mirrored": ctx.settings.section("mirror").get("dialect") == each.name,
-        "files": [os.path.relpath(path, ctx.project) for path in files],
+        "files": [os.path.relpath(path, ctx.project.folder) for path in files],
     }
 
 

@@ -54,5 +54,5 @@ def run(args: Args, ctx: Context) -> int:
         ctx.say(f"{said}; steps left: {clean(', '.join(done.left))}{more}")
     else:
         ctx.say(f"{said}.")
-    ctx.upkeep()
+    ctx.project.upkeep()
     return 0

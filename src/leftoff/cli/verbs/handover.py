@@ -7,7 +7,6 @@ import shlex
 
 from leftoff.cli.arguments import asked
 from leftoff.cli.options import Opt, Spec
-from leftoff.engine.config.caller import CALLER
 from leftoff.errors import NotFound
 
 TYPE_CHECKING = False
@@ -43,16 +42,14 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.agents.desk import Desk
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
     from leftoff.engine.resume.continue_run import driver_of
 
-    desk = Desk(ctx.project, args.store)
-    asked(lambda: check_agent(args.to, custom_agents(desk.settings.section("agents"))))
+    asked(lambda: check_agent(args.to, custom_agents(ctx.project.settings.section("agents"))))
     target = ctx.target(args.rest[0])
-    driver_of(ctx.store, target, ctx.now, CALLER.session)
-    found = hand_over(desk, target, args.to)
+    driver_of(ctx.store, target, ctx.now, ctx.caller.session)
+    found = hand_over(ctx.project, target, args.to)
     if args.go:
         return _go(found, target, ctx)
     if args.json:
@@ -83,5 +80,5 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
 
     report(ctx.store, lambda view: find(view, target.row.run_id), make, ctx.now, scrubber=ctx.redactor)
     ctx.close()
-    os.chdir(ctx.project)
+    os.chdir(ctx.project.folder)
     os.execvpe(found.words[0], found.words, {**os.environ, **found.env})

@@ -69,7 +69,7 @@ class Outcome:
 
 def run(args: Args, ctx: Context) -> int:
     outcome = Outcome()
-    ctx.looks = False  # files are taken in as they are asked for here, and told of
+    ctx.project.looks = False  # files are taken in as they are asked for here, and told of
     bundles, others = _sorted(args, outcome)
     for path in bundles:
         try:
@@ -122,7 +122,7 @@ def _dialects(args: Args, ctx: Context, paths: list[str], outcome: Outcome) -> N
         wanted = dialect(args.dialect) if args.dialect is not None else None
     except Usage as error:
         raise Usage(f"--dialect cannot be {args.dialect!r}.", hint=error.hint) from None
-    importer = Importer(ctx.store, ctx.project, ctx.redactor, ctx.now, outcome.reject)
+    importer = Importer(ctx.store, ctx.project.folder, ctx.redactor, ctx.now, outcome.reject)
     found = importer.read(paths, wanted, strict=args.strict)
     if args.dry_run:
         importer.plan(found)

@@ -54,7 +54,7 @@ def run(args: Args, ctx: Context) -> int:
     ignore = "\n".join([GITIGNORE, *ignored])
     if args.json:
         suggestions = {"leftoff.toml": TOML, ".gitignore": ignore, "agents": AGENTS}
-        where = {"project": ctx.project, "store": ctx.store.name}
+        where = {"project": ctx.project.folder, "store": ctx.store.name}
         ctx.emit(
             {**where, "created": new, "suggestions": suggestions, "dialect": args.dialect, "written": made}
         )
@@ -69,15 +69,15 @@ def _follow(name: str, ctx: Context) -> tuple[list[str], list[str]]:
     from leftoff.dialects.core.registry import dialect
 
     found = dialect(name)
-    made = say(ctx.project, ctx.settings, name)
-    ctx.forget_settings()
-    return made + found.set_up(ctx.project), found.ignored()
+    made = say(ctx.project.folder, ctx.settings, name)
+    ctx.project.forget_settings()
+    return made + found.set_up(ctx.project.folder), found.ignored()
 
 
 def page(ctx: Context, new: bool, made: list[str], ignore: str) -> str:
     lines = [f"{ctx.store.name}: {'made' if new else 'there already, unchanged'}."]
     lines += [f"{path}: written." for path in made]
-    if not os.path.exists(os.path.join(ctx.project, "leftoff.toml")):
+    if not os.path.exists(os.path.join(ctx.project.folder, "leftoff.toml")):
         lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(TOML)]
     lines += [
         "",

@@ -44,7 +44,7 @@ def run(args: Args, ctx: Context) -> int:
     agent = args.rest[0]
     if agent not in AGENTS:
         raise Usage(f"leftoff cannot set up {agent!r}.", hint=f"One of {', '.join(AGENTS)}.")
-    base = os.path.expanduser("~") if args.user else ctx.project
+    base = os.path.expanduser("~") if args.user else ctx.project.folder
     plan = Plan(Recipe(agent, base, _command(), user=args.user), uninstall=args.uninstall)
     changes = plan.changes
     if not args.dry_run:

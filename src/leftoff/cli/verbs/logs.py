@@ -72,7 +72,11 @@ def which(args: Args, ctx: Context) -> tuple[RunRow, str | None]:
     try:
         row = ctx.target(ref).row
     except NotFound as error:
-        last = ctx.infos(branch=ctx.branch, limit=1) if ref == "@" and not ctx.named else []
+        last = (
+            ctx.infos(branch=ctx.branch, limit=1)
+            if ref == "@" and not (ctx.caller.named or ctx.caller.run)
+            else []
+        )
         if not last:
             _perhaps_step(ref, error, ctx)
             raise
@@ -124,7 +128,7 @@ class Page:
         self.terminal = sys.stdout.isatty()
         self.headed = headed or self.terminal
         self._redactor = ctx.redactor
-        self._now = ctx.clock.now
+        self._now = ctx.project.clock.now
         self._last: str | None = None  # whose lines came last
         self._seen: set[str] = set()  # who had a heading
         self._open = False  # whether the last line has no end yet

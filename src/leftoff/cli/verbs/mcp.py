@@ -28,5 +28,5 @@ def run(args: Args, ctx: Context) -> int:
         raise Unsupported(
             "The MCP server needs a package that is not installed.", hint="pip install 'leftoff[mcp]'"
         ) from None
-    Server(ctx.project, args.store).run()
+    Server(ctx.project.folder, args.store).run()
     return 0

@@ -34,8 +34,8 @@ def run(args: Args, ctx: Context) -> int:
 
     ref, *given = args.rest
     target = ctx.target(ref)
-    paths = list(dict.fromkeys(given_path(ctx.project, path) for path in given))
-    ctx.at_home(target.row)
+    paths = list(dict.fromkeys(given_path(ctx.project.folder, path) for path in given))
+    ctx.project.at_home(target.row)
     done = restorer(ctx, target).restore(target, ref, paths, lambda plan: agree(ctx, plan))
     if not done.done:
         return said_no(ctx)

@@ -109,7 +109,7 @@ def resume(
     if problem is not None and report.exit_code == CannotResume.exit_code:
         raise problem
     driven = definition_of(ctx.store, target.row) is not None
-    dialect = dialect_of(target.row, ctx.project, ctx.settings)
+    dialect = dialect_of(target.row, ctx.project.folder, ctx.settings)
     answers = _answers(ctx, report, accepted, target, dialect, driven)
     if answers is None:
         if ctx.args.json:
@@ -334,7 +334,7 @@ def go_on(target: Target, way: Way, ctx: Context) -> int:
 def _tell(target: Target, ctx: Context) -> int:
     from leftoff.engine.read.brief import brief
 
-    text = brief(ctx.store, target, ctx.now, ctx.project)
+    text = brief(ctx.store, target, ctx.now, ctx.project.folder)
     if ctx.args.json:
         _emit(target, text, ctx)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leftoff.cli.file_plan import said_no
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -46,7 +45,7 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage("--dry-run is for --files.", hint=f"usage: {SPEC.line()}")
     ref = args.rest[0] if args.rest else "@"
     target = ctx.target(ref)
-    ctx.at_home(target.row)
+    ctx.project.at_home(target.row)
     if args.good:
         from leftoff.engine.workspace.good import last_good
 
@@ -59,7 +58,7 @@ def run(args: Args, ctx: Context) -> int:
         return _with_files(args, ctx, target, ref)
     from leftoff.engine.resume.continue_run import go_back
 
-    session = CALLER.session
+    session = ctx.caller.session
     go_back(ctx.store, target, ctx.now, session=session, guard=ctx.guard())
     return _told(args, ctx, target, None)
 
@@ -73,7 +72,7 @@ def _quiet(ctx: Context, target: Target) -> bool:
         return True
     from leftoff.cli.prompts.orphans import ended
 
-    driver_of(ctx.store, target, ctx.now, CALLER.session)
+    driver_of(ctx.store, target, ctx.now, ctx.caller.session)
     return ended(ctx, target.row)
 
 
@@ -82,7 +81,7 @@ def _dry_run(ctx: Context, target: Target) -> int:
     from leftoff.cli.prompts.orphans import told
     from leftoff.engine.workspace.plan import make_plan
 
-    plan = make_plan(ctx.store, ctx.project, target, ctx.redactor)
+    plan = make_plan(ctx.store, ctx.project.folder, target, ctx.redactor)
     if ctx.args.json:
         ctx.emit({"run_id": target.row.run_id, "seq": target.seq, "files": document(ctx, plan)})
     else:

@@ -51,13 +51,13 @@ def run(args: Args, ctx: Context) -> int:
         if workflow.has("agent"):
             from leftoff.agents.headless.action import check
 
-            check(workflow, ctx.project, prompts=True)
+            check(workflow, ctx.project.folder, prompts=True)
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
 
     code = execute(args, ctx, workflow, given)
-    ctx.upkeep()
+    ctx.project.upkeep()
     return code
 
 

@@ -34,13 +34,13 @@ def run(args: Args, ctx: Context) -> int:
     note = ctx.redactor.mask(args.note) if args.note else None
 
     found = ctx.files()
-    dirty = dirty_paths(ctx.project)
+    dirty = dirty_paths(ctx.project.folder)
     seen = ctx.issue_now() if args.trigger == "phase_transition" else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if found is not None:
             found.put(changes, row.seq + 1)
-        remember_git(ctx.project, row, changes, dirty)
+        remember_git(ctx.project.folder, row, changes, dirty)
         for key, value in seen.items():
             changes.put("context", key, value)
         return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note, asked=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import asked, assignments, number
 from leftoff.cli.options import Opt, Spec
-from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -58,7 +57,7 @@ def run(args: Args, ctx: Context) -> int:
         lambda: start_run(store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session)
     )
     _tell(started, ctx)
-    ctx.upkeep()
+    ctx.project.upkeep()
     return 0
 
 
@@ -71,7 +70,7 @@ def _protocol_agrees(opening: Opening, ctx: Context) -> None:
     if not ctx.store.exists():
         return
     row = ctx.store.read(lambda view: unfinished(view, ctx.store.follower, opening, ctx.now))
-    dialect = dialect_of(row, ctx.project, ctx.settings) if row is not None else None
+    dialect = dialect_of(row, ctx.project.folder, ctx.settings) if row is not None else None
     if row is not None and dialect is not None and row.workflow == opening.workflow:
         from leftoff.cli.prompts.protocol import begin_unasked
 
@@ -83,11 +82,11 @@ def _opening(args: Args, ctx: Context) -> Opening:
     from leftoff.engine.lifecycle.opening import Opening
 
     facts = {
-        **project.git_facts(ctx.project),
+        **project.git_facts(ctx.project.folder),
         "issue": args.issue.lstrip("#") or None if args.issue else None,
         "task": args.task,
         "agent": args.agent,
-        "session_id": args.session or CALLER.session,
+        "session_id": args.session or ctx.caller.session,
         "total": number(args.total, "--total"),
     }
     return Opening(
@@ -98,7 +97,7 @@ def _opening(args: Args, ctx: Context) -> Opening:
         steps=_steps(args),
         variables=assignments(args.var),
         facts=facts,
-        context=ctx.surroundings(facts["issue"], facts["git_branch"]),
+        context=ctx.project.surroundings(facts["issue"], facts["git_branch"]),
     )
 
 

@@ -41,7 +41,7 @@ def run(args: Args, ctx: Context) -> int:
     if args.markdown and (args.watch or args.json):
         other = "--watch" if args.watch else "--json"
         raise Usage(f"--markdown and {other} do not go together.", hint=f"usage: {SPEC.line()}")
-    ctx.board()
+    ctx.project.update_page()
     if args.markdown:
         from leftoff.dialects.sitebuilder.board import table
 
@@ -65,18 +65,18 @@ class Status:
         from leftoff.engine.config.project import git_branch
         from leftoff.model.words import UNFINISHED
 
-        self.project = ctx.project
+        self.project = ctx.project.folder
         self.store = ctx.store.name
         self.exists = ctx.store.exists()
         self.branch = ctx.branch
-        self.git_branch = git_branch(ctx.project)
+        self.git_branch = git_branch(ctx.project.folder)
         self.runs: list[RunInfo] = ctx.infos(status=UNFINISHED)
         self.current: RunInfo | None = None
         self.why_none = ""
         try:
             self.current = ctx.info(ctx.current())
         except (NotFound, Usage) as error:
-            if ctx.named:
+            if ctx.caller.named or ctx.caller.run:
                 raise
             self.why_none = error.message
         self.times = self._timing(ctx)
@@ -107,7 +107,7 @@ def _cut_short(ctx: Context, run: RunInfo) -> CutShort | None:
     """A rollback of the run that was killed before all files were in their place."""
     from leftoff.engine.workspace.journal import cut_short
 
-    return cut_short(ctx.store, ctx.project, run.row.run, run.run_id)
+    return cut_short(ctx.store, ctx.project.folder, run.row.run, run.run_id)
 
 
 def page(found: Status, screen: Screen) -> list[Line]:

@@ -51,14 +51,14 @@ def run(args: Args, ctx: Context) -> int:
     blobs: list[BlobRow] = []
     if args.output:
         ctx.current()  # nothing is kept for a run that is not there
-        blobs = capture_outputs(ctx.store, ctx.project, report, args.output, ctx.redactor, at)
+        blobs = capture_outputs(ctx.store, ctx.project.folder, report, args.output, ctx.redactor, at)
     found = ctx.files() if report.action != "start" else None
     seen = ctx.issue_now() if report.action in ("done", "skip") and _ends_phase(ctx, report.path) else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
         if seal is not None:
-            remember_git(ctx.project, row, changes)
+            remember_git(ctx.project.folder, row, changes)
             for key, value in seen.items():
                 changes.put("context", key, value)
             if found is not None:

@@ -41,7 +41,7 @@ def run(args: Args, ctx: Context) -> int:
         )
         return 0
     if now.status == "running" or ended:
-        pause(ctx.store, now, ctx.now, project=ctx.project, scrubber=ctx.redactor, note="stopped")
+        pause(ctx.store, now, ctx.now, project=ctx.project.folder, scrubber=ctx.redactor, note="stopped")
     _tell(args, ctx, row.run, _told(row.run_id, stopped, ended, now.status))
     return 0
 

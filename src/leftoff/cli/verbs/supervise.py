@@ -39,7 +39,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.read.watch import Memory, Settings
 
     settings = Settings(ctx.settings.section("supervise"))
-    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project, ".leftoff")
+    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project.folder, ".leftoff")
     watch = Watch(ctx, settings, folder, restart=bool(args.restart) or settings.restart)
     memory = Memory(folder)
     if args.once:
@@ -114,7 +114,7 @@ class Watch:
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", self.settings.command],
-                cwd=self.ctx.project,
+                cwd=self.ctx.project.folder,
                 env=env,
                 input=document,
                 text=True,
@@ -178,7 +178,7 @@ class Watch:
         """In a session of its own: it lives on when the supervisor does not."""
         import subprocess
 
-        place = ["--project", self.ctx.project, "--store", self.ctx.store.name]
+        place = ["--project", self.ctx.project.folder, "--store", self.ctx.store.name]
         log = os.open(
             os.path.join(self.folder, "supervise.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )

@@ -49,5 +49,5 @@ def _found(args: Args, ctx: Context, row: RunRow) -> Found:
 
     capture = ctx.settings.capture
     if args.git:
-        return look_at_git(ctx.store, ctx.project, ctx.redactor, capture, row, ctx.now, always=True)
-    return track_given(ctx.store, ctx.project, ctx.redactor, capture, row, ctx.now, args.rest)
+        return look_at_git(ctx.store, ctx.project.folder, ctx.redactor, capture, row, ctx.now, always=True)
+    return track_given(ctx.store, ctx.project.folder, ctx.redactor, capture, row, ctx.now, args.rest)

@@ -1,4 +1,4 @@
-"""Who calls: what the environment says of the session, the run, the step and the secrets that a process works with.
+"""Who calls: the session, the run, the step and the secrets that a process works with, as its environment says.
 
 A step's process, an agent's shell and a program started by either are told by variables; every face reads them here, so
 that all of them mean the same.
@@ -14,13 +14,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from leftoff.host import Process
+    from leftoff.store.base import View
+
 
 class Caller:
-    """What one environment says; each variable is read when it is asked for. An empty one counts as unset."""
+    """Who calls an operation: what its environment says, and what it named itself.
 
-    __slots__ = ("_environ",)
+    ``named``: the run that it names. ``branch``: the branch of runs that it means. ``agent``: the agent's process that
+    it belongs to, where the session is known by that. Variables are read when they are asked for; an empty one counts
+    as unset.
+    """
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    __slots__ = ("_branch", "_environ", "agent", "named")
+
+    def __init__(
+        self,
+        *,
+        named: str | None = None,
+        branch: str | None = None,
+        agent: Process | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.named = named or None
+        self.agent = agent
+        self._branch = branch
         self._environ = os.environ if environ is None else environ
 
     def variable(self, name: str) -> str | None:
@@ -38,6 +56,14 @@ class Caller:
     def session(self) -> str | None:
         """The agent's session that this belongs to."""
         return self.variable("LEFTOFF_SESSION")
+
+    def session_in(self, view: View) -> str | None:
+        """The session: as the environment says, or the one that the agent's process was last seen with."""
+        if self.session or self.agent is None:
+            return self.session
+        from leftoff.engine.lifecycle.sessions import session_of
+
+        return session_of(view, self.agent)
 
     @property
     def run(self) -> str | None:
@@ -57,7 +83,7 @@ class Caller:
     @property
     def branch(self) -> str:
         """The branch of runs that is meant where none is named."""
-        return self.variable("LEFTOFF_BRANCH") or "main"
+        return self._branch or self.variable("LEFTOFF_BRANCH") or "main"
 
     @property
     def secrets(self) -> tuple[str, ...]:

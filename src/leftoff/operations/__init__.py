@@ -1,0 +1,23 @@
+"""The operations: one function per verb, the same behind every face.
+
+A face (the command, MCP, hooks, the page, Python's module verbs) parses what it was given, calls one operation with the
+`Project` it works in, the `Caller` it works for and a request, and shows the answer. Rules live here and below, never
+in a face; a face that needs a new behaviour gets a new operation.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.config.caller import Caller as Caller
+    from leftoff.operations.project import Project as Project
+
+_HOME = {"Caller": "leftoff.engine.config.caller", "Project": "leftoff.operations.project"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

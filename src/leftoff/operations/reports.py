@@ -1,0 +1,52 @@
+"""Reports: one transaction that finds the run which is meant, looks, changes and commits; what all operations share."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.write.commit import Guard
+    from leftoff.engine.write.report import Find, Make, Reported
+    from leftoff.operations.project import Project
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
+
+
+def current(project: Project, caller: Caller, *, latest: bool = False) -> Find:
+    """How to find the run that is meant: the one named, that of the session, else the branch's only unfinished one."""
+    from leftoff.engine.read.find import Asking, current_run
+
+    def find(view: View) -> RunRow:
+        session, exported = caller.session_in(view), caller.run
+        asking = None
+        if session or exported or caller.agent is not None:
+            asking = Asking(project.now, session=session, exported=exported, agent=caller.agent)
+        return current_run(view, branch=caller.branch, run=caller.named, asking=asking, latest=latest)
+
+    return find
+
+
+def current_row(project: Project, caller: Caller, *, latest: bool = False) -> RunRow:
+    """The run that is meant, as it is now."""
+    from leftoff.engine.write.report import need_store
+
+    need_store(project.store)
+    return project.store.read(current(project, caller, latest=latest))
+
+
+def guard_of(caller: Caller) -> Guard:
+    """Reports of a step that leftoff started carry its attempt's token."""
+    from leftoff.engine.write.commit import NO_GUARD, Guard
+
+    return Guard(attempt=caller.attempt) if caller.attempt else NO_GUARD
+
+
+def report(project: Project, caller: Caller, make: Make, *, at: int | None = None, **more: Any) -> Reported:
+    """Report on the run that is meant. ``make`` fills the change set inside the transaction."""
+    from leftoff.engine.write.report import report as write
+
+    now = project.now if at is None else at
+    more = {"guard": guard_of(caller), "scrubber": project.redactor, **more}
+    return write(project.store, current(project, caller), make, now, **more)
