@@ -19,6 +19,9 @@ from leftoff._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from leftoff.api.module import fsck, get, list, open, resume, run, start
     from leftoff.api.read import RunView
     from leftoff.api.run import Run
@@ -148,13 +151,19 @@ __all__ = [
 ]
 
 
-def _follow(*about: object) -> object:
-    from importlib import import_module
+def _later(home: str, name: str) -> Callable[..., Any]:
+    """A function of a higher layer, loaded when it is called."""
 
-    return import_module("leftoff.dialects.mirror.follow").follow(*about)
+    def call(*about: object) -> object:
+        from importlib import import_module
+
+        return getattr(import_module(home), name)(*about)
+
+    return call
 
 
-seams.follow = _follow
+seams.follow = _later("leftoff.dialects.mirror.follow", "follow")
+seams.update_page = _later("leftoff.dialects.sitebuilder.board", "update_page")
 
 
 def __getattr__(name: str) -> object:

@@ -12,3 +12,5 @@ if TYPE_CHECKING:
 
 #: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
 follow: Callable[..., Any]
+#: project: the page that `[status] file` names is as the store is
+update_page: Callable[..., None]

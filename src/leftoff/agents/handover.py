@@ -12,7 +12,7 @@ from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
-    from leftoff.operations.project import Project
+    from leftoff.operations import Project
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 

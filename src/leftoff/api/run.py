@@ -429,6 +429,7 @@ class Run(StepsMixin, FilesMixin, RunView):
             self._commit(seal)
             self._driving = False
         self._release()  # outside the locks: the heartbeat's thread may be waiting for them
+        self._owner._project.update_page()
 
     def _release(self) -> None:
         self._let_go()

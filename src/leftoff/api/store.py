@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from leftoff.api.read import RunView
 from leftoff.api.run import Run
 from leftoff.clock import SYSTEM
-from leftoff.engine.config import project, settings
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.fork import fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.engine.read import find
@@ -41,13 +41,14 @@ class Store:
     def __init__(self, location: str, project_folder: str, clock: Clock | None = None) -> None:
         self.project = project_folder
         self.location = location
-        self._clock = clock or SYSTEM
-        self._settings = settings.load(project_folder)
-        self._store = project.open_followed(project_folder, location, self._settings, self._clock)
-        self._redactor = self._settings.redactor()
-        beat = self._settings.heartbeat
-        self._heartbeat = float(beat.interval)
-        self._limits = (int(beat.quiet * 1000), int(beat.stalled * 1000))
+        self._project = here = Project(project_folder, location, clock=clock or SYSTEM)
+        here.looks = False  # each verb looks when it is called
+        self._clock = here.clock
+        self._settings = here.settings
+        self._store = here.store
+        self._redactor = here.redactor
+        self._heartbeat = float(here.settings.heartbeat.interval)
+        self._limits = here.limits
         self._runs: set[Run] = set()
         self._pid = os.getpid()
 
@@ -192,8 +193,7 @@ class Store:
 
     def _look(self) -> None:
         """Where the project follows a protocol, what others did to its files is taken in first."""
-        if self._store.follower is not None:
-            self._store.follower.look()
+        self._project.look()
 
     def _driver(self) -> tuple[Process, str]:
         name = os.path.basename(sys.argv[0] or "python") or "python"
@@ -213,7 +213,7 @@ class Store:
         variables: dict[str, Any] | None,
     ) -> Opening:
         facts = {
-            **project.git_facts(self.project),
+            **self._project.git_facts(),
             "issue": None if issue is None else str(issue).lstrip("#"),
         }
         return Opening(
@@ -292,7 +292,7 @@ class Store:
                 failed = failed or error
                 if not error.retry:
                     run._let_go()
-        self._store.close()
+        self._project.close(soon=False)
         atexit.unregister(self._at_exit)
         if failed is not None:
             raise failed

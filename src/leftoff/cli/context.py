@@ -7,8 +7,7 @@ import sys
 from leftoff.cli.dispatch import out, printable
 from leftoff.engine.config import project as places
 from leftoff.engine.config.caller import Caller
-from leftoff.operations import reports
-from leftoff.operations.project import Project
+from leftoff.operations import Project, reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

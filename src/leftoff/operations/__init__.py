@@ -10,9 +10,9 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller as Caller
-    from leftoff.operations.project import Project as Project
+    from leftoff.engine.config.project import Project as Project
 
-_HOME = {"Caller": "leftoff.engine.config.caller", "Project": "leftoff.operations.project"}
+_HOME = {"Caller": "leftoff.engine.config.caller", "Project": "leftoff.engine.config.project"}
 
 
 def __getattr__(name: str) -> object:

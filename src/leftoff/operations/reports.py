@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Find, Make, Reported
-    from leftoff.operations.project import Project
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 

@@ -10,9 +10,9 @@ from leftoff.operations.reports import current
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
     from leftoff.engine.write.report import Find
-    from leftoff.operations.project import Project
 
 
 def target(

@@ -14,7 +14,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
-from leftoff.operations.project import Project
+from leftoff.operations import Project
 
 if TYPE_CHECKING:
     from leftoff.model.changes import ChangeSet

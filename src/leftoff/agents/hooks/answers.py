@@ -9,7 +9,7 @@ from leftoff.model.versions import counts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.operations.project import Project
+    from leftoff.operations import Project
     from leftoff.store.rows import RunRow
 
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens

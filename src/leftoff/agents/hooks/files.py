@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.operations.project import Project
+    from leftoff.operations import Project
     from leftoff.store.base import Save, View
     from leftoff.store.rows import BlobRow, RunRow
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.tracking import Found
     from leftoff.engine.write.report import Make, Reported
     from leftoff.model.changes import ChangeSet
-    from leftoff.operations.project import Project
+    from leftoff.operations import Project
     from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
 

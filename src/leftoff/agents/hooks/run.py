@@ -71,7 +71,7 @@ def _work(call: Call, event: Event, place: str, folder: str, process: Process | 
         from leftoff.agents.hooks.files import Turn
         from leftoff.agents.hooks.handle import EVENTS, Hook, is_git
         from leftoff.engine.lifecycle.sessions import Who
-        from leftoff.operations.project import Project
+        from leftoff.operations import Project
 
         react = EVENTS.get(event.name)
         if react is None:

@@ -47,8 +47,7 @@ from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
-from leftoff.operations import reports
-from leftoff.operations.project import Project
+from leftoff.operations import Project, reports
 
 if TYPE_CHECKING:
     from leftoff.engine.resume.finding import Finding

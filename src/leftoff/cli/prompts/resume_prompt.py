@@ -23,7 +23,10 @@ def ask(ctx: Context, target: Target, found: dict[str, Any]) -> str:
 
     ``found`` is its `show` document at the version in question.
     """
-    counted = ctx.project.dialect.counted if ctx.project.dialect is not None else None
+    from leftoff.dialects.core.project import mirrored
+
+    dialect = mirrored(ctx.project.folder, ctx.settings)
+    counted = dialect.counted if dialect is not None else None
     while True:
         ctx.say(text(found, ctx.now, counted))
         choice = choose("Choice [r/s/v/d]: ", (RESUME, FRESH, VIEW, DELETE), HINT)

@@ -54,5 +54,7 @@ def run(args: Args, ctx: Context) -> int:
         ctx.say(f"{said}; steps left: {clean(', '.join(done.left))}{more}")
     else:
         ctx.say(f"{said}.")
-    ctx.project.upkeep()
+    from leftoff.operations.upkeep import by_itself
+
+    by_itself(ctx.project)
     return 0

@@ -57,7 +57,9 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.execute import execute
 
     code = execute(args, ctx, workflow, given)
-    ctx.project.upkeep()
+    from leftoff.operations.upkeep import by_itself
+
+    by_itself(ctx.project)
     return code
 
 

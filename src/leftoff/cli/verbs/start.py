@@ -57,7 +57,9 @@ def run(args: Args, ctx: Context) -> int:
         lambda: start_run(store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session)
     )
     _tell(started, ctx)
-    ctx.project.upkeep()
+    from leftoff.operations.upkeep import by_itself
+
+    by_itself(ctx.project)
     return 0
 
 

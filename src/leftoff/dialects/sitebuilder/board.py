@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.read.info import LIMITS, list_info
-from leftoff.errors import Invalid
+from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.times import DAY_MS, ago
 from leftoff.model.words import STEP_STATUS, UNFINISHED
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.read.info import RunInfo
     from leftoff.store.base import Store
@@ -200,3 +201,14 @@ def _outside_code(lines: list[bytes], start: int) -> list[tuple[int, bytes]]:
         else:
             out.append((number, line))
     return out
+
+
+def update_page(project: Project) -> None:
+    """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
+    try:
+        path = page_path(project.folder, project.settings)
+        if path is not None and project.store.exists():
+            keep_current(path, lambda: table(project.store, project.now, project.limits))
+    except (LeftoffError, OSError) as error:
+        why = error.message if isinstance(error, LeftoffError) else str(error)
+        project.say(f"leftoff: the page of `[status] file` is not up to date: {why}")

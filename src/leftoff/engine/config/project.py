@@ -1,4 +1,9 @@
-"""Where work happens: the project's folder, its store, its git branch."""
+"""Where work happens: the project's folder, its settings, its store, its git branch.
+
+``Project`` is what every face works in, for the length of one call (or, in a Python program, as long as it wants).
+Opening its store takes in what others did to the files of a protocol that the project follows; closing it brings the
+page up to date that follows the store.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,9 @@ if TYPE_CHECKING:
 
     from leftoff.clock import Clock
     from leftoff.engine.config.settings import Settings
+    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.store.base import Store
+    from leftoff.store.rows import RunRow
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
 
@@ -179,3 +186,108 @@ def _ref(git: str, name: str) -> str | None:
             return next((line[:40] for line in file if line.rstrip("\n").endswith(f" {name}")), None)
     except OSError:
         return None
+
+
+class Project:
+    """One folder, for the length of one call. ``store``: where it is, if somebody said; ``say``: who hears what could
+    not be done beside the work."""
+
+    def __init__(
+        self,
+        folder: str,
+        store: str | None = None,
+        say: Callable[[str], None] = say,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.folder = folder
+        self.say = say
+        self.clock = clock
+        self.at = clock.now()  # when the call began
+        self.looks = True  # whether what others did to the files of a protocol is taken in first
+        self._given = store
+        self._settings: Settings | None = None
+        self._store: Store | None = None
+        self._aside: Any = None  # the folder of a store that is gone after the call
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    @property
+    def settings(self) -> Settings:
+        if self._settings is None:
+            from leftoff.engine.config.settings import load
+
+            self._settings = load(self.folder)
+        return self._settings
+
+    def forget_settings(self) -> None:
+        """They were changed."""
+        self._settings = None
+
+    @property
+    def redactor(self) -> Redactor:
+        return self.settings.redactor()
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """After how many milliseconds without a sign of life a run is quiet, and stalled."""
+        beat = self.settings.heartbeat
+        return int(beat.quiet * 1000), int(beat.stalled * 1000)
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            location = store_location(self.folder, self._given, self.settings.store)
+            self._store = open_followed(self.folder, location, self.settings, self.clock, self.say)
+            if self.looks:
+                self.look()
+        return self._store
+
+    def look(self) -> None:
+        """What others did to the files of the protocol that the project follows is taken in."""
+        if self.store.follower is not None:
+            self.store.follower.look()
+
+    def look_into(self, store: Store, folder: Any) -> None:
+        """From now on another store is meant, which is gone with its folder when the call ends."""
+        self.store.close(soon=True)
+        self._store, self._aside = store, folder
+
+    def at_home(self, row: RunRow) -> None:
+        """From now on the folder is where the run's files are: a run keeps to its own work tree."""
+        home = home_of(row.card, self.folder, getattr(self.store, "folder", None))
+        if home != self.folder:
+            self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
+            self.folder, self._settings = home, None
+
+    def git_facts(self) -> dict[str, Any]:
+        """What a new run remembers of git."""
+        return git_facts(self.folder)
+
+    def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:
+        """What a new run remembers of the world around it: what is not committed, and its issue."""
+        from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
+
+        dirty = dirty_paths(self.folder)
+        known: dict[str, Any] = {DIRTY: dirty} if dirty is not None else {}
+        if issue:
+            from leftoff.engine.workspace.issues import take
+
+            known |= take(self.settings.section("issues"), self.folder, issue, branch, self.now)
+        return known
+
+    def close(self, *, soon: bool = True) -> None:
+        """The end of the call: pages that follow the store are brought up to date if anything was written. ``soon``:
+        another process will use the store at once."""
+        if self._store is not None:
+            if self._store.wrote and self._aside is None:
+                self.update_page()
+            self._store.close(soon=soon)
+        if self._aside is not None:
+            self._aside.cleanup()
+
+    def update_page(self) -> None:
+        """Keep the table current that `[status] file` names."""
+        if self.settings.section("status"):
+            seams.update_page(self)
