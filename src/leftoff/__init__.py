@@ -19,9 +19,6 @@ from leftoff._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from leftoff.api.module import fsck, get, list, open, resume, run, start
     from leftoff.api.read import RunView
     from leftoff.api.run import Run
@@ -151,7 +148,7 @@ __all__ = [
 ]
 
 
-def _later(home: str, name: str) -> Callable[..., Any]:
+def _later(home: str, name: str):  # type: ignore[no-untyped-def]
     """A function of a higher layer, loaded when it is called."""
 
     def call(*about: object) -> object:
