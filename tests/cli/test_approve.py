@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from leftoff.cli.render.text import width
-from leftoff.engine.steps.approvals import as_word, expire_due, question
+from leftoff.engine.steps.approvals import expire_due, question
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.report import report
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
+from leftoff.model.ids import as_word
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 from leftoff.store.sqlite.store import SqliteStore

@@ -9,6 +9,7 @@ from leftoff.engine.read import find
 from leftoff.engine.read.diff import Diff, diff
 from leftoff.engine.read.info import LIMITS, RunInfo, run_info
 from leftoff.engine.read.state import need_version, read
+from leftoff.engine.write.head import gone
 from leftoff.errors import NotFound
 from leftoff.model.ids import parse_ref
 
@@ -46,7 +47,7 @@ class RunView:
         """What a listing shows of it, as of now."""
         found = run_info(self._store, self._number, self._clock.now(), self._limits)
         if found is None:
-            raise NotFound(f"Run {self.id} is gone.")
+            raise gone(self.id)
         return found
 
     @property
@@ -109,7 +110,7 @@ class RunView:
     def _row(self, view: Any) -> RunRow:
         row = view.run_row(self._number)
         if row is None or row.hidden:
-            raise NotFound(f"Run {self.id} is gone.")
+            raise gone(self.id)
         return row  # type: ignore[no-any-return]
 
     def _version(self, ref: Any) -> Version:

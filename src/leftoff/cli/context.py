@@ -107,11 +107,11 @@ class Context:
     def info(self, row: RunRow) -> RunInfo:
         """A run as it is now."""
         from leftoff.engine.read.info import run_info
-        from leftoff.errors import NotFound
+        from leftoff.engine.write.head import gone
 
         found = run_info(self.store, row.run, self.now, self.limits)
         if found is None:
-            raise NotFound(f"Run {row.run_id} is gone.")
+            raise gone(row.run_id)
         return found
 
     def screen(self) -> Screen:
@@ -198,7 +198,7 @@ class Context:
     def head(self, row: RunRow) -> Head:
         from leftoff.engine.write.head import Head
 
-        return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+        return Head.of(row)
 
     # -- saying
 

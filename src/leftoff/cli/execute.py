@@ -76,17 +76,9 @@ def _twin(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
 
 def _latest(view: View, args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
     """The newest unfinished run of this workflow and branch; of this title and issue, where they are given."""
-    from leftoff.model.words import UNFINISHED
+    from leftoff.engine.read.find import twins
 
-    where: dict[str, Any] = {
-        "workflow": workflow.name,
-        "branch": ctx.branch,
-        "title": args.title,
-        "issue": _issue(args),
-        "status": UNFINISHED,
-    }
-    found = view.list_runs(where, 1)
-    return found[0] if found else None
+    return next(iter(twins(view, workflow.name, ctx.branch, args.title, _issue(args))), None)
 
 
 def review_for_twin(args: Args, ctx: Context, given: dict[str, Any]) -> Workflow | None:

@@ -11,6 +11,7 @@ _KEYS = f"A name is Unicode text of 1 to {MAX_KEY:,} characters, without NUL."
 
 _ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _HEX = frozenset("0123456789abcdef")
+_UNQUOTED = _ID_CHARS | frozenset("@%+=:,/")
 
 
 def check_run_id(run_id: str) -> str:
@@ -104,3 +105,9 @@ def parse_ref(text: str) -> Ref:
 def is_id_prefix(text: str, least: int = 4) -> bool:
     """Whether this may be the start of a checkpoint id; within one run, a single character may be enough."""
     return least <= len(text) <= 64 and all(c in _HEX for c in text)
+
+
+def as_word(text: str) -> str:
+    """A name as one word of a shell."""
+    quoted = text.replace("'", "'\"'\"'")
+    return text if text and _UNQUOTED.issuperset(text) else f"'{quoted}'"

@@ -7,7 +7,8 @@ import os
 from leftoff.cli.arguments import asked
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.render.text import clean
-from leftoff.errors import NotFound, Usage
+from leftoff.engine.write.head import need_run
+from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,10 +73,7 @@ def _run(args: Args, ctx: Context) -> RunRow:
 
 def _again(view: View, row: RunRow) -> RunRow:
     """The run as it is in the transaction that decides."""
-    found = view.run_row(row.run)
-    if found is None:
-        raise NotFound(f"Run {row.run_id} is gone.")
-    return found
+    return need_run(view, row.run, row.run_id)
 
 
 def _step(word: str) -> str:

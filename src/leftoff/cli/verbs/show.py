@@ -5,8 +5,9 @@ from __future__ import annotations
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.layout import facts
 from leftoff.cli.render.text import clean, crop, pad, size, value, width
-from leftoff.engine.steps.approvals import as_word, how
+from leftoff.engine.steps.approvals import how
 from leftoff.errors import Usage
+from leftoff.model.ids import as_word
 from leftoff.model.times import lasted, millis
 from leftoff.model.words import AS_WRITTEN
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
+from leftoff.engine.read.find import twins
 from leftoff.engine.write.commit import NO_GUARD, commit_in, new_token, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
@@ -59,6 +60,13 @@ class Opening:
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise Invalid(f"The step {twice} is declared twice.")
+
+    def twins(self, view: View, limit: int | None = None) -> list[RunRow]:
+        """The unfinished runs of the same work, latest first."""
+        return twins(view, self.workflow, self.branch, self.title, self.facts.get("issue"), limit)
+
+    def twin(self, view: View) -> RunRow | None:
+        return next(iter(self.twins(view, 1)), None)
 
 
 def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
@@ -189,7 +197,7 @@ def open_run(
 
     def look(view: View) -> tuple[Head, int | None]:
         row = find(view, run_id)
-        return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big")), None
+        return Head.of(row), None
 
     def drive(tx: Tx) -> tuple[Head, int | None]:
         head, _ = look(tx)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from leftoff.engine.read.state import facts_of, need_version
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, add_version, commit_in, new_token
+from leftoff.engine.write.head import gone
 from leftoff.engine.write.upgrade import bring_up
-from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guar
     save_present(tx, head, at, guard)
     now = tx.head(head.run)
     if now is None:
-        raise NotFound(f"Run {head.run_id} is gone.")
+        raise gone(head.run_id)
     since, digest, counts, epoch, run_id = now
     apply = Apply(tx, head, since, digest, counts)
     _make_equal(store, tx, apply, seq)

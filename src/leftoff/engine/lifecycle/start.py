@@ -65,7 +65,7 @@ def start_run(
     changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> Started:
-        twin, there = _twin(tx, opening), unfinished(tx, tx.follower, opening, at)
+        twin, there = opening.twin(tx), unfinished(tx, tx.follower, opening, at)
         if resume and there is not None:
             _refuse_other(there, opening)
             _go_on(store, tx, there, opening, at, scrubber, session)
@@ -81,19 +81,7 @@ def start_run(
 def unfinished(view: View, follower: Follower | None, opening: Opening, at: int) -> RunRow | None:
     """The run that would be gone on with: of the id that is asked for, else of the same work."""
     named = asked_id(follower, opening, at)
-    return _of_id(view, named) if named else _twin(view, opening)
-
-
-def _twin(view: View, opening: Opening) -> RunRow | None:
-    where = {
-        "workflow": opening.workflow,
-        "branch": opening.branch,
-        "title": opening.title,
-        "issue": opening.facts.get("issue"),
-        "status": UNFINISHED,
-    }
-    found = view.list_runs(where, 1)
-    return found[0] if found else None
+    return _of_id(view, named) if named else opening.twin(view)
 
 
 def _of_id(view: View, run_id: str) -> RunRow | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.read.show import document, inner_steps
-from leftoff.engine.steps.approvals import as_word, how
+from leftoff.engine.steps.approvals import how
 from leftoff.engine.workspace.surroundings import DIRTY, git_moved, look_at_files
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.model.codec import text
+from leftoff.model.ids import as_word
 from leftoff.model.words import AS_WRITTEN, FINISHED
 
 TYPE_CHECKING = False

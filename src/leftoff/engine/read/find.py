@@ -63,6 +63,19 @@ def list_runs(
     return store.read(lambda view: view.list_runs(where, limit))
 
 
+def twins(
+    view: View,
+    workflow: str,
+    branch: str,
+    title: str | None = None,
+    issue: str | None = None,
+    limit: int | None = 1,
+) -> list[RunRow]:
+    """The unfinished runs of the same work, latest first: workflow and branch; title and issue where they are given."""
+    where = {"workflow": workflow, "branch": branch, "title": title, "issue": issue, "status": UNFINISHED}
+    return view.list_runs(where, limit)
+
+
 def resolve(store: Store, text: str, current: Callable[[View], RunRow] | None = None) -> Target:
     """The run and version that a REF names. ``current`` says which run ``@`` is."""
     ref = parse_ref(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
+from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
 from leftoff.host import ALIVE
@@ -90,9 +91,7 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
     """The logs that are wanted, in the order of the steps."""
 
     def look(view: View) -> Found:
-        row = view.run_row(run)
-        if row is None:
-            raise NotFound(f"Run {run_id} is gone.")
+        row = need_run(view, run, run_id)
         attempts = _wanted(view, row, choice)
         steps = {attempt.step: view.row(run, "step", attempt.step) for attempt in attempts}
         logs = [Log(each, _path(store, each), _has_failed(each, steps[each.step])) for each in attempts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.engine.read.info import LIMITS, Listing, RunInfo, health
 from leftoff.engine.read.state import Reader, need_version
-from leftoff.errors import NotFound
+from leftoff.engine.write.head import need_run
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of
 from leftoff.store.rows import RunRow
@@ -51,9 +51,7 @@ def document(store: Store, target: Target, now: int, limits: tuple[int, int] = L
 
 
 def _document(store: Store, view: View, target: Target, now: int, limits: tuple[int, int]) -> dict[str, Any]:
-    row = view.run_row(target.row.run)
-    if row is None:
-        raise NotFound(f"Run {target.row.run_id} is gone.")
+    row = need_run(view, target.row.run, target.row.run_id)
     seq = row.seq if target.version is None else target.version.seq
     version = need_version(view, row.run, row.run_id, seq)
     reader = Reader(store, view, row.run, row.run_id, seq)

@@ -12,7 +12,7 @@ from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.write.commit import NO_GUARD, Seal, commit_in, new_token, save_blobs
-from leftoff.engine.write.head import Head
+from leftoff.engine.write.head import Head, need_run
 from leftoff.engine.write.lease import let_go, refuse_driven, release
 from leftoff.engine.write.report import report_in
 from leftoff.errors import NotFound
@@ -112,9 +112,9 @@ def pick_up(
         row = _row(tx, target)
         lease = refuse_driven(tx, row.run, row.run_id, at, session)
         if way.seq is not None:
-            rollback_in(store, tx, _head(row), way.seq, at, guard)
+            rollback_in(store, tx, Head.of(row), way.seq, at, guard)
         elif way.step is not None or way.repeat:
-            save_present(tx, _head(row), at, guard)
+            save_present(tx, Head.of(row), at, guard)
         changes = ChangeSet(scrubber)
         changes.changes.update(ready.changes)
         report_in(store, tx, _row(tx, target), make, at, changes, guard, blobs)
@@ -150,7 +150,7 @@ def go_back(
         row = _row(tx, target)
         ours = guard.epoch is not None
         lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
-        rollback_in(store, tx, _head(row), target.seq, at, guard)
+        rollback_in(store, tx, Head.of(row), target.seq, at, guard)
         report_in(store, tx, _row(tx, target), nothing, at, ChangeSet(), guard, [])  # into the current schema
         let_go(tx, row.run, lease, session)
 
@@ -173,7 +173,7 @@ def start_fresh(
         ended = ChangeSet(scrubber)
         status_changes(ended, "abandoned", at)
         seal = Seal("session_end", note=f"abandoned: {head.run_id} starts afresh")
-        commit_in(tx, _head(row), ended, at, NO_GUARD, seal, new_token(), [])
+        commit_in(tx, Head.of(row), ended, at, NO_GUARD, seal, new_token(), [])
         release(tx, row.run, lease)
         return head.run
 
@@ -197,11 +197,4 @@ def _opening(store: Store, view: View, target: Target) -> Opening:
 
 
 def _row(view: View, target: Target) -> RunRow:
-    row = view.run_row(target.row.run)
-    if row is None:
-        raise NotFound(f"Run {target.row.run_id} is gone.")
-    return row
-
-
-def _head(row: RunRow) -> Head:
-    return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+    return need_run(view, target.row.run, target.row.run_id)

@@ -10,7 +10,6 @@ from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
-from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,19 +35,10 @@ def run_or_start(
     changes, blobs = save_blobs(store, changes)
 
     def work(tx: Tx) -> tuple[Head, int, bool]:
-        where = {
-            "workflow": opening.workflow,
-            "branch": opening.branch,
-            "title": opening.title,
-            "issue": opening.facts.get("issue"),
-            "status": UNFINISHED,
-        }
-        there = tx.list_runs(where, 1)
-        if there:
-            row = there[0]
-            head = Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+        row = opening.twin(tx)
+        if row is not None:
             epoch = take(tx, row.run, row.run_id, driver[0], at, who=driver[1], take_over=take_over)
-            return head, epoch, True
+            return Head.of(row), epoch, True
         head, new_epoch, _ = start_in(tx, opening, changes, blobs, at, driver)
         assert new_epoch is not None
         return head, new_epoch, False

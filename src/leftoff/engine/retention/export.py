@@ -12,7 +12,7 @@ from leftoff._version import __version__
 from leftoff.engine.retention.bundle_check import AGAIN, Bundle
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import new_token, set_card
-from leftoff.engine.write.head import Head
+from leftoff.engine.write.head import Head, gone
 from leftoff.engine.write.lease import free, take
 from leftoff.errors import Conflict, Corrupt, LeftoffError, NotFound
 from leftoff.model.digest import MASK
@@ -79,7 +79,7 @@ def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> int:
     versions = view.versions(row.run, sealed=False)[::-1]
     now = view.run_row(row.run)
     if now is None or now.hidden or not versions:
-        raise NotFound(f"Run {row.run_id} is gone.")
+        raise gone(row.run_id)
     for version in versions:
         out.version(version)
     blobs: set[bytes] = set()

@@ -17,6 +17,7 @@ from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.write.commit import NO_GUARD, Seal
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
+from leftoff.model.ids import as_word
 from leftoff.model.times import millis
 from leftoff.model.words import FINISHED
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 REJECT = "reject"
 OPTIONS = ("approve", REJECT)
 _SHOWN = 20
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-")
 
 
 class Decided:
@@ -70,12 +70,6 @@ def question(
 def how(run_id: str, step: str, verb: str = "approve") -> str:
     """The command that decides, as one would type it."""
     return f"leftoff {verb} {run_id} {as_word(step)}"
-
-
-def as_word(text: str) -> str:
-    """A name as one word of a shell."""
-    quoted = text.replace("'", "'\"'\"'")
-    return text if text and _PLAIN.issuperset(text) else f"'{quoted}'"
 
 
 def decide(

@@ -7,7 +7,8 @@ for somebody to do; and one that waits for a decision is named with the command 
 from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
-from leftoff.engine.steps.approvals import as_word, how
+from leftoff.engine.steps.approvals import how
+from leftoff.model.ids import as_word
 from leftoff.model.versions import counts_of
 from leftoff.model.words import FINISHED
 

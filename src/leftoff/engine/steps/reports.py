@@ -19,7 +19,7 @@ from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.notes import put_note
 from leftoff.errors import NeedsPerson, NotFound
 from leftoff.model.changes import LAST, NOTHING
-from leftoff.model.ids import parent_of
+from leftoff.model.ids import as_word, parent_of
 from leftoff.model.versions import counts_of
 from leftoff.model.words import ONCE_MORE, STEP_ENDED
 
@@ -124,8 +124,6 @@ def is_approval(reader: Reader, path: str) -> bool:
 
 def refuse_approval(reader: Reader, run_id: str, path: str) -> None:
     """An approval takes no report from anybody but who decides."""
-    from leftoff.engine.steps.approvals import as_word
-
     if is_approval(reader, path):
         words = f"{run_id} {as_word(path)}"
         raise NeedsPerson(

@@ -6,9 +6,9 @@ from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import need_version
 from leftoff.engine.resume.continue_run import go_back
 from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import refuse_driven
 from leftoff.engine.write.report import report_in
-from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 
 TYPE_CHECKING = False
@@ -43,9 +43,7 @@ class ReportHand:
         self.store.read(self._free)
 
     def _free(self, view: View) -> RunRow:
-        row = view.run_row(self.target.row.run)
-        if row is None:
-            raise NotFound(f"Run {self.target.row.run_id} is gone.")
+        row = need_run(view, self.target.row.run, self.target.row.run_id)
         if self.guard.epoch is None:  # else it is our own, and the commit looks whether it still is
             refuse_driven(view, row.run, row.run_id, self.now(), self.session)
         return row

@@ -11,7 +11,8 @@ import os
 from itertools import count
 
 from leftoff.engine.write.apply import Apply
-from leftoff.errors import Conflict, Invalid, NotFound, StaleEpoch
+from leftoff.engine.write.head import gone
+from leftoff.errors import Conflict, Invalid, StaleEpoch
 from leftoff.model.changes import ChangeSet
 from leftoff.model.digest import MASK, checkpoint_id
 from leftoff.model.values import blob_stored
@@ -164,7 +165,7 @@ def commit_in(
     """The part inside the transaction. May run again after a rollback: it changes nothing but rows."""
     now = tx.head(head.run)
     if now is None:
-        raise NotFound(f"Run {head.run_id} is gone.")
+        raise gone(head.run_id)
     since, digest, counts, epoch, run_id = now
     if guard is not NO_GUARD:
         guard.check(tx, head, epoch)

@@ -6,9 +6,14 @@ at that first, so another writer costs a few look-ups, never a wrong answer.
 
 from __future__ import annotations
 
+from leftoff.errors import NotFound
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
+
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
 
     # hash, status, ord and leaf, as the store has them; then what it adds to the digest, where that is known
     Row = tuple[Any, ...]
@@ -38,6 +43,11 @@ class Head:
         self.lengths: dict[str, int] = {}  # of spread lists
         self.items: dict[str, Any] = {}  # hashes of the entries of spread variables that were assigned whole
 
+    @classmethod
+    def of(cls, row: RunRow) -> Head:
+        """The head of a run as its row has it."""
+        return cls(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+
     def adopt(self, since: int, seq: int, digest: int, learned: Learned | None) -> None:
         """A commit of ours became durable: it went from ``since`` to ``seq``, and this is what it learned."""
         if seq <= self.seq:
@@ -52,3 +62,16 @@ class Head:
             self.rows, self.lengths, self.items = learned.fresh, learned.lengths, learned.items
         self.digest = digest
         self.seq = seq
+
+
+def gone(run_id: str) -> NotFound:
+    """Of a run that was there a moment ago."""
+    return NotFound(f"Run {run_id} is gone.")
+
+
+def need_run(view: View, run: int, run_id: str) -> RunRow:
+    """A run that was found before, as it is by now."""
+    row = view.run_row(run)
+    if row is None:
+        raise gone(run_id)
+    return row

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.errors import LeaseHeld, NotFound, StaleEpoch
+from leftoff.engine.write.head import gone
+from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import ALIVE, GONE, inside
 
 TYPE_CHECKING = False
@@ -143,7 +144,7 @@ def beat(store: Store, run: int, run_id: str, epoch: int, now: int) -> None:
         if not tx.beat(run, epoch, now):
             lease = tx.lease(run)
             if lease is None:
-                raise NotFound(f"Run {run_id} is gone.")
+                raise gone(run_id)
             if lease.held or lease.epoch != epoch:
                 raise StaleEpoch(f"Run {run_id} is driven by {describe(lease)} now.")
 

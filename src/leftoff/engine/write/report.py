@@ -106,12 +106,8 @@ def report_in(
     ready, large = save_blobs(
         store, changes
     )  # hardly ever any: a record that was read here may be that large
-    done = commit_in(tx, _head(row), ready, at, guard, seal, new_token(), blobs + large)
+    done = commit_in(tx, Head.of(row), ready, at, guard, seal, new_token(), blobs + large)
     return Reported(row, done[0] if done is not None else None)
-
-
-def _head(row: RunRow) -> Head:
-    return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
 
 
 def _bring_up(store: Store, tx: Tx, row: RunRow, at: int, guard: Guard) -> RunRow:
@@ -121,7 +117,7 @@ def _bring_up(store: Store, tx: Tx, row: RunRow, at: int, guard: Guard) -> RunRo
 
     changes = upgrade_changes(Reader(store, tx, row.run, row.run_id))
     changes, blobs = save_blobs(store, changes)
-    commit_in(tx, _head(row), changes, at, guard, None, new_token(), blobs)
+    commit_in(tx, Head.of(row), changes, at, guard, None, new_token(), blobs)
     fresh = tx.run_row(row.run)
     assert fresh is not None
     return fresh

@@ -168,7 +168,7 @@ def _find_or_start(
             return None, 0, about, row
         known, over = _about(store, tx, request, row), bool(request.options.get("take_over"))
         taken = take(tx, row.run, row.run_id, driver[0], now, who=driver[1], take_over=over)
-        return _head(row), taken, known, row
+        return Head.of(row), taken, known, row
 
     return store._store.write(work)
 
@@ -198,21 +198,7 @@ def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
                     "another run_id.",
                 )
         return row
-    where = {
-        "workflow": opening.workflow,
-        "branch": opening.branch,
-        "title": opening.title,
-        "issue": opening.facts.get("issue"),
-        "status": UNFINISHED,
-    }
-    for row in view.list_runs(where):
-        if row.card.get("inputs") == digest:
-            return row
-    return None
-
-
-def _head(row: RunRow) -> Head:
-    return Head(row.run, row.run_id, row.seq, int.from_bytes(row.digest, "big"))
+    return next((row for row in opening.twins(view) if row.card.get("inputs") == digest), None)
 
 
 def _check_ours(request: Request, row: RunRow) -> None:
@@ -246,7 +232,7 @@ def _target(request: Request, store: Store) -> Target:
         return find.resolve(store._store, request.ref)
     branch = request.options.get("branch") or store._branch()
     name = request.function.name
-    rows = find.list_runs(store._store, status=UNFINISHED, workflow=name, branch=branch, limit=1)
+    rows = store._store.read(lambda view: find.twins(view, name, branch)) if store._store.exists() else []
     if not rows:
         raise NotFound(
             f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",

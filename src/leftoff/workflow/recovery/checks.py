@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
 from leftoff.engine.resume.plan import Drive, make_plan
-from leftoff.engine.steps.approvals import as_word, how
+from leftoff.engine.steps.approvals import how
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
+from leftoff.model.ids import as_word
 from leftoff.model.times import millis
 from leftoff.workflow.definition.changes import compare
 from leftoff.workflow.definition.mentions import mentioned

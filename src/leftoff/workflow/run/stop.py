@@ -13,9 +13,10 @@ from leftoff.engine.read.definition import definition_of
 from leftoff.engine.read.state import Reader
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import describe, refuse_driven, release, state
 from leftoff.engine.write.report import report
-from leftoff.errors import LeaseHeld, NotFound, StoreUnavailable
+from leftoff.errors import LeaseHeld, StoreUnavailable
 from leftoff.host import ALIVE
 from leftoff.model.words import FINISHED
 from leftoff.workflow.processes import groups
@@ -27,7 +28,7 @@ from leftoff.workflow.run.turn import GRACE
 if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.model.changes import ChangeSet, Scrubber
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import Store, Tx
     from leftoff.store.rows import Lease, RunRow
 
 LOOK = 0.02
@@ -144,12 +145,6 @@ def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubbe
     """
     of_runner = definition_of(store, row) is not None
 
-    def find(view: View) -> RunRow:
-        found = view.run_row(row.run)
-        if found is None:
-            raise NotFound(f"Run {row.run_id} is gone.")
-        return found
-
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         lease = refuse_driven(tx, row.run, row.run_id, at, None)
         if row.status in FINISHED:
@@ -165,7 +160,7 @@ def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubbe
         release(tx, row.run, lease)
         return Seal("session_end", note=note)
 
-    report(store, find, make, at, scrubber=scrubber)
+    report(store, lambda view: need_run(view, row.run, row.run_id), make, at, scrubber=scrubber)
 
 
 def _put_back(record: dict[str, Any], in_flight: bool, at: int) -> dict[str, Any]:

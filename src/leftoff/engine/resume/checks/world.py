@@ -9,7 +9,8 @@ from leftoff.engine.config.project import home_of
 from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.read.state import Reader, need_version
 from leftoff.engine.resume.checks.steps import Steps
-from leftoff.errors import Corrupt, NotFound, Unsupported
+from leftoff.engine.write.head import need_run
+from leftoff.errors import Corrupt, Unsupported
 from leftoff.model.codec import JSON
 from leftoff.model.digest import MASK
 from leftoff.model.words import AS_WRITTEN
@@ -74,9 +75,7 @@ class World:
         self.project = home_of(self.records.get("run", {}), project, getattr(store, "folder", None))
 
     def _read(self, view: View) -> None:
-        row = view.run_row(self.target.row.run)
-        if row is None:
-            raise NotFound(f"Run {self.target.row.run_id} is gone.")
+        row = need_run(view, self.target.row.run, self.target.row.run_id)
         self.row = row
         seq = row.seq if self.target.version is None else self.target.version.seq
         self.is_head = seq == row.seq
