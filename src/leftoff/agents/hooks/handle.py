@@ -7,7 +7,7 @@ import os
 from leftoff.agents.hooks import files, lists, log
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.project import main_worktree
+from leftoff.engine.config.project import git_head, main_worktree
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.read.find import SESSION, is_spent
 from leftoff.engine.read.state import Reader
@@ -117,13 +117,14 @@ class Hook:
         blobs: list[BlobRow] | None = None,
     ) -> None:
         """A checkpoint; with ``changed``, only if something did since the last one."""
+        head = git_head(self.project.folder)
 
         def work(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             if make is not None:
                 make(tx, row, changes)
             if changed and row.checkpoint is not None and not changes.changes:
                 return None
-            remember_git(self.project.folder, row, changes)
+            remember_git(head, row, changes)
             return Seal(trigger, note=note)
 
         self.report(work, blobs=blobs)

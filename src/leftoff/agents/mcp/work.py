@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.agents.mcp.words import for_a_model
 from leftoff.dialects.verdict import dialect_of, verify_run
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.start import start_run, unfinished
@@ -141,11 +142,12 @@ class Work:
         about = StepReport(action, check_step(step), **facts)
         blobs = self._outputs(about, outputs) if outputs else []
         about.masked(self.project.redactor)
+        head = git_head(self.project.folder)
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             seal = step_changes(self.store, tx, row, changes, about, self.at)
             if seal is not None:
-                remember_git(self.project.folder, row, changes)
+                remember_git(head, row, changes)
             return seal
 
         done = self.report(run_id, make, blobs=blobs)
@@ -215,9 +217,10 @@ class Work:
 
     def save(self, run_id: str | None, trigger: str, note: str | None) -> dict[str, Any]:
         kept = self.project.redactor.mask(note) if note else None
+        head = git_head(self.project.folder)
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            remember_git(self.project.folder, row, changes)
+            remember_git(head, row, changes)
             return Seal(trigger, tx.leaf(row.run, "running"), kept, asked=True)
 
         version = self.report(run_id, make).version

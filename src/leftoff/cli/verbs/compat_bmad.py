@@ -10,6 +10,7 @@ from leftoff.dialects.core.ordinals import last_of, step_of
 from leftoff.dialects.core.words import meaning
 from leftoff.dialects.importing.report import Rejected, Repairs, shown
 from leftoff.dialects.mirror.take import state_at
+from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import Opening, status_changes
 from leftoff.engine.lifecycle.start import start_run
 from leftoff.engine.read.state import Reader
@@ -127,7 +128,7 @@ def _update(ctx: Context, each: Event) -> Reported:
     if named is not None:
         setattr(ctx.args, "run", named)  # noqa: B010
     output = each.fields.get("artefact", "").strip()
-    row = ctx.current()
+    row, head = ctx.current(), git_head(ctx.project.folder)
     report = StepReport("done", ctx.store.read(lambda view: _path(ctx, view, row, number)))
     blobs = capture_outputs(
         ctx.store, ctx.project.folder, report, [output] if output else [], ctx.redactor, at
@@ -137,7 +138,7 @@ def _update(ctx: Context, each: Event) -> Reported:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
         if next_step is not None:
             _announce(ctx, tx, row, changes, next_step)
-        remember_git(ctx.project.folder, row, changes)
+        remember_git(head, row, changes)
         if seal is not None:
             seal.aliases += _aliases(each)
         return seal
@@ -160,7 +161,7 @@ def _close(ctx: Context, each: Event) -> Reported:
 
     status = _status(each, "completed")
     summary = ctx.redactor.mask(each.fields.get("summary", "").strip()) or None
-    at = ctx.now
+    at, head = ctx.now, git_head(ctx.project.folder)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         status_changes(changes, status, at, summary=summary)
@@ -168,7 +169,7 @@ def _close(ctx: Context, each: Event) -> Reported:
             for path, step in Reader(ctx.store, tx, row.run, row.run_id).values("step").items():
                 if step.plain.get("status") == "pending" and step.plain.get(ANNOUNCED):
                     changes.delete("step", path)
-        remember_git(ctx.project.folder, row, changes)
+        remember_git(head, row, changes)
         return Sealed("session_end", note=summary, aliases=_aliases(each))
 
     return _report(ctx, each, make, at=at)

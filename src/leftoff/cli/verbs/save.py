@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import own_step
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.engine.config.project import git_head
 from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.model.words import TRIGGERS
@@ -34,13 +35,13 @@ def run(args: Args, ctx: Context) -> int:
     note = ctx.redactor.mask(args.note) if args.note else None
 
     found = ctx.files()
-    dirty = dirty_paths(ctx.project.folder)
+    head, dirty = git_head(ctx.project.folder), dirty_paths(ctx.project.folder)
     seen = ctx.issue_now() if args.trigger == "phase_transition" else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if found is not None:
             found.put(changes, row.seq + 1)
-        remember_git(ctx.project.folder, row, changes, dirty)
+        remember_git(head, row, changes, dirty)
         for key, value in seen.items():
             changes.put("context", key, value)
         return Seal(args.trigger or "manual", own_step() or tx.leaf(row.run, "running"), note, asked=True)

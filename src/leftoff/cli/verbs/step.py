@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import asked, json_or_file, number, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.engine.config.project import git_head
 from leftoff.engine.steps.reports import STATUS, StepReport, capture_outputs, step_changes
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.errors import Usage
@@ -52,13 +53,14 @@ def run(args: Args, ctx: Context) -> int:
     if args.output:
         ctx.current()  # nothing is kept for a run that is not there
         blobs = capture_outputs(ctx.store, ctx.project.folder, report, args.output, ctx.redactor, at)
+    head = git_head(ctx.project.folder) if report.action != "start" else None
     found = ctx.files() if report.action != "start" else None
     seen = ctx.issue_now() if report.action in ("done", "skip") and _ends_phase(ctx, report.path) else {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
         if seal is not None:
-            remember_git(ctx.project.folder, row, changes)
+            remember_git(head, row, changes)
             for key, value in seen.items():
                 changes.put("context", key, value)
             if found is not None:

@@ -186,7 +186,11 @@ class Dialect:
         """What the protocol calls a checkpoint that shows this state."""
         return []
 
-    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, project: str) -> Seal | None:
+    def config(self, project: str) -> Any:
+        """What a file of the protocol's own says of sealing: read before a transaction, for ``sealed``."""
+        return None
+
+    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Any) -> Seal | None:
         """How a commit is sealed that was to be sealed so."""
         return seal
 

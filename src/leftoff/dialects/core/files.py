@@ -12,12 +12,16 @@ from leftoff.errors import StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from leftoff.dialects.core.draft import Draft, Records, Source, State
 
+    T = TypeVar("T")
+
 PLACE = "place"  # of a file record: where its path stands in the list of a document
-HASHED = 64 << 20  # bytes of files that are looked at for one document
+HASHED = 64 << 20  # bytes of files that are read for one document
+TRIES = 3  # of reading a file that changes meanwhile
 # What leftoff adds when it looks at a file.
 _OURS = ("hash", "size", "mode", "seen", "followed", "captured", "captured_at", WAS, PLACE)
 
@@ -90,30 +94,81 @@ def _artifact_paths(state: State) -> dict[str, str]:
     }
 
 
-def looked_at(records: Records, project: str, source: Source, now: int, most: int = HASHED) -> Records:
-    """Artifacts with their hashes, where the files exist inside the project, and are not too large together."""
-    left, out = most, dict(records)
-    for (collection, key), about in records.items():
-        named = about.get("path") if collection == "artifact" and isinstance(about, dict) else None
-        full = _inside(named, project, os.path.dirname(source.path)) if isinstance(named, str) else None
-        if full is None or os.path.getsize(full) > left:
-            continue
-        left -= os.path.getsize(full)
+class Unread(Exception):
+    """Files that must be read, or read again, before what asked for them can be done."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+
+
+class FileHashes:
+    """What the files hold that a document names, if they are in the project and not too large together.
+
+    A transaction asks for hashes and reads no file: one that was not read, or that changed since, raises ``Unread``.
+    """
+
+    def __init__(self, project: str, source: Source, most: int = HASHED) -> None:
+        self._project = os.path.join(os.path.realpath(project), "")
+        self._starts = (project, os.path.join(project, os.path.dirname(source.path)))
+        self._left = most
+        self._tries = TRIES
+        self._known: dict[str, tuple[Any, dict[str, Any]]] = {}
+
+    def reading(self, work: Callable[[], T]) -> T:
+        """Do work, as often as it takes to have read the files that it asks for."""
+        while True:
+            try:
+                return work()
+            except Unread as need:
+                self._tries -= 1
+                for path in need.paths:
+                    self._known[path] = self._read(path)
+
+    def put_in(self, records: Records, now: int) -> Records:
+        """The records, their artifacts with the hashes of the files."""
+        named = {
+            address: about["path"]
+            for address, about in records.items()
+            if address[0] == "artifact" and isinstance(about, dict) and isinstance(about.get("path"), str)
+        }
+        unread = [path for path in named.values() if not self._is_current(path)]
+        if unread:
+            raise Unread(unread)
+        hashed = {address: self._known[path][1] for address, path in named.items()}
+        seen = {"captured": False, "captured_at": iso(now)}
+        return records | {a: {**records[a], **found, **seen} for a, found in hashed.items() if found}
+
+    def _is_current(self, path: str) -> bool:
+        """Whether a file is the one that was read; of one that changes all the time, what was read last counts."""
+        return path in self._known and (self._tries <= 0 or self._known[path][0] == self._look(path))
+
+    def _read(self, path: str) -> tuple[Any, dict[str, Any]]:
+        """What tells the file from another one, and its hash, if it is to have one."""
+        there = self._look(path)
+        if there is None or there[1][1] > self._left:
+            return there, {}
+        full, (_, size, *_) = there
+        self._left -= size
         try:
             digest, size = hash_file(full)
         except StoreUnavailable:
-            continue
-        found = {"hash": f"sha256:{digest.hex()}", "size": size, "captured": False}
-        out[collection, key] = {**about, **found, "captured_at": iso(now)}
-    return out
+            return there, {}
+        return there, {"hash": f"sha256:{digest.hex()}", "size": size}
+
+    def _look(self, path: str) -> tuple[str, list[int]] | None:
+        """A file of the project: named from its top, or from where the document lies."""
+        for start in self._starts if "\0" not in path else ():
+            real = os.path.realpath(os.path.join(start, path))
+            stat = stat_of(real) if real.startswith(self._project) and os.path.isfile(real) else None
+            if stat is not None:
+                return real, stat
+        return None
 
 
-def _inside(path: str, project: str, folder: str) -> str | None:
-    """A file of the project: named from its top, or from where the document lies."""
-    for start in (project, os.path.join(project, folder)):
-        full = os.path.join(start, path)
-        if "\0" not in path and os.path.isfile(full):
-            real = os.path.realpath(full)
-            if real.startswith(os.path.realpath(project) + os.sep):
-                return real
-    return None
+def stat_of(full: str) -> list[int] | None:
+    """What tells a file from another, or from what it was; ``None``: there is none."""
+    try:
+        info = os.stat(full)
+    except OSError:
+        return None
+    return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]

@@ -6,7 +6,6 @@ import os
 import re
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.files import decode_files, entry_of
 from leftoff.dialects.core.issues import decode_issues, encode_issues
 from leftoff.dialects.core.times import read_time
@@ -53,7 +52,6 @@ KEYS = (
     "recovery_info",
 )
 ISSUE = ("title", "body", "labels", "assignees", "branch", "state", "taken_at")
-_AT_WORK = ("running", "waiting", "blocked", "failed")
 _NAME = re.compile(r"CP-[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")  # what can be the name of a file
 _CP = re.compile(r"CP-([a-z]+)-(\d{8})-([0-9a-f]{4,})\Z")
 
@@ -217,7 +215,7 @@ class Crunch(CrunchFiles):
     # -- writing
 
     def encode(self, state: State) -> dict[str, Any]:
-        phase, record = current(state)
+        phase, record = parts.current_phase(state)
         return {
             "checkpoint_id": state.alias or own_id(state, phase),
             "version": VERSION,
@@ -241,33 +239,11 @@ class Crunch(CrunchFiles):
             ],
             "recovery_info": {
                 "can_resume": parts.can_resume(state),
-                "resume_from": parts.resume_from(state, _at_work(state)),
+                "resume_from": parts.resume_from(state, parts.phase_at_work(state)),
                 "prerequisites_met": True,
                 "warnings": encode_issues(state),
             },
         }
-
-
-def current(state: State) -> tuple[str, dict[str, Any]]:
-    """The phase that a checkpoint shows, and its record: a transition is made before the next phase begins."""
-    steps = state.of("step")
-    over = state.trigger == "phase_transition" and state.step in PHASES
-    name = str(state.step) if over else _at_work(state)
-    return name, _of(steps, name)
-
-
-def _at_work(state: State) -> str:
-    """The phase the run is in: the last one that is at work, else the first that is not done."""
-    steps = state.of("step")
-    busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
-    left = [name for name in PHASES if _of(steps, name).get("status") not in DONE]
-    at_work = [name for name in left if name in busy]
-    return at_work[-1] if at_work else left[0] if left else PHASES[-1]
-
-
-def _of(steps: dict[str, Any], name: str) -> dict[str, Any]:
-    record = steps.get(name)
-    return record if isinstance(record, dict) else {}
 
 
 def _check_version(document: dict[str, Any], draft: Draft) -> None:

@@ -9,8 +9,9 @@ from leftoff.clock import iso
 from leftoff.dialects.core import yaml_text
 from leftoff.dialects.core.base import Dialect, write
 from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
-from leftoff.dialects.crunch.parts import PHASES, can_resume
+from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
 from leftoff.dialects.mirror.swap import write_new
 from leftoff.dialects.mirror.take import own_alias, state_at
 from leftoff.engine.workspace.issues import STATE_LABEL
@@ -70,11 +71,9 @@ class CrunchFiles(Dialect):
 
     def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
         """`CP-{phase}-{YYYYMMDD}-{4 hex, longer where taken}`, from now on another name of the checkpoint."""
-        from leftoff.dialects.crunch.document import current
-
         state = mirror.store.read(lambda view: state_at(mirror.store, view, row, self, version.seq))
         phase = (version.step or "").partition("/")[0]
-        phase = phase if phase in PHASES else current(state)[0]
+        phase = phase if phase in PHASES else current_phase(state)[0]
         mark = version.checkpoint or sha256(f"{row.run_id}:{version.seq}".encode()).hexdigest()
 
         def work(tx: Tx) -> str:
@@ -124,7 +123,7 @@ class CrunchFiles(Dialect):
         if found is not None and row is not None and found[0] == row.run:
             mirror.put(path, write(self, mirror.state(row, found[1].seq)), row)
             mirror.desk.forget(path)
-            mirror.desk.seen[path] = mirror.desk.stat(mirror.desk.full(path))
+            mirror.desk.seen[path] = stat_of(mirror.desk.full(path))
 
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
         config = load(mirror.project)
@@ -174,11 +173,14 @@ class CrunchFiles(Dialect):
         os.symlink(name, temp)
         os.replace(temp, path)
 
-    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, project: str) -> Seal | None:
+    def config(self, project: str) -> Config:
+        return load(project)
+
+    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Config) -> Seal | None:
         """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
         _follow_label(tx, run, changes)
         trigger = trigger_of(tx, run, changes, seal)
-        if trigger is None or not load(project).seals(trigger):
+        if trigger is None or not config.seals(trigger):
             return None
         return Seal(trigger) if seal is None else Seal(trigger, seal.step, seal.note, seal.aliases)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.draft import Draft, State
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
+_AT_WORK = ("running", "waiting", "blocked", "failed")
 NODES = step_words(
     {
         "pending": "pending",
@@ -54,6 +55,31 @@ _OUTPUT = ("completed_at", "output_summary", "output_location")
 
 def can_resume(state: State) -> bool:
     return state.status in UNFINISHED and state.run("can_resume") is not False
+
+
+# -- phases
+
+
+def current_phase(state: State) -> tuple[str, dict[str, Any]]:
+    """The phase that a checkpoint shows, and its record: a transition is made before the next phase begins."""
+    steps = state.of("step")
+    over = state.trigger == "phase_transition" and state.step in PHASES
+    name = str(state.step) if over else phase_at_work(state)
+    return name, _of(steps, name)
+
+
+def phase_at_work(state: State) -> str:
+    """The phase the run is in: the last one that is at work, else the first that is not done."""
+    steps = state.of("step")
+    busy = {path.partition("/")[0] for path, step in state.steps() if step.get("status") in _AT_WORK}
+    left = [name for name in PHASES if _of(steps, name).get("status") not in DONE]
+    at_work = [name for name in left if name in busy]
+    return at_work[-1] if at_work else left[0] if left else PHASES[-1]
+
+
+def _of(steps: dict[str, Any], name: str) -> dict[str, Any]:
+    record = steps.get(name)
+    return record if isinstance(record, dict) else {}
 
 
 # -- the team

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.core.base import read
-from leftoff.dialects.core.files import looked_at
+from leftoff.dialects.core.files import FileHashes
 from leftoff.dialects.core.notes import masked
 from leftoff.dialects.importing import places
 from leftoff.dialects.importing.report import Rejected, Repairs
 from leftoff.dialects.mirror.take import IMPORTED, Taking
-from leftoff.engine.lifecycle.bulk_import import arrivals, create, weight
+from leftoff.engine.lifecycle.bulk_import import arrivals, create, redacted, weight
 from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
-from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.host import this_process
-from leftoff.model.changes import NOTHING
 from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False
@@ -27,11 +25,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.core.base import Dialect
-    from leftoff.dialects.core.draft import Decoded
+    from leftoff.dialects.core.draft import Decoded, Records, Source
     from leftoff.dialects.importing.places import Loaded
     from leftoff.engine.lifecycle.bulk_import import Arrival
-    from leftoff.model.changes import ChangeSet, Scrubber
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.model.changes import Scrubber
+    from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
     Reject = Callable[[str, LeftoffError], None]
@@ -192,14 +190,18 @@ class Importer:
         versions = []
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             records = masked(decoded.records, self.scrubber, each.repairs)
-            records = looked_at(records, self.project, loaded.source, self.now)
+            records = self._hashed(records, loaded.source)
             records["run", IMPORTED] = self._origin(each, loaded)
             seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
         history = arrivals(versions, self.scrubber)
-        for name in dict.fromkeys(name for arrival in history for name in arrival.redacted()):
+        for name in dict.fromkeys(name for arrival in history for name in redacted(arrival.changes)):
             each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
         return history
+
+    def _hashed(self, records: Records, source: Source) -> Records:
+        hashes = FileHashes(self.project, source)
+        return hashes.reading(lambda: hashes.put_in(records, self.now))
 
     def _origin(self, each: Incoming, loaded: Loaded) -> dict[str, Any]:
         return {
@@ -234,24 +236,13 @@ class Importer:
                 scrubber=self.scrubber,
                 project=self.project,
             )
-            secrets: list[str] = []
-
-            def made(
-                tx: Tx, row: RunRow, changes: ChangeSet, make: Any = make, secrets: Any = secrets
-            ) -> Any:
-                seal = make(tx, row, changes)
-                found = changes.changes.items()
-                secrets[:] = [f"{name}/{key}" for (name, key), c in found if c.secret is not NOTHING]
-                return seal
-
             own = each.dialect.id_names_version or len(each.loaded) > 1
             at = decoded.at if own and decoded.at else self.now
-            find = self._finding(each.run_id)
-            done = report(self.store, find, made, at, scrubber=self.scrubber)
+            done = make.report(self._finding(each.run_id), at)
             each.changed = each.changed or done.version is not None
             for both in make.edits.contradictions if make.edits is not None else ():
                 each.repairs.add(f"{both.name} was changed here too; the store's value stays.")
-            for name in secrets:
+            for name in make.redacted:
                 each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
 
     def _known(self, each: Incoming, loaded: Loaded) -> bool:

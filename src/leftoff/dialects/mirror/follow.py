@@ -28,6 +28,7 @@ class Protocol(Follower):
         self.mirror = mirror
         self.dialect = mirror.dialect
         self._mask = mask
+        self._config: Any = None
 
     def look(self) -> None:
         self.mirror.look()
@@ -46,8 +47,12 @@ class Protocol(Follower):
         given = {"workflow": opening.workflow, "title": title}
         return self.dialect.opening(given | {key: opening.facts.get(key) for key in ("issue", "task")}, at)
 
+    def read_config(self) -> None:
+        """Before a transaction: inside, no file is read."""
+        self._config = self.dialect.config(self.mirror.project)
+
     def seal(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> Seal | None:
-        return self.dialect.sealed(tx, run, changes, seal, self.mirror.project)
+        return self.dialect.sealed(tx, run, changes, seal, self._config)
 
 
 class Followed:
@@ -72,6 +77,7 @@ class Followed:
             finally:
                 tx.follower = None
 
+        follower.read_config()
         done = follower.store.write(work, durable=durable)
         follower.sync()
         return done

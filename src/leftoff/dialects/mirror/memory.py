@@ -16,6 +16,7 @@ import os
 import time
 from contextlib import contextmanager
 
+from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.mirror import swap
 from leftoff.errors import Invalid
 from leftoff.model.hashing import sha256
@@ -95,13 +96,6 @@ class Desk:
     def full(self, path: str) -> str:
         return os.path.join(self.project, path)
 
-    def stat(self, full: str) -> list[int] | None:
-        try:
-            info = os.stat(full)
-        except OSError:
-            return None
-        return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
-
     def read(self, full: str) -> bytes | None:
         try:
             with open(full, "rb") as file:
@@ -139,7 +133,7 @@ class Desk:
             swap.forget(about["name"] + INTENT, about["place"], about["name"] + NEXT, about["name"] + BASE)
             raise
         entry = self._carried_out(about, displaced)
-        self.files[path]["stat"] = self.stat(self.full(path))
+        self.files[path]["stat"] = stat_of(self.full(path))
         return entry
 
     def _intend(self, path: str, data: bytes, run_id: str, part: str | None, now: int) -> dict[str, Any]:
@@ -205,18 +199,18 @@ class Desk:
                 swap.forget(path)
 
     def _is_old(self, path: str) -> bool:
-        found = self.stat(path)
+        found = stat_of(path)
         return found is None or time.time_ns() - found[2] > KEPT_MS * 1_000_000
 
     def _finish_one(self, about: dict[str, Any]) -> None:
         place, name = about["place"], about["name"]
-        there = self.stat(self.full(about["path"]))
+        there = stat_of(self.full(about["path"]))
         if os.path.exists(place + swap.OLD):  # no names could be exchanged
             if there is not None and there[0] == about["inode"]:
                 os.rename(place + swap.OLD, place)
             else:
                 swap.forget(place + swap.OLD)
-        old = self.stat(place)
+        old = stat_of(place)
         if old is not None and old[0] == about["inode"]:
             placed = there is not None and there[0] == about["inode"]
             swap.forget(place)
@@ -247,7 +241,7 @@ class Desk:
         """Whether nobody can write to a displaced file any more, and all that was written has been looked at."""
         if age < SOON_MS or swap.in_use(entry["place"]):
             return False
-        return bool(self.stat(entry["place"]) == entry["stat"])
+        return bool(stat_of(entry["place"]) == entry["stat"])
 
 
 def _intent(data: bytes | None) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from _thread import allocate_lock as Lock
 
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.draft import Source
+from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import pack, read_packed
 from leftoff.dialects.core.residue import same
 from leftoff.dialects.importing.documents import Importer
@@ -22,7 +23,6 @@ from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.engine.retention.archive import bundle_of
-from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
@@ -132,7 +132,7 @@ class Mirror:
 
     def _look_at(self, path: str) -> bool:
         about, full = self.desk.files[path], self.desk.full(path)
-        stat = self.desk.stat(full)
+        stat = stat_of(full)
         if stat is None or stat == about["stat"]:
             return False
         data = self.desk.read(full)
@@ -149,7 +149,7 @@ class Mirror:
         return True
 
     def _look_at_displaced(self, entry: dict[str, Any]) -> bool:
-        stat = self.desk.stat(entry["place"])
+        stat = stat_of(entry["place"])
         if stat is None or stat == entry["stat"]:
             return False
         data = self.desk.read(entry["place"])
@@ -194,7 +194,7 @@ class Mirror:
 
     def _report(self, make: Taking, path: str, run_id: str) -> bool | None:
         try:
-            done = report(self.store, self._finding(run_id), make, self.clock(), scrubber=self.scrubber)
+            done = make.report(self._finding(run_id), self.clock())
         except NotFound:
             return self._import(path)
         except LeftoffError as error:
@@ -236,7 +236,7 @@ class Mirror:
         """Files that somebody else began: runs of their own."""
         took = False
         for path in self.dialect.present(self.project):
-            stat = self.desk.stat(self.desk.full(path))
+            stat = stat_of(self.desk.full(path))
             if path not in self.desk.files and self.desk.seen.get(path) != stat:
                 self.desk.seen[path] = stat
                 took |= self._import(path)
@@ -335,7 +335,7 @@ class Mirror:
                 self.desk.forget(path)
             else:
                 self.dialect.leave(self, path, run_id)
-            self.desk.seen[path] = self.desk.stat(self.desk.full(path))  # what stays is no new run
+            self.desk.seen[path] = stat_of(self.desk.full(path))  # what stays is no new run
 
     def _changed(self, view: View) -> list[RunRow]:
         """Runs with a commit, or a beat, that is not in the files yet; latest first."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.dialects.core.base import need_known, read, respelt, write
 from leftoff.dialects.core.draft import Source, State
-from leftoff.dialects.core.files import looked_at
+from leftoff.dialects.core.files import FileHashes
 from leftoff.dialects.core.notes import masked
 from leftoff.dialects.core.residue import is_residue, renewed
 from leftoff.dialects.importing.report import Repairs
 from leftoff.dialects.mirror.merge import GONE, merge
-from leftoff.engine.lifecycle.bulk_import import records_at
+from leftoff.engine.lifecycle.bulk_import import records_at, redacted
 from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, NoCheckpoint, NotFound
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import Decoded, Records
     from leftoff.dialects.mirror.merge import Edits
+    from leftoff.engine.write.report import Find, Reported
     from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 IMPORTED = "imported"  # the run record that says where a run came from
-MOST_HASHED = 8 << 20  # bytes of files that are looked at while others wait
+MOST_HASHED = 8 << 20  # bytes of files that are read while others wait for the mirror
 MOST_VERSIONS = 500  # that are looked through for the one a file was written from
 
 
@@ -111,7 +113,7 @@ class Taking:
         scrubber: Scrubber | None = None,
         project: str = "",
     ) -> None:
-        self.project = project
+        self.hashes = FileHashes(project, source, MOST_HASHED)
         self.trigger = trigger
         self.scrubber = scrubber
         self.store = store
@@ -123,8 +125,13 @@ class Taking:
         self.facts = facts or {}
         self.run_id = run_id
         self.edits: Edits | None = None
+        self.redacted: list[str] = []  # records in which a secret was left out
 
-    def __call__(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    def report(self, find: Find, at: int) -> Reported:
+        """Take it in, as a report on the run that ``find`` finds; no file is read while others wait for the store."""
+        return self.hashes.reading(lambda: report(self.store, find, self._make, at, scrubber=self.scrubber))
+
+    def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         head = state_at(self.store, tx, row, self.dialect)
         present = write(self.dialect, head)
         theirs = self._read(present, head)
@@ -136,13 +143,14 @@ class Taking:
         if not edits and not self._is_new(tx, row, theirs):
             return None
         new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
-        edits.records.update(looked_at(new, self.project, self.source, self.source.modified, MOST_HASHED))
+        edits.records.update(self.hashes.put_in(new, self.source.modified))
         _apply(edits, head.records, changes)
         _tell(edits, self.dialect, self.source, self.source.modified or theirs.at, changes)
         for key, value in self.facts.items():
             changes.put("run", key, value)
         current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
         names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
+        self.redacted = redacted(changes)
         return Seal(self.trigger, note=_note(edits, self.source), aliases=tuple(names))
 
     def _is_new(self, tx: Tx, row: RunRow, theirs: Decoded) -> bool:

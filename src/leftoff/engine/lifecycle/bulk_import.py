@@ -44,10 +44,11 @@ class Arrival:
         self.at = at
         self.seal = seal
 
-    def redacted(self) -> list[str]:
-        """The records in which secrets were left out."""
-        found = self.changes.changes.items()
-        return [f"{name}/{key}" for (name, key), change in found if change.secret is not NOTHING]
+
+def redacted(changes: ChangeSet) -> list[str]:
+    """The records in which secrets were left out."""
+    found = changes.changes.items()
+    return [f"{name}/{key}" for (name, key), change in found if change.secret is not NOTHING]
 
 
 def arrivals(versions: list[tuple[Records, int, Seal]], scrubber: Scrubber | None) -> list[Arrival]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
 from leftoff.engine.write.commit import NO_GUARD, Seal
@@ -47,7 +48,7 @@ def settle(
 ) -> Settled:
     """Pause or finish a run: its status, a `session_end` checkpoint, its lease freed. A finished run is not paused."""
     left: list[str] = []
-    dirty = dirty_paths(project)
+    head, dirty = git_head(project), dirty_paths(project)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         lease = refuse_driven(tx, row.run, row.run_id, at, session)
@@ -56,7 +57,7 @@ def settle(
         if same or (status == "paused" and row.status in FINISHED):
             return None
         status_changes(changes, status, at, summary=summary)
-        remember_git(project, row, changes, dirty)
+        remember_git(head, row, changes, dirty)
         release(tx, row.run, lease)
         return Seal("session_end", note=note or summary)
 

@@ -26,9 +26,11 @@ GIT_S = 10.0
 DIRTY = "git_dirty"  # of the collection `context`
 
 
-def remember_git(project: str, row: RunRow, changes: ChangeSet, dirty: list[str] | None = None) -> None:
-    """A checkpoint remembers the commit that it was made on; ``dirty``: and what was not committed."""
-    head = git_head(project)
+def remember_git(head: str | None, row: RunRow, changes: ChangeSet, dirty: list[str] | None = None) -> None:
+    """A checkpoint remembers the commit that it was made on; ``dirty``: and what was not committed.
+
+    Both are looked up before the transaction that remembers them (`git_head`, `dirty_paths`).
+    """
     if head is not None and head != row.card.get("git_head"):
         changes.put("run", "git_head", head)
     if dirty is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
+from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
@@ -250,6 +251,7 @@ class Entries:
         dirty: list[str] | None = None,
     ) -> Entry:
         """The end of this life of the run. ``open_outer``: what contains steps and did not end, with its status."""
+        head = git_head(project)
 
         def entry(page: Page) -> Seal | None:
             for path, outer in open_outer.items():
@@ -259,7 +261,7 @@ class Entries:
             row = page.row()
             if row.status != status:
                 status_changes(page.changes, status, page.at)
-            remember_git(project, row, page.changes, dirty)
+            remember_git(head, row, page.changes, dirty)
             return seal
 
         return entry

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
+from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.definition import definition_of
 from leftoff.engine.read.state import Reader
@@ -143,7 +144,7 @@ def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubbe
 
     The attempts stay open: how they ended is for whoever resumes to find out.
     """
-    of_runner = definition_of(store, row) is not None
+    of_runner, head = definition_of(store, row) is not None, git_head(project)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         lease = refuse_driven(tx, row.run, row.run_id, at, None)
@@ -156,7 +157,7 @@ def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubbe
                 changes.put("step", path, _put_back(record, path in opened, at))
         if row.status == "running":
             status_changes(changes, "paused", at)
-        remember_git(project, row, changes)
+        remember_git(head, row, changes)
         release(tx, row.run, lease)
         return Seal("session_end", note=note)
 

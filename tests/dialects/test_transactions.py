@@ -1,0 +1,141 @@
+"""Inside a write transaction nothing waits: no file of the project is read there, and nothing is started."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leftoff.cli import main
+from leftoff.dialects.core.draft import Source
+from leftoff.dialects.core.files import TRIES, FileHashes
+from leftoff.store.sqlite.store import SqliteStore
+from tests.dialects.files import put
+
+WATCHED = ("open", "os.listdir", "os.scandir", "subprocess.Popen", "os.posix_spawn", "os.fork")
+BMAD_RUN = "_bmad-output/.runs/main/r/state.json"
+
+
+class Probe:
+    """What is opened or started while a transaction is open, the store's own files and modules aside."""
+
+    def __init__(self) -> None:
+        self.inside = False
+        self.project = ""
+        self.seen: list[str] = []
+
+    def hook(self, event: str, args: tuple[Any, ...]) -> None:
+        if self.inside and event in WATCHED:
+            name = os.path.abspath(os.fsdecode(args[0])) if isinstance(args[0], (str, bytes)) else ""
+            of_project = name.startswith(self.project) and "/.leftoff/" not in name
+            if of_project or event in WATCHED[3:]:
+                self.seen.append(f"{event} {name}")
+
+    def around(self, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def watched(tx: Any) -> Any:
+            self.inside = True
+            try:
+                return work(tx)
+            finally:
+                self.inside = False
+
+        return watched
+
+
+PROBE = Probe()
+sys.addaudithook(PROBE.hook)  # there is no way to take one away; it is idle unless a test is at it
+
+
+@pytest.fixture
+def watched(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project in a git repository, every transaction of which is watched; at the end nothing was seen."""
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project, check=True)
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run(["git", *author, "commit", "-q", "--allow-empty", "-m", "x"], cwd=project, check=True)
+    monkeypatch.chdir(project)
+    write = SqliteStore.write
+    monkeypatch.setattr(SqliteStore, "write", lambda self, fn, **more: write(self, PROBE.around(fn), **more))
+    PROBE.project, PROBE.seen = os.path.join(os.path.realpath(project), ""), []
+    yield project
+    assert [] == PROBE.seen
+
+
+def run(*words: str) -> None:
+    assert 0 == main(list(words))
+
+
+def test_the_probe_sees_what_is_read(watched: Path) -> None:
+    """A file that is read inside a transaction is seen, so that the tests below mean something."""
+    (watched / "a.txt").write_text("a")
+    PROBE.around(lambda tx: (watched / "a.txt").read_text())(None)
+    assert [f"open {watched / 'a.txt'}"] == PROBE.seen
+    PROBE.seen = []
+
+
+def test_reports_read_nothing_inside(watched: Path) -> None:
+    """Steps with outputs, checkpoints, notes, the end: files and git are looked at before."""
+    (watched / "out.txt").write_text("x")
+    run("start", "w", "--run-id", "r", "--steps", "a,b")
+    run("step", "start", "a")
+    run("step", "done", "a", "--output", "out.txt")
+    run("set", "x=1")
+    run("save", "--note", "n")
+    run("pause")
+    run("finish")
+
+
+def test_events_of_bmad_read_nothing_inside(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do the events of a protocol."""
+    (watched / "out.txt").write_text("x")
+    run("start", "w", "--run-id", "r", "--steps", "a,b")
+    update = "<step-completed>1</step-completed><artefact>out.txt</artefact>"
+    events = f"<checkpoint-update>{update}</checkpoint-update><checkpoint-close></checkpoint-close>"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(events.encode())))
+    run("compat", "bmad-event")
+
+
+def test_an_edited_document_is_taken_in_with_hashes_that_were_read_before(
+    watched: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files that a changed document names are hashed before the transaction that takes it in."""
+    (watched / "leftoff.toml").write_text('[mirror]\ndialect = "bmad"\n')
+    (watched / "x.md").write_text("hello")
+    run("start", "w", "--run-id", "r", "--steps", "a,b")
+    state = json.loads((watched / BMAD_RUN).read_text())
+    made = [{"step": 1, "name": "x", "path": "x.md"}, {"step": 1, "name": "y", "path": "none.md"}]
+    put(watched / BMAD_RUN, {**state, "artefacts_produced": made})
+    capsys.readouterr()
+    run("get", "artifact/x")
+    about = json.loads(capsys.readouterr().out)
+    assert (5, True) == (about["size"], about["hash"].startswith("sha256:2cf24dba"))
+
+
+def test_the_configuration_of_crunch_is_read_before(watched: Path) -> None:
+    """What it says of sealing is known when the transaction begins, also where the file was just changed."""
+    run("init", "--dialect", "crunch")
+    run("start", "crunch", "--issue", "42")
+    run("step", "done", "enrich")
+    config = watched / ".claude/checkpoint-config.yaml"
+    config.write_text(config.read_text().replace("batch_complete: true", "batch_complete: false"))
+    run("step", "done", "ready")
+
+
+def test_a_file_that_changes_all_the_time_is_read_a_few_times(project: Path) -> None:
+    """One that changed since it was read is read again; at some point what was read last counts."""
+    hashes, calls = FileHashes(str(project), Source("d.json")), 0
+
+    def work() -> Any:
+        nonlocal calls
+        calls += 1
+        (project / "x.md").write_text("x" * calls)
+        return hashes.put_in({("artifact", "x"): {"path": "x.md"}}, 0)
+
+    about = hashes.reading(work)["artifact", "x"]
+    assert (TRIES + 1, TRIES) == (calls, about["size"])
