@@ -218,6 +218,16 @@ def test_bmad_events(project: Path) -> None:
     assert "Done <3" in succeed("brief", RUN, cwd=project).out
 
 
+def test_an_event_is_about_the_run_that_it_names(project: Path) -> None:
+    """Also where several are unfinished; one that names none is about the one that was named before."""
+    succeed("start", "other", "--run-id", "other", cwd=project)
+    (project / "out.md").write_text("hello")
+    succeed("compat", "bmad-event", cwd=project, input=EVENTS)
+    now = succeed("show", RUN, "--json", cwd=project).json
+    assert [("1", "completed"), ("2", "pending")] == [(s["step"], s["status"]) for s in now["step_records"]]
+    assert {} == succeed("show", "other", "--json", cwd=project).json["variables"]
+
+
 def test_an_event_before_a_step_is_seen(project: Path) -> None:
     """A step that was begun and not ended is in flight, so an orphan is seen."""
     text = EVENTS[: EVENTS.index("<!--")]

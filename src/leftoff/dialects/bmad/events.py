@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.dialects.bmad.document import STATUS
+from leftoff.dialects.core.draft import fit_id
+from leftoff.dialects.core.words import meaning
+from leftoff.dialects.importing.report import Rejected, Repairs, shown
+from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode
+from leftoff.model.ids import check_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ FIELDS = {
     "checkpoint-update": ("run-id", "step-completed", "artefact", "next-step"),
     "checkpoint-close": ("run-id", "status", "summary"),
 }
+STATUSES = ("running", "completed", "failed", "paused")  # the protocol's
 MOST = 1 << 20  # characters
 _SKIPPED = re.compile(r"\s+|<!--.*?-->|<\?.*?\?>", re.DOTALL)
 _OPEN = re.compile(r"<([A-Za-z][\w.-]{0,60})\s*(/?)>")
@@ -35,6 +41,37 @@ class Event:
     def __init__(self, name: str, fields: dict[str, str]) -> None:
         self.name = name
         self.fields = fields
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that is meant; characters that no id can have are replaced, as in a document."""
+        text = self.fields.get("run-id", "").strip()
+        if not text:
+            return None
+        try:
+            return check_run_id(fit_id(text))
+        except LeftoffError:
+            raise Rejected(f"<{self.name}>: {shown(text)} cannot name a run.") from None
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The run's id as it was written, where it cannot be one: another name of what is sealed."""
+        text = self.fields.get("run-id", "").strip()
+        return (text,) if text != (self.run_id or "") and text.isprintable() else ()
+
+    def status(self, default: str) -> str:
+        word = self.fields.get("status", "").strip()
+        if word and meaning(word) is None:
+            raise Rejected(
+                f"<{self.name}>: there is no status {shown(word)}; there are {', '.join(STATUSES)}."
+            )
+        return STATUS.read(word or None, default, Repairs(), "status")
+
+    def check(self) -> None:
+        """Whether all of it can be read."""
+        self.run_id, self.status("running"), self.variables()
+        for key in ("step-number", "step-completed", "next-step"):
+            self.number(key)
 
     def number(self, key: str) -> int | None:
         text = self.fields.get(key, "").strip()
@@ -58,10 +95,13 @@ class Event:
 
 
 def parse(text: str) -> list[Event]:
-    """The events of an input, in order; also inside a root of their own."""
+    """The events of an input, in order; also inside a root of their own. All of them can be read, or none is given."""
     if len(text) > MOST:
         raise Rejected(f"The input has more than {MOST:,} characters.")
-    return list(_events(text.lstrip("\ufeff")))
+    found = list(_events(text.lstrip("\ufeff")))
+    for event in found:
+        event.check()
+    return found
 
 
 def _events(text: str) -> Iterator[Event]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.claude import parallel
+from leftoff.dialects.claude import parallel, resume
 from leftoff.dialects.claude.files import FAILED, ClaudeFiles
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.draft import DONE, MOST_STEPS
@@ -14,7 +13,6 @@ from leftoff.dialects.core.ordinals import by_number, numbers, passed_over, tota
 from leftoff.dialects.core.times import read_stamp
 from leftoff.dialects.core.words import run_words
 from leftoff.dialects.importing.report import Rejected, TooNew, shown
-from leftoff.engine.resume.finding import Finding
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
 from leftoff.model.ids import slug
 from leftoff.model.times import DAY_MS, millis
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.core.draft import Draft, State
+    from leftoff.engine.resume.finding import Finding
 
 KEYS = (
     "schema_version",
@@ -55,7 +54,6 @@ LATER_BEGIN = ("topic_", "template_")
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
 NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
 LONGEST = 80  # characters of a project's name in an id
-STALE_MS = 7 * DAY_MS
 #: completed ones are kept 7 days, then archived; failed ones 30 days
 RETENTION = Policy(
     keep=DEFAULT.keep,
@@ -149,20 +147,7 @@ class Claude(ClaudeFiles):
 
         Its status and its age are checked of every run.
         """
-        document = write(self, state)
-        if document.get("tests_passing") is False:
-            message = "The checkpoint says that its tests were not passing."
-            hint = "Look at them, then go on with --accept prerequisite.missing."
-            yield Finding("prerequisite.missing", message, hint, "tests_passing")
-        if state.status != "blocked" and document.get("last_error") is not None:
-            yield Finding(
-                "blocked.errors",
-                f"The last error is open: {shown(document['last_error'])}.",
-                f"When it is resolved: `leftoff unblock {state.run_id}`. --accept blocked.errors goes on without.",
-                "last_error",
-                choices=("clear them", "go on without", "stop"),
-            )
-        yield from _plan(document, project)
+        yield from resume.findings(write(self, state), state, project)
         if state.run(parallel.KIND) is None:
             yield from passed_over(state)
 
@@ -327,52 +312,6 @@ def _check_schema(document: dict[str, Any], path: str) -> None:
     if tuple(map(int, parts))[:2] > NEWEST:
         newest = ".".join(map(str, NEWEST))
         raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
-
-
-def _plan(document: dict[str, Any], project: str) -> Iterator[Finding]:
-    """The plan that it works by: gone, or changed since."""
-    path = plan_path(document)
-    if path is None:
-        return
-    known, now = document.get("plan_modification_time"), plan_changed(project, path)
-    if now is None:
-        message = f"{path}, the plan that it works by, is gone."
-        hint = "Bring it back, or go on with --accept prerequisite.missing."
-        yield Finding("prerequisite.missing", message, hint, path)
-    elif isinstance(known, (int, float)) and int(known) != now:
-        message = f"{path}, the plan that it works by, was changed since."
-        yield Finding("files.changed", message, "Does it still fit? --accept files.changed goes on.", path)
-
-
-def plan_path(document: dict[str, Any]) -> str | None:
-    state = document.get("workflow_state")
-    path = state.get("plan_path") if isinstance(state, dict) else None
-    return path if isinstance(path, str) and path and "\0" not in path else None
-
-
-def plan_changed(project: str, path: str) -> int | None:
-    """When the plan's file was changed, in seconds; ``None`` where there is none."""
-    try:
-        return int(os.stat(os.path.join(project, path)).st_mtime)
-    except OSError:
-        return None
-
-
-def why_ask(document: dict[str, Any], now: int, plan_changed: int | None) -> str | None:
-    """Why a person should look before this is resumed; ``None`` where it is safe. The first reason counts."""
-    if document.get("tests_passing") not in (None, True):
-        return "tests were not passing"
-    if document.get("last_error") is not None:
-        return f"the last error is open: {shown(document['last_error'])}"
-    if document.get("status") != "in_progress":
-        return f"its status is {document.get('status')}"
-    updated = millis(document.get("updated_at") or document.get("created_at"))
-    if updated is None or now - updated > STALE_MS:
-        return "it is older than 7 days"
-    known = document.get("plan_modification_time")
-    if plan_changed is not None and isinstance(known, (int, float)) and int(known) != plan_changed:
-        return "the plan file was changed since"
-    return None
 
 
 def make_id(kind: str, project: str, at: int) -> str:

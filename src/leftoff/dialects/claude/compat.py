@@ -1,0 +1,148 @@
+"""The four checkpoint utilities of the claude protocol, over the store: save, load, list and clean up."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from leftoff.clock import iso
+from leftoff.dialects.claude.document import DIALECT, is_key, make_id, project_in, snake
+from leftoff.dialects.core.base import read, write
+from leftoff.dialects.core.draft import Source, fit_id
+from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.importing.report import Repairs
+from leftoff.dialects.mirror.swap import write_new
+from leftoff.dialects.mirror.take import state_at
+from leftoff.dialects.retention import Upkeep
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.model.ids import slug
+from leftoff.model.times import DAY_MS
+from leftoff.model.words import UNFINISHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.core.draft import State
+    from leftoff.engine.config.project import Project
+    from leftoff.errors import LeftoffError
+    from leftoff.store.rows import RunRow
+
+MAX_AGE_DAYS = 7
+
+
+class Checkpoints:
+    """The checkpoints of a project."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.store = project.store
+
+    def unfinished(self, kind: str | None, project: str | None = None) -> list[RunRow]:
+        """Runs of a type and project, latest first."""
+        where: dict[str, Any] = {"status": UNFINISHED, "workflow": kind}
+        rows = self.store.read(lambda view: view.list_runs(where)) if self.store.exists() else []
+        wanted = snake(project) if project is not None else None
+        return [
+            row for row in rows if wanted in (None, snake(str(row.card.get("project") or row.title or "")))
+        ]
+
+    def state(self, row: RunRow) -> State:
+        return self.store.read(lambda view: state_at(self.store, view, row, DIALECT))
+
+    def document(self, row: RunRow) -> dict[str, Any]:
+        return write(DIALECT, self.state(row))
+
+    def save(self, kind: str, state: dict[str, Any]) -> tuple[str, str | None]:
+        """Write a checkpoint and import it: the run's id, and the path of its file, which goes with success."""
+        document, folder = self._completed(kind, state), self.project.folder
+        said = read(DIALECT, document, Source(f"The state of {kind}"), Repairs()).state()
+        there = self._row(said.run_id)
+        known = self.state(there) if there is not None else said
+        before = DIALECT.place(folder, known) if there is not None else None
+        path = DIALECT.place(folder, known, said.status) or DIALECT.place(folder, known, "running")
+        assert path is not None
+        self._write(os.path.join(folder, path), os.path.join(folder, before or path), document)
+        if said.status != "completed":
+            return said.run_id, path
+        with suppress(FileNotFoundError):  # the mirror, where there is one, was first
+            os.unlink(os.path.join(folder, path))
+        return said.run_id, None
+
+    def _completed(self, kind: str, state: dict[str, Any]) -> dict[str, Any]:
+        """The document of a checkpoint: what was given, and whatever the protocol wants besides."""
+        state = {key: value for key, value in state.items() if key != "checkpoint_id" or value is not None}
+        project = project_in(state, str(state.get("checkpoint_id", "")))[0] or "project"
+        known = self._known(kind, project, state.get("checkpoint_id"))
+        now = self.project.now
+        if not known:
+            known = {
+                "checkpoint_id": make_id(slug(kind), project, now),
+                "workflow_type": kind,
+                "project_name": project,
+                "created_at": iso(now),
+            }
+        if "workflow_state" not in state:  # what the protocol has no key for is the workflow's own
+            there, own = (
+                known.get("workflow_state"),
+                {key: value for key, value in state.items() if is_key(key)},
+            )
+            inside = {key: value for key, value in state.items() if key not in own}
+            state = {**own, "workflow_state": {**(there if isinstance(there, dict) else {}), **inside}}
+        document = {**known, "status": "in_progress", **state, "workflow_type": kind, "updated_at": iso(now)}
+        document.setdefault("last_error", None)
+        return document
+
+    def _known(self, kind: str, project: str, given: Any) -> dict[str, Any]:
+        """The checkpoint that is saved again: the one of that id, else the newest of the project."""
+        found = self.unfinished(kind, project)[:1] if given is None else [self._row(fit_id(str(given)))]
+        return self.document(found[0]) if found and found[0] is not None else {}
+
+    def _row(self, run_id: str) -> RunRow | None:
+        return self.store.read(lambda view: view.find_run(run_id)) if self.store.exists() else None
+
+    def _write(self, full: str, old: str, document: dict[str, Any]) -> None:
+        """Write a checkpoint in the place of an old one, and import it; where that is refused, the old one is back."""
+        kept = _bytes(old)
+        _put(full, DIALECT.dump(document).encode())
+        if old != full and kept is not None:
+            os.unlink(old)
+        rejected: list[LeftoffError] = []
+        project = self.project
+        importer = Importer(
+            self.store,
+            project.folder,
+            project.redactor,
+            project.now,
+            lambda at, error: rejected.append(error),
+        )
+        importer.take(importer.read([full], DIALECT))
+        if rejected:
+            os.unlink(full)
+            if kept is not None:
+                _put(old, kept)
+            raise rejected[0]
+
+    def clean_up(self, days: int) -> list[str]:
+        """Those that are over and older than that go; one in progress stays. The ids of the runs that went."""
+        over = {"completed": ARCHIVE, "failed": REMOVE, "abandoned": REMOVE}
+        rules = Policy(keep=DEFAULT.keep, runs={word: (days * DAY_MS, how) for word, how in over.items()})
+        project = self.project
+        upkeep = Upkeep(self.store, project.folder, project.settings, project.now, project.limits)
+        upkeep.dialect = DIALECT
+        return [about["run_id"] for about in upkeep.prune(rules=rules).removed if about["kind"] == "run"]
+
+
+def _bytes(full: str) -> bytes | None:
+    try:
+        with open(full, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _put(full: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    temp = f"{full}.{os.urandom(4).hex()}.leftoff"
+    write_new(temp, data)
+    os.replace(temp, full)
