@@ -192,7 +192,7 @@ def test_a_background_thread_beats(project: Path) -> None:
     (project / "leftoff.toml").write_text('[heartbeat]\ninterval = "10s"\n')
     with leftoff.open(".leftoff") as store:
         run = store.start("w")
-        heart = run._heart
+        heart = run._buffer.heart
         assert heart is not None and 10.0 == heart._interval
         assert heart._thread.is_alive() and heart._thread.daemon
         run.finish()
@@ -206,7 +206,7 @@ def test_the_thread_really_beats(run: leftoff.Run) -> None:
     beaten = threading.Event()
 
     class Watched:
-        id = run.id
+        run_id = run.id
 
         def beat(self) -> None:
             run.beat()

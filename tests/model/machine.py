@@ -44,8 +44,8 @@ def abandon(store: leftoff.Store) -> None:
     """What a crash does to a store object: nothing is paused, nothing committed, nothing tidied up."""
     atexit.unregister(store._at_exit)
     for run in store._runs:
-        if run._heart is not None:
-            run._heart.stop()
+        if run._buffer.heart is not None:
+            run._buffer.heart.stop()
     inner: Any = store._store
     while inner._free:
         inner._free.pop().close()
@@ -181,8 +181,8 @@ class Ground(RuleBasedStateMachine):
         if handle in self.handles:
             self.handles.remove(handle)
         self.store._runs.discard(handle.real)
-        if handle.real._heart is not None:
-            handle.real._heart.stop()
+        if handle.real._buffer.heart is not None:
+            handle.real._buffer.heart.stop()
 
     def adopt(self, run: world.Run, real: leftoff.Run, epoch: int) -> world.Handle:
         handle = world.Handle(run, real, epoch)

@@ -11,7 +11,7 @@ from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.api.run import Run
+    from leftoff.api.buffer import Buffer
 
 INTERVAL_S = 30.0
 
@@ -19,13 +19,13 @@ INTERVAL_S = 30.0
 class Heart:
     """One thread per driven run. It holds the run weakly: a run that nobody uses any more stops beating."""
 
-    def __init__(self, run: Run, interval: float = INTERVAL_S) -> None:
-        self._run = weakref.ref(run)
+    def __init__(self, buffer: Buffer, interval: float = INTERVAL_S) -> None:
+        self._buffer = weakref.ref(buffer)
         self._interval = interval
         self._stopped = False
         self._watching = False
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name=f"leftoff-{run.id}", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"leftoff-{buffer.run_id}", daemon=True)
         self._thread.start()
 
     def watch(self) -> None:
@@ -39,21 +39,21 @@ class Heart:
         while True:
             self._wake.wait(TELL_S if self._watching else max(0.0, next_beat - monotonic()))
             self._wake.clear()
-            run = self._run()
-            if self._stopped or run is None:
+            buffer = self._buffer()
+            if self._stopped or buffer is None:
                 return
             if self._watching:
-                self._watching = tell_starts(run)
+                self._watching = tell_starts(buffer)
             if monotonic() >= next_beat:
                 next_beat = monotonic() + self._interval
-                if not self._beat(run):
+                if not self._beat(buffer):
                     return
-            del run
+            del buffer
 
     @staticmethod
-    def _beat(run: Run) -> bool:
+    def _beat(buffer: Buffer) -> bool:
         try:
-            run.beat()
+            buffer.beat()
         except LeftoffError as error:
             return error.retry  # where not, the run was taken over or removed: its next commit says so
         return True

@@ -16,7 +16,7 @@ from leftoff.model.changes import ChangeSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.api.run import Run
+    from leftoff.api.buffer import Buffer
     from leftoff.model.changes import Change
 
 QUICK_S = 0.005  # a step that takes no longer is a quick one
@@ -64,35 +64,35 @@ class Burst:
         self._untold.pop(path, None)
 
 
-def tell_starts(run: Run) -> bool:
+def tell_starts(buffer: Buffer) -> bool:
     """Commit the starts that have waited long enough; whether to look again soon. Called by the heartbeat's thread.
 
     No other commit of the run meanwhile: the end of a step must not overtake its start. Nor is one waited for: whoever
     ends the run waits for this thread.
     """
-    if not run._committing.acquire(blocking=False):
+    if not buffer.committing.acquire(blocking=False):
         return True
     try:
-        return _tell(run)
+        return _tell(buffer)
     finally:
-        run._committing.release()
+        buffer.committing.release()
 
 
-def _tell(run: Run) -> bool:
-    with run._lock:
-        changes = ChangeSet(run._redactor)
-        for path, change in run._burst.due():
-            run._burst.told(path)
-            if run._pending.changes.get(("step", path)) is change:
-                changes.changes["step", path] = run._pending.changes.pop(("step", path))
+def _tell(buffer: Buffer) -> bool:
+    with buffer.lock:
+        changes = ChangeSet(buffer.redactor)
+        for path, change in buffer.burst.due():
+            buffer.burst.told(path)
+            if buffer.pending.changes.get(("step", path)) is change:
+                changes.changes["step", path] = buffer.pending.changes.pop(("step", path))
         if changes.changes:
             try:
-                now = run._clock.now()
+                now = buffer.clock.now()
                 version, adopt = commit_apart(
-                    run._store, run._head, changes, now, guard=run._guard, durable=False
+                    buffer.store, buffer.head, changes, now, guard=buffer.guard, durable=False
                 )
             except LeftoffError:  # the next commit of the run itself says what is wrong
-                run._pending.changes = {**changes.changes, **run._pending.changes}
+                buffer.pending.changes = {**changes.changes, **buffer.pending.changes}
             else:
-                run._adopted(version, {}, changes, adopt)
-        return run._burst.lasts()
+                buffer.adopted(version, {}, changes, adopt)
+        return buffer.burst.lasts()

@@ -14,19 +14,12 @@ from leftoff.errors import NeedsPerson
 from leftoff.model.changes import ChangeSet
 
 if TYPE_CHECKING:
-    import threading
-
+    from leftoff.api.buffer import Buffer
     from leftoff.api.store import Store as Owner
-    from leftoff.clock import Clock
-    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.plan import Plan
     from leftoff.engine.workspace.restoring import Outcome
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.engine.write.commit import Guard
-    from leftoff.engine.write.head import Head
     from leftoff.model.versions import Version
-    from leftoff.store.base import Store, View
-    from leftoff.store.rows import BlobRow, RunRow
 
 
 class FilesMixin:
@@ -34,35 +27,25 @@ class FilesMixin:
 
     if TYPE_CHECKING:
         _owner: Owner
-        _store: Store
-        _clock: Clock
-        _redactor: Redactor
-        _guard: Guard
-        _head: Head
-        _lock: threading.RLock
-        _committing: threading.RLock
-        _pending: ChangeSet
-        _blobs: list[BlobRow]
+        _buffer: Buffer
         status: Any
 
         def commit(self) -> Version | None: ...
-        def refresh(self) -> None: ...
-        def _commit(self, seal: Seal | None) -> Version | None: ...
         def _current_step(self) -> str | None: ...
-        def _must_drive(self) -> None: ...
         def _outputs(self, step: str | None, path: str) -> None: ...
-        def _row(self, view: View) -> RunRow: ...
         def _version(self, ref: Any) -> Version: ...
 
     def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
         """Record a file that the current step produced, with a copy of it as it is now."""
         step = step or self._current_step()
-        project, now = self._owner.project, self._clock.now()
-        got = capture(self._store, project, os.fsdecode(path), self._redactor, now, step=step, name=name)
-        with self._lock:
-            got.put(self._pending)
+        project, now = self._owner.project, self._buffer.clock.now()
+        got = capture(
+            self._buffer.store, project, os.fsdecode(path), self._buffer.redactor, now, step=step, name=name
+        )
+        with self._buffer.lock:
+            got.put(self._buffer.pending)
             if got.blob is not None:
-                self._blobs.append(got.blob)
+                self._buffer.blobs.append(got.blob)
             self._outputs(step, got.about["path"])
         return got.about
 
@@ -70,10 +53,12 @@ class FilesMixin:
         """Remember files as they are now, with a copy; durable with the next commit. What is recorded of each."""
         from leftoff.engine.workspace.tracking import track_given
 
-        row, now = self._store.read(self._row), self._clock.now()
+        row, now = self._buffer.store.read(self._buffer.row), self._buffer.clock.now()
         given = [os.fsdecode(path) for path in paths]
         settings = self._owner._settings.capture
-        found = track_given(self._store, self._owner.project, self._redactor, settings, row, now, given)
+        found = track_given(
+            self._buffer.store, self._owner.project, self._buffer.redactor, settings, row, now, given
+        )
         self._keep(found)
         return [got.about for got in found.captured]
 
@@ -83,13 +68,17 @@ class FilesMixin:
         if settings.git:
             from leftoff.engine.workspace.tracking import look_at_git
 
-            row, now = self._store.read(self._row), self._clock.now()
-            self._keep(look_at_git(self._store, self._owner.project, self._redactor, settings, row, now))
+            row, now = self._buffer.store.read(self._buffer.row), self._buffer.clock.now()
+            self._keep(
+                look_at_git(
+                    self._buffer.store, self._owner.project, self._buffer.redactor, settings, row, now
+                )
+            )
 
     def _keep(self, found: Found) -> None:
-        with self._lock:
-            found.put(self._pending, self._head.seq + 1)
-            self._blobs += found.blobs
+        with self._buffer.lock:
+            found.put(self._buffer.pending, self._buffer.head.seq + 1)
+            self._buffer.blobs += found.blobs
 
     def rollback(self, ref: str | int | Version, *, files: bool = False, yes: bool = False) -> Version:
         """Go back to a version: a new checkpoint equal to it, after the present was saved.
@@ -98,19 +87,19 @@ class FilesMixin:
         is ``NeedsPerson``, unless ``yes``; what is there is saved first in any case.
         """
         target = self._version(ref)
-        with self._committing:
-            self._must_drive()
+        with self._buffer.committing:
+            self._buffer.must_drive()
             self.commit()
-            hand = _Hand(self)
+            hand = _Hand(self._buffer)
             if files:
                 self._bring_back(hand, target, ref, None, yes)
             else:
                 hand.back(target.seq)
-            self.refresh()
+            self._buffer.refresh()
             if self.status != "running":  # it is driven, whatever that version says
-                with self._lock:
-                    status_changes(self._pending, "running", self._clock.now())
-                self._commit(None)
+                with self._buffer.lock:
+                    status_changes(self._buffer.pending, "running", self._buffer.clock.now())
+                self._buffer.commit(None)
         return hand.version or target
 
     def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
@@ -119,11 +108,11 @@ class FilesMixin:
 
         target = self._version(ref)
         names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]
-        with self._committing:
-            self._must_drive()
+        with self._buffer.committing:
+            self._buffer.must_drive()
             self.commit()
-            done = self._bring_back(_Hand(self), target, ref, names, yes)
-            self.refresh()
+            done = self._bring_back(_Hand(self._buffer), target, ref, names, yes)
+            self._buffer.refresh()
         return [entry.path for entry in done.plan.touched] if done.plan is not None else names
 
     def _bring_back(
@@ -140,8 +129,10 @@ class FilesMixin:
                 )
             return True
 
-        restorer = Restorer(self._store, self._owner.project, self._redactor, self._clock.now, hand)
-        target = Target(self._store.read(self._row), version)
+        restorer = Restorer(
+            self._buffer.store, self._owner.project, self._buffer.redactor, self._buffer.clock.now, hand
+        )
+        target = Target(self._buffer.store.read(self._buffer.row), version)
         if paths is None:
             return restorer.rollback(target, str(ref), agree)
         return restorer.restore(target, str(ref), paths, agree)
@@ -150,22 +141,22 @@ class FilesMixin:
 class _Hand:
     """Commits under the lease of this process."""
 
-    def __init__(self, run: FilesMixin) -> None:
+    def __init__(self, run: Buffer) -> None:
         self._run = run
         self.version: Version | None = None
 
     def check(self) -> None:
-        self._run._must_drive()
+        self._run.must_drive()
 
     def seal(self, found: Found, trigger: str, note: str) -> int:
         run, changes = self._run, ChangeSet()
-        found.put(changes, run._head.seq + 1)
+        found.put(changes, run.head.seq + 1)
         made = commit(
-            run._store,
-            run._head,
+            run.store,
+            run.head,
             changes,
-            run._clock.now(),
-            guard=run._guard,
+            run.clock.now(),
+            guard=run.guard,
             seal=Seal(trigger, note=note),
             blobs=found.blobs,
         )
@@ -174,4 +165,4 @@ class _Hand:
 
     def back(self, seq: int) -> None:
         run = self._run
-        self.version = rollback(run._store, run._head, seq, run._clock.now(), guard=run._guard)
+        self.version = rollback(run.store, run.head, seq, run.clock.now(), guard=run.guard)

@@ -87,20 +87,22 @@ class Each(Iterator[T], Generic[T]):
         raise StopIteration
 
     def _begin(self, below: str) -> None:
-        record = self._run._step_record(self._path)
+        record = self._run._buffer.step(self._path)
         if record is None or record["status"] != "running":
-            now = iso(self._run._clock.now())
-            self._run._put_step(self._path, drop=("completed_at",), status="running", started_at=now)
+            now = iso(self._run._buffer.clock.now())
+            self._run._buffer.put_step(self._path, drop=("completed_at",), status="running", started_at=now)
         step = self._run._item(below, self._path)
         self._run._enter(step)
         self._step, self._ran = step, True
 
     def _end(self) -> None:
         """All items are finished, so the batch is; nothing to say where it was before."""
-        record = self._run._step_record(self._path)
+        record = self._run._buffer.step(self._path)
         if self._ran or record is None or record["status"] != "completed":
-            self._run._put_step(self._path, status="completed", completed_at=iso(self._run._clock.now()))
-            self._run._commit(Seal("step_complete", self._path))
+            self._run._buffer.put_step(
+                self._path, status="completed", completed_at=iso(self._run._buffer.clock.now())
+            )
+            self._run._buffer.commit(Seal("step_complete", self._path))
         self._ran = False
 
     def close(self) -> None:

@@ -12,28 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leftoff.api.bursts import Burst
 from leftoff.api.loops import BROKE, RAISED, UNTOLD, Each
 from leftoff.clock import iso
-from leftoff.engine.read.state import Reader
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
-from leftoff.model.codec import JSON, REDACTED, payload
-from leftoff.model.frozen import freeze, freeze_holed, marks
-from leftoff.model.ids import check_step, parent_of, quote_part
+from leftoff.model.frozen import freeze_holed
+from leftoff.model.ids import check_step, quote_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from leftoff.api.beat import Heart
-    from leftoff.api.secrets import Secrets
-    from leftoff.clock import Clock
-    from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.model.changes import Change, ChangeSet
-    from leftoff.model.versions import Version
-    from leftoff.store.base import View
+    from leftoff.api.buffer import Buffer
 
     Entry = tuple[dict[str, Any], list[list[Any]]]  # a step's record and its redacted paths
 
@@ -97,33 +88,12 @@ class StepsMixin:
 
     if TYPE_CHECKING:
         id: str
-        _clock: Clock
-        _redactor: Redactor
-        _lock: threading.RLock
-        _committing: threading.RLock
-        _pending: ChangeSet
-        _number: int
-        _store: Any
-        _head: Any
-        _driving: bool
-        _secrets: Secrets
-        _heart: Heart | None
-
-        def _commit(
-            self, seal: Seal | None, *, durable: bool = True, only: Iterable[str] = ()
-        ) -> Version | None: ...
-        def _at_head(self, work: Any) -> Any: ...
+        _buffer: Buffer
 
     def _init_steps(self) -> None:
-        self._steps: dict[str, Entry] | None = None  # as this process sees them
-        self._unsaved: dict[str, tuple[Entry, Change]] = {}  # of these, what is not durable yet
         self._open = threading.local()
         self._left_open: list[tuple[Step, str]] = []
         self._told_errors: list[BaseException] = []
-        self._notes = 0
-        self._folded = self._head.seq
-        self._orders: dict[str, int] = {}
-        self._burst = Burst()
 
     # -- reading
 
@@ -131,15 +101,15 @@ class StepsMixin:
     def steps(self) -> Mapping[str, Any]:
         """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
         self._close_left_open(None)
-        with self._lock:
-            there = self._known()
+        with self._buffer.lock:
+            there = self._buffer.steps()
             return {
                 path: freeze_holed(*there[path], f"step/{path}") for path in sorted(there, key=self._rank)
             }
 
     def _rank(self, path: str) -> list[tuple[int, str]]:
         """Where a step stands: by the order of each part of its path."""
-        out, at, there = [], -1, self._known()
+        out, at, there = [], -1, self._buffer.steps()
         while True:
             at = path.find("/", at + 1)
             part = path if at < 0 else path[:at]
@@ -148,42 +118,15 @@ class StepsMixin:
             if at < 0:
                 return out
 
-    def _known(self) -> dict[str, Entry]:
-        """Every step: path to (plain record, redacted paths)."""
-        if self._steps is None:
-
-            def work(view: View, seq: int | None) -> Any:
-                return Reader(self._store, view, self._number, self.id, seq).values("step")
-
-            found = self._at_head(work)
-            self._steps = {
-                p: self._secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
-            }
-            self._steps.update((path, entry) for path, (entry, _) in self._unsaved.items())
-            self._orders.clear()  # others may have put steps beside ours
-        return self._steps
-
-    def _steps_saved(self, changes: ChangeSet) -> None:
-        """A commit became durable: what it said of steps need not be remembered any more."""
-        for path in [
-            p for p, (_, change) in self._unsaved.items() if changes.changes.get(("step", p)) is change
-        ]:
-            del self._unsaved[path]
-
-    def _step_record(self, path: str) -> dict[str, Any] | None:
-        with self._lock:
-            found = self._known().get(path)
-            return found[0] if found else None
-
     def done(self, path: str) -> bool:
         """Whether a step is finished: completed or skipped."""
-        record = self._step_record(path)
+        record = self._buffer.step(path)
         return record is not None and record["status"] in ENDED
 
     def result(self, path: str) -> Any:
         """What a finished step returned."""
-        with self._lock:
-            found = self._known().get(path)
+        with self._buffer.lock:
+            found = self._buffer.steps().get(path)
         if found is None or "result" not in found[0]:
             return None
         inner = [p[1:] for p in found[1] if p and p[0] == "result"]
@@ -238,14 +181,14 @@ class StepsMixin:
         if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
             return ((item, name(item)) for item in items)
         pairs = [(item, check_step(name(item))) for item in items]
-        new = [below for _, below in pairs if self._step_record(below) is None]
-        if new and self._step_record(path) is None:
-            self._put_step(path, status="pending")
+        new = [below for _, below in pairs if self._buffer.step(below) is None]
+        if new and self._buffer.step(path) is None:
+            self._buffer.put_step(path, status="pending")
         for start in range(0, len(new), DECLARED_AT_ONCE):
             some = new[start : start + DECLARED_AT_ONCE]
             for below in some:
-                self._put_step(below, status="pending")
-            self._commit(None, only=[path, *some])
+                self._buffer.put_step(below, status="pending")
+            self._buffer.commit(None, only=[path, *some])
         return pairs
 
     # -- the life of one step
@@ -268,64 +211,27 @@ class StepsMixin:
             if open_step.path == step and path not in open_step.outputs:
                 open_step.outputs.append(path)
 
-    def _put_step(self, path: str, *, result: Any = NOTHING, drop: Iterable[str] = (), **facts: Any) -> None:
-        """Change a step's record; a fact that is None is not written. A result may be None, which is one too."""
-        with self._lock:
-            there = self._known()
-            value = dict(there[path][0]) if path in there else {"order": self._next_order(path)}
-            value.update((word, fact) for word, fact in facts.items() if fact is not None)
-            for word in drop:
-                value.pop(word, None)
-            if result is not NOTHING:
-                value["result"] = freeze(result)
-            change = self._pending.put("step", path, value)
-            if (
-                isinstance(result, (dict, list)) and change.stored[:1] == JSON
-            ):  # as it will be read from now on
-                value["result"] = freeze(payload(change.stored, path)["result"])
-            self._step_put(path, value, change)
-
-    def _step_put(self, path: str, value: dict[str, Any], change: Change) -> None:
-        """See a step's new record at once, and until it is durable whatever others commit."""
-        entry: Entry = (value, marks(value) if change.stored[:1] == REDACTED else [])
-        self._secrets.keep(change)
-        self._known()[path] = entry
-        self._unsaved[path] = (entry, change)
-
-    def _next_order(self, path: str) -> int:
-        """Behind the steps that stand beside it."""
-        parent = parent_of(path)
-        if parent not in self._orders:
-            orders = [
-                record[0].get("order")
-                for other, record in self._known().items()
-                if parent_of(other) == parent
-            ]
-            self._orders[parent] = max((n for n in orders if isinstance(n, int)), default=-1)
-        self._orders[parent] += 1
-        return self._orders[parent]
-
     def _enter(self, step: Step) -> None:
         self._close_left_open(None)
-        record = self._step_record(step.path) or {}
+        record = self._buffer.step(step.path) or {}
         if record.get("status") in ENDED and not step.again:
             raise StepDone(f"Step {step.path} of run {self.id} is finished already.")
-        self._put_step(
+        self._buffer.put_step(
             step.path,
             drop=("completed_at", "error", "interrupted_at", "outputs", "result"),
             status="running",
             title=step.title or record.get("title"),
             attempt=int(record.get("attempt") or 0) + 1,
-            started_at=iso(self._clock.now()),
+            started_at=iso(self._buffer.clock.now()),
         )
         step.began = monotonic()
-        if self._heart is not None and self._burst.defers(
-            step.path, self._pending.changes["step", step.path]
+        if self._buffer.heart is not None and self._buffer.burst.defers(
+            step.path, self._buffer.pending.changes["step", step.path]
         ):
-            self._heart.watch()
+            self._buffer.heart.watch()
         else:
             # It only says what is in flight; the step's end syncs it too.
-            self._commit(None, durable=False, only=[step.batch or step.path, step.path])
+            self._buffer.commit(None, durable=False, only=[step.batch or step.path, step.path])
         self._stack().append(step)
 
     def _leave_stack(self, step: Step) -> None:
@@ -334,14 +240,16 @@ class StepsMixin:
             stack.remove(step)
 
     def _complete(self, step: Step) -> None:
-        facts: dict[str, Any] = {"status": "completed", "completed_at": iso(self._clock.now())}
+        facts: dict[str, Any] = {"status": "completed", "completed_at": iso(self._buffer.clock.now())}
         if step.outputs:
             facts["outputs"] = list(step.outputs)
         try:
-            with self._committing:  # nobody else's commit may tell that it is complete, without what it did
-                self._put_step(step.path, result=step.result, **facts)
-                self._burst.over(step.path, monotonic() - step.began)
-                self._commit(Seal("step_complete", step.path))
+            with (
+                self._buffer.committing
+            ):  # nobody else's commit may tell that it is complete, without what it did
+                self._buffer.put_step(step.path, result=step.result, **facts)
+                self._buffer.burst.over(step.path, monotonic() - step.began)
+                self._buffer.commit(Seal("step_complete", step.path))
         except Invalid as error:
             self._fail(step, error)
             raise
@@ -350,20 +258,20 @@ class StepsMixin:
     def _fail(self, step: Step, error: BaseException) -> None:
         """An exception ended the step: Ctrl-C leaves it to be done again, anything else is its failure."""
         self._leave_stack(step)
-        self._burst.broken(step.path)
+        self._buffer.burst.broken(step.path)
         self._told_errors = [*self._told_errors[-REMEMBERED:], error]
-        now = iso(self._clock.now())
+        now = iso(self._buffer.clock.now())
         try:
             if isinstance(error, Exception):
                 told = {"type": type(error).__name__, "message": self._told(error)}
-                self._put_step(step.path, status="failed", completed_at=now, error=told)
+                self._buffer.put_step(step.path, status="failed", completed_at=now, error=told)
                 self._put_batch(step, "failed")
-                self._commit(Seal("error", step.path, told["message"]))
+                self._buffer.commit(Seal("error", step.path, told["message"]))
             else:
                 trigger = "user_interrupt" if isinstance(error, KeyboardInterrupt) else "session_end"
-                self._put_step(step.path, status="pending", interrupted_at=now)
+                self._buffer.put_step(step.path, status="pending", interrupted_at=now)
                 self._put_batch(step, "pending")
-                self._commit(Seal(trigger, step.path))
+                self._buffer.commit(Seal(trigger, step.path))
         except LeftoffError:
             if isinstance(error, LeftoffError):
                 return  # the store is the reason: the first error says it
@@ -372,28 +280,31 @@ class StepsMixin:
     def _put_batch(self, step: Step, status: str) -> None:
         """A batch whose loop was left is not running any more."""
         if step.batch is not None:
-            self._put_step(step.batch, status=status)
+            self._buffer.put_step(step.batch, status=status)
 
     def _told(self, error: BaseException) -> str:
-        return self._redactor.mask(str(error) or type(error).__name__)[:2000]
+        return self._buffer.redactor.mask(str(error) or type(error).__name__)[:2000]
 
     def _sealed_error(self, error: BaseException) -> bool:
         return any(error is told for told in self._told_errors)
 
     def _left(self, step: Step, how: str) -> None:
         """A loop was left in the middle of an item. By an exception: it will be told by whoever catches it."""
-        if not self._driving or self._known().get(step.path, ({},))[0].get("status") != "running":
+        if (
+            not self._buffer.driving
+            or self._buffer.steps().get(step.path, ({},))[0].get("status") != "running"
+        ):
             return
         self._leave_stack(step)
         if how == BROKE:
             self._put_back(step)
         else:
-            with self._lock:
+            with self._buffer.lock:
                 self._left_open.append((step, how))
 
     def _put_back(self, step: Step) -> None:
         self._leave_stack(step)
-        self._put_step(step.path, drop=("started_at",), status="pending")
+        self._buffer.put_step(step.path, drop=("started_at",), status="pending")
         self._put_batch(step, "pending")
 
     def _close_all(self, error: BaseException | None) -> None:
@@ -405,7 +316,7 @@ class StepsMixin:
         """Settle the items whose loop was left, now that the error is known or can no longer be."""
         if not self._left_open:
             return
-        with self._lock:
+        with self._buffer.lock:
             left, self._left_open = self._left_open, []
         for step, how in left:
             if error is not None:

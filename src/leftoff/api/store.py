@@ -21,7 +21,6 @@ from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.retention import prune as retention
 from leftoff.engine.retention.fsck import FsckReport, fsck
-from leftoff.engine.write.commit import Guard
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.words import FINISHED, UNFINISHED
@@ -86,7 +85,10 @@ class Store:
     def _check(self, run: Run, accept: Sequence[str]) -> None:
         """What the run declared or tracked; where that stands in the way, nobody drives it."""
         try:
-            target, how = find.Target(self._store.read(run._row), None), f"leftoff.run({run.workflow!r}, "
+            target, how = (
+                find.Target(self._store.read(run._buffer.row), None),
+                f"leftoff.run({run.workflow!r}, ",
+            )
             refuse_unless(
                 accept, self._store, target, self._clock.now(), self.project, self._settings, how=how
             )
@@ -160,17 +162,17 @@ class Store:
     def _go_on(self, run: Run, back_to: Version | None, opening: Opening | None) -> None:
         """Make a run ready to be driven; where that fails, nobody drives it."""
         try:
-            if back_to is not None and back_to.seq != run._head.seq:
+            if back_to is not None and back_to.seq != run._buffer.head.seq:
                 run.rollback(back_to)
-            now, guard = self._clock.now(), Guard(run._epoch)
-            go_on(self._store, run._head, now, guard=guard, scrubber=self._redactor, opening=opening)
+            now, guard = self._clock.now(), run._buffer.guard
+            go_on(self._store, run._buffer.head, now, guard=guard, scrubber=self._redactor, opening=opening)
             run.refresh()
         except BaseException:
             run._release()
             raise
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
-        row = self._store.read(run._row)
+        row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
         head, epoch, _ = fork(
             self._store,
@@ -190,6 +192,11 @@ class Store:
             atexit.unregister(self._at_exit)
             atexit.register(self._at_exit)
         self._runs.add(run)
+
+    def _drove(self, run: Run) -> None:
+        """A run is driven no more: the page that follows the store says so."""
+        self._runs.discard(run)
+        self._project.update_page()
 
     def _look(self) -> None:
         """Where the project follows a protocol, what others did to its files is taken in first."""

@@ -11,7 +11,7 @@ from leftoff.model.changes import check_address
 from leftoff.model.frozen import freeze_holed
 
 if TYPE_CHECKING:
-    from leftoff.api.run import Run
+    from leftoff.api.buffer import Buffer
     from leftoff.engine.read.state import Value
     from leftoff.model.versions import Version
     from leftoff.store.base import Store
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 class Variables(MutableMapping[str, Any]):
     """A run's variables. Assignments are buffered until the next commit; what is read is frozen."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_buffer",)
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, buffer: Buffer) -> None:
+        self._buffer = buffer
 
     def __getitem__(self, name: str) -> Any:
-        return self._run._variable(name)
+        return self._buffer.variable(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._run._assign(name, value)
+        self._buffer.assign(name, value)
 
     def __delitem__(self, name: str) -> None:
-        self._run._unassign(name)
+        self._buffer.unassign(name)
 
     def update(self, *others: Any, **named: Any) -> None:
         """Like ``dict.update``."""
         for other in others:
             named = {**dict(other), **named}
         for name, value in named.items():
-            self._run._assign(name, value)
+            self._buffer.assign(name, value)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._run._variable_names())
+        return iter(self._buffer.variable_names())
 
     def __len__(self) -> int:
-        return len(self._run._variable_names())
+        return len(self._buffer.variable_names())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._run._variable_names()
+        return name in self._buffer.variable_names()
 
     def __repr__(self) -> str:
         return _shown(self)

@@ -32,7 +32,7 @@ class Flow:
     ) -> None:
         self.run = run
         self.records = Records(run)
-        self.scrubber = run._redactor
+        self.scrubber = run._buffer.redactor
         self.max_parallel = max_parallel
         self.again = again  # steps that were cut off and may be repeated, though they are not idempotent
         self.busy = False  # the workflow's own thread is inside a step
@@ -51,8 +51,8 @@ class Flow:
     def _numbered(self) -> dict[str, dict[int, str]]:
         """For each scope's prefix, the paths of its calls by number."""
         out: dict[str, dict[int, str]] = {}
-        with self.run._lock:
-            for path in self.run._known():
+        with self.run._buffer.lock:
+            for path in self.run._buffer.steps():
                 at = path.rfind("/") + 1
                 if at:
                     self._parents.add(path[: at - 1])
@@ -130,7 +130,7 @@ class Flow:
         """Change what the run knows of its function. At once: the start of a step is told alone, and comes after."""
         self._about = {**self._about, **facts}
         self.run.put("context", FUNCTION, self._about)
-        self.run._commit(None)
+        self.run._buffer.commit(None)
 
     def ended(self, scope: Scope) -> None:
         """A sequence of calls is over: an earlier one that was longer was another one."""
@@ -157,14 +157,14 @@ class Flow:
         paths = [path for top in gone for path in self._below(top)]
         if paths:
             self.records.drop(paths)
-            self.run._commit(None)
+            self.run._buffer.commit(None)
 
     def _below(self, top: str) -> list[str]:
         """A recorded step and all that is below it."""
         if top not in self._parents:
             return [top]
-        with self.run._lock:
-            return [path for path in self.run._known() if path == top or path.startswith(top + "/")]
+        with self.run._buffer.lock:
+            return [path for path in self.run._buffer.steps() if path == top or path.startswith(top + "/")]
 
     # -- failures
 
@@ -209,9 +209,9 @@ class Flow:
         """The workflow returned: its result and the run's end are one commit. The result as it was recorded."""
         self.check()
         run = self.run
-        with run._committing:
-            with run._lock:
-                change = run._pending.put("context", RETURNED, {"value": result})
+        with run._buffer.committing:
+            with run._buffer.lock:
+                change = run._buffer.pending.put("context", RETURNED, {"value": result})
             stored = stored_part(change, "value")
             run._settle("completed", None, None)
         return stored
@@ -219,7 +219,7 @@ class Flow:
     def leave(self, error: BaseException) -> None:
         """The workflow raised: the run failed, or is paused where somebody interrupted it."""
         self.closed = True
-        if not self.run._driving:
+        if not self.run._buffer.driving:
             return
         try:
             if isinstance(error, Exception):

@@ -115,7 +115,7 @@ class Opened:
         """Whatever became of it, this process executes it no more."""
         self.flow.closed = True
         flows.pop(self._key, None)
-        if self.flow.run._driving:  # its end could not be recorded
+        if self.flow.run._buffer.driving:  # its end could not be recorded
             self.flow.run._let_go()
         _claimed.discard(self._key)
 

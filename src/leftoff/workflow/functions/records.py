@@ -62,7 +62,7 @@ class Starts(Burst):
                 continue
             _put(run, path, record)
             for told in (*above(path), path):
-                change = run._pending.changes.get(("step", told))
+                change = run._buffer.pending.changes.get(("step", told))
                 if change is not None:
                     out.append((told, change))
         return out
@@ -80,9 +80,9 @@ def above(path: str) -> list[str]:
 
 
 def _put(run: Run, path: str, record: Record) -> Change:
-    with run._lock:
-        change = run._pending.put("step", path, record)
-        run._step_put(path, record, change)
+    with run._buffer.lock:
+        change = run._buffer.pending.put("step", path, record)
+        run._buffer.see_step(path, record, change)
         return change
 
 
@@ -100,12 +100,12 @@ class Records:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._starts = run._burst = Starts(run)
+        self._starts = run._buffer.burst = Starts(run)
         self._second, self._written = 0, ""
 
     def now(self) -> str:
         """As ``clock.iso`` has it; thousands of steps end within a second."""
-        ms = self.run._clock.now()
+        ms = self.run._buffer.clock.now()
         second, rest = divmod(ms, 1000)
         if second != self._second:
             written = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
@@ -117,16 +117,16 @@ class Records:
     def get(self, path: str) -> tuple[Record, list[list[Any]]] | None:
         """A step's record and its redacted paths."""
         run = self.run
-        with run._lock:
-            return run._known().get(path)
+        with run._buffer.lock:
+            return run._buffer.steps().get(path)
 
     def begin(self, path: str, record: Record, *, sure: bool = False) -> None:
         """A step starts. ``sure``: that is durable before it does."""
-        if not sure and self.run._heart is not None and self._starts.waits(path, record):
-            self.run._heart.watch()
+        if not sure and self.run._buffer.heart is not None and self._starts.waits(path, record):
+            self.run._buffer.heart.watch()
             return
         _put(self.run, path, record)
-        self.run._commit(None, durable=sure, only=[*above(path), path])
+        self.run._buffer.commit(None, durable=sure, only=[*above(path), path])
 
     def put(self, path: str, record: Record) -> None:
         """Durable with the next commit."""
@@ -136,7 +136,7 @@ class Records:
         """Steps that will come, so that progress can be seen."""
         for path, record in paths:
             _put(self.run, path, record)
-        self.run._commit(None, only=[*above(above_all), above_all, *(path for path, _ in paths)])
+        self.run._buffer.commit(None, only=[*above(above_all), above_all, *(path for path, _ in paths)])
 
     def end(self, path: str, record: Record, took: float) -> Any:
         """A step is complete, durably; its result as it will be read from now on."""
@@ -156,18 +156,18 @@ class Records:
     def _save(self, path: str, change: Change, seal: Seal | None) -> None:
         """Commit, unless whoever committed just before has done it for us."""
         run = self.run
-        with run._committing:
-            if run._pending.changes.get(("step", path)) is change:
-                run._commit(seal)
+        with run._buffer.committing:
+            if run._buffer.pending.changes.get(("step", path)) is change:
+                run._buffer.commit(seal)
 
     def drop(self, paths: list[str]) -> None:
         """Steps of a course of events that is not taken any more; they stay in the history."""
         run = self.run
-        with run._lock:
+        with run._buffer.lock:
             for path in paths:
-                run._pending.delete("step", path)
-                run._known().pop(path, None)
-                run._unsaved.pop(path, None)
+                run._buffer.pending.delete("step", path)
+                run._buffer.steps().pop(path, None)
+                run._buffer.unsaved.pop(path, None)
 
     def told(self, error: BaseException) -> bool:
         """Whether a failure was sealed already."""

@@ -1,0 +1,459 @@
+"""What a process knows of the run that it drives, and what waits for its next commit.
+
+Changes are buffered, and become durable together; a commit that fails keeps its changes. Variables and steps are read
+from here as this process sees them: as of its last commit, with what was changed since. `Run` and durable functions
+stand on it; threads may share it. ``lock`` guards what is buffered, ``committing`` lets one commit happen at a time and
+is always taken first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from leftoff.api import cells
+from leftoff.api.beat import Heart
+from leftoff.api.bursts import Burst
+from leftoff.api.doubt import Doubt
+from leftoff.api.secrets import Secrets
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write import lease
+from leftoff.engine.write.commit import Guard, commit_apart, new_token
+from leftoff.errors import Invalid, NotFound, Pruned
+from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
+from leftoff.model.codec import BLOB, DICT, JSON, LIST, REDACTED, payload
+from leftoff.model.frozen import freeze, freeze_holed, marks
+from leftoff.model.ids import parent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from leftoff.clock import Clock
+    from leftoff.engine.read.state import Value
+    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.write.commit import Seal
+    from leftoff.engine.write.head import Head
+    from leftoff.model.versions import Version
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+    Entry = tuple[dict[str, Any], list[list[Any]]]  # a step's record and its redacted paths
+
+
+class Buffer:
+    """One run, as the process that drives it sees and changes it."""
+
+    def __init__(self, store: Store, head: Head, epoch: int, clock: Clock, redactor: Redactor) -> None:
+        self.store = store
+        self.run, self.run_id = head.run, head.run_id
+        self.head = head
+        self.epoch, self.guard = epoch, Guard(epoch)
+        self.clock = clock
+        self.redactor = redactor
+        self.secrets = Secrets()
+        self.lock = threading.RLock()
+        self.committing = threading.RLock()
+        self.driving = True
+        self.heart: Heart | None = None
+        self.burst = Burst()
+        self.pending = ChangeSet(redactor)
+        self.blobs: list[BlobRow] = []
+        self.unsaved: dict[str, tuple[Entry, Change]] = {}  # of the steps, what is not durable yet
+        self._doubt: Doubt | None = None  # a commit that failed, or so it seems
+        self._assigned: dict[str, Change | None] = {}  # not yet committed
+        self._cells: dict[str, Any] | None = None
+        self._steps: dict[str, Entry] | None = None  # as this process sees them
+        self._orders: dict[str, int] = {}
+        self._folded = head.seq
+        self._pid = os.getpid()
+
+    def row(self, view: View) -> RunRow:
+        row = view.run_row(self.run)
+        if row is None or row.hidden:
+            raise NotFound(f"Run {self.run_id} is gone.")
+        return row
+
+    # -- variables
+
+    def variable(self, name: str) -> Any:
+        with self.lock:
+            change = self._assigned.get(name, NOTHING)
+            if change is NOTHING:
+                return self._cell(self._loaded(), name).get()
+            if change is None:
+                raise KeyError(name)
+            if change.kind == APPEND:
+                there = self._loaded()
+                return cells.grown(name, self._cell(there, name).get() if name in there else [], change)
+            return cells.from_change(name, change, lambda: self._load(name)).get()
+
+    def assign(self, name: str, value: Any) -> None:
+        with self.lock:
+            base = known = None
+            if isinstance(value, (list, dict)):
+                cell = self._cells.get(name) if self._cells is not None else None
+                if type(cell) is cells.Cell and not self.secrets.of(name):
+                    base = cell.known()
+                known = self.head.items.get(name)
+            change = self._assigned[name] = self.pending.put("variable", name, value, base=base, known=known)
+            if change.spread is not None and base is not None:
+                change.spread.seq = self.head.seq
+            self.secrets.keep(change)
+
+    def unassign(self, name: str) -> None:
+        with self.lock:
+            if name not in self.variable_names():
+                raise KeyError(name)
+            self.pending.delete("variable", name)
+            self._assigned[name] = None
+
+    def append(self, name: str, item: Any) -> None:
+        """Add one entry to the list variable ``name`` (made if need be). Costs the same at any length."""
+        with self.lock:
+            there = self._assigned.get(name, NOTHING)
+            if there is None:
+                self.assign(name, [item])
+                return
+            if there is not NOTHING and there.kind == PUT:
+                value = self.variable(name)
+                if not isinstance(value, list):
+                    raise Invalid(f"{name} is a {type(value).__name__}; it cannot be appended to.")
+                self.assign(name, [*value, item])
+                return
+            if name in self._loaded() and not self._cell(self._loaded(), name).is_list():
+                raise Invalid(f"{name} is not a list; it cannot be appended to.")
+            self.pending.append(name, item)
+            change = self._assigned[name] = self.pending.changes["variable", name]
+            if change.kept and not self.secrets.of(name):
+                self.secrets.begin(
+                    name, self._cell(self._loaded(), name).get() if name in self._loaded() else []
+                )
+
+    def compare_and_set(self, name: str, expected: Any, value: Any) -> None:
+        """Set a variable only if it still has the expected value (``None``: only if it is not there), and commit.
+
+        ``Conflict`` where somebody was faster; nothing is changed then.
+        """
+        changes = ChangeSet(self.redactor)
+        change = changes.put("variable", name, value, expect=expected)
+        with self.committing:
+            self.must_drive()
+            if name in self._assigned:
+                raise Invalid(f"{name} was assigned and is not committed yet; commit() first.")
+            now = self.clock.now()
+            version, adopt = commit_apart(self.store, self.head, changes, now, guard=self.guard)
+            if version is not None:
+                self.secrets.keep(change)
+                self.adopted(version, {name: change}, changes, adopt)
+            elif self.store.read(self.row).seq != self._folded:
+                self.refresh()  # it was so already, by another's hand
+
+    def variable_names(self) -> list[str]:
+        with self.lock:
+            names = set(self._loaded())
+            for name, change in self._assigned.items():
+                names.discard(name) if change is None else names.add(name)
+            return sorted(names)
+
+    def _loaded(self) -> dict[str, Any]:
+        if self._cells is None:
+            self._cells = self.at_head(self._read_cells)
+        return self._cells
+
+    def at_head(self, work: Any) -> Any:
+        """Read at the version this process has seen; where that is gone, at the newest."""
+        try:
+            return self.store.read(lambda view: work(view, self.head.seq))
+        except Pruned:
+            self.refresh()
+            return self.store.read(lambda view: work(view, None))
+
+    def _read_cells(self, view: View, seq: int | None) -> dict[str, Any]:
+        reader = Reader(self.store, view, self.run, self.run_id, seq)
+        out: dict[str, Any] = {}
+        for name, record in reader.raw("variable").items():
+            if record.stored in (LIST, DICT) or record.stored[:1] in (BLOB, REDACTED):
+                listed = record.stored == LIST
+                out[name] = cells.Cell(make=lambda name=name: self._load(name), listed=listed)  # type: ignore[misc]
+            else:
+                out[name] = cells.from_stored(name, record.stored)
+        return out
+
+    def _load(self, name: str) -> Any:
+        def work(view: View, seq: int | None) -> Any:
+            value = Reader(self.store, view, self.run, self.run_id, seq).value("variable", name)
+            if value is None:
+                raise KeyError(name)
+            return value
+
+        value = self.at_head(work)
+        return freeze_holed(*self.secrets.held("variable", name, value.plain, value.holes), name)
+
+    def _cell(self, there: dict[str, Any], name: str) -> cells.Cell:
+        cell = there[name]
+        if type(cell) is not cells.Cell:  # a change that was committed, not looked at since
+            cell = there[name] = cells.from_change(name, cell, lambda: self._load(name))
+        return cell
+
+    # -- commits
+
+    def must_drive(self) -> None:
+        if not self.driving:
+            raise Invalid(
+                f"Run {self.run_id} is not driven by this object any more.", hint="leftoff.resume it."
+            )
+
+    def commit_all(self) -> Version | None:
+        """Make everything buffered durable, and pick up what others committed. ``None`` where nothing changed."""
+        version = self.commit(None)
+        if version is None and self.store.read(self.row).seq != self._folded:
+            self.refresh()
+        return version
+
+    def commit(self, seal: Seal | None, *, durable: bool = True, only: Iterable[str] = ()) -> Version | None:
+        """Commit what is buffered, or ``only`` the records of some steps.
+
+        One at a time: whoever waits finds its changes committed by the one before, or commits those of all who wait.
+        """
+        with self.committing:
+            return self._commit_now(seal, durable, [("step", path) for path in only])
+
+    def _commit_now(self, seal: Seal | None, durable: bool, only: list[tuple[str, str]]) -> Version | None:
+        with self.lock:
+            doubt, settled = self._doubt, self._settle_doubt()
+            pending = self.pending
+            if not pending.changes and (seal is None or (doubt and settled and doubt.same(seal))):
+                return settled
+            self.must_drive()
+            assigned, blobs, since = self._assigned, self.blobs, self.head.seq
+            if only:
+                pending, assigned, blobs = pending.take(only), {}, []
+            else:
+                # What is being written stays readable while it is: other threads see it through the copy.
+                self.pending, self._assigned = ChangeSet(self.redactor), assigned.copy()
+                self.blobs = []
+        token = new_token()
+        try:
+            version, adopt = commit_apart(
+                self.store,
+                self.head,
+                pending,
+                self.clock.now(),
+                guard=self.guard,
+                seal=seal,
+                token=token,
+                blobs=blobs,
+                durable=durable,
+            )
+        except BaseException:
+            self._restore(pending, blobs, Doubt(token, since, pending, seal, blobs))
+            raise
+        self.adopted(version, assigned, pending, adopt)
+        return version
+
+    def _settle_doubt(self) -> Version | None:
+        """Before the next commit: what a failed one made durable all the same is not written again."""
+        doubt = self._doubt
+        if doubt is None:
+            return None
+        version = doubt.ask(self.store, self.run)
+        self._doubt = None
+        if version is not None:
+            saved = doubt.take_out(self.pending)
+            of_variables = [c for (collection, _), c in saved.changes.items() if collection == "variable"]
+            self.adopted(version, {c.key: None if c.kind == DELETE else c for c in of_variables}, saved)
+            self.blobs = [row for row in self.blobs if row not in doubt.blobs]
+            self.refresh()
+        return version
+
+    def _restore(self, pending: ChangeSet, blobs: list[BlobRow], doubt: Doubt) -> None:
+        """A commit failed: its changes wait for the next one, under what was changed since."""
+        with self.lock:
+            for address, newer in self.pending.changes.items():
+                older = pending.changes.get(address)
+                if newer.kind == APPEND and older is not None and older.kind == APPEND:
+                    older.kept = {**older.kept, **{len(older.items) + i: k for i, k in newer.kept.items()}}
+                    older.items = older.items + newer.items
+                else:
+                    pending.changes[address] = newer
+            self.pending, self.blobs, self._doubt = pending, blobs + self.blobs, doubt
+            for (collection, name), change in pending.changes.items():
+                if collection == "variable":
+                    self._assigned[name] = None if change.kind == DELETE else change
+
+    def adopted(
+        self,
+        version: Version | None,
+        assigned: dict[str, Change | None],
+        changes: ChangeSet,
+        adopt: Callable[[], None] | None = None,
+    ) -> None:
+        """A commit is durable: fold it into what is remembered, or forget that if others committed too.
+
+        With what the head learned, under one lock: nobody reads at a version whose changes still wait here.
+        """
+        with self.lock:
+            if adopt is not None:
+                adopt()
+            self._steps_saved(changes)
+            self.secrets.grow(assigned)
+            ours = version is None or version.seq == self._folded + 1
+            if ours and self._cells is not None:
+                self._fold(assigned)
+            elif not ours:
+                self._cells = None
+                self._steps = None
+            if version is not None and version.seq > self._folded:
+                self._folded = version.seq
+            for name, change in assigned.items():
+                if self._assigned.get(name, NOTHING) is change:
+                    del self._assigned[name]
+
+    def _fold(self, assigned: dict[str, Change | None]) -> None:
+        assert self._cells is not None
+        for name, change in assigned.items():
+            if change is None:
+                self._cells.pop(name, None)
+            elif change.kind == APPEND:
+                before = self._cell(self._cells, name) if name in self._cells else None
+                self._cells[name] = cells.appended(name, before, change.items, partial(self._load, name))
+            else:
+                base = self._cells.get(name)
+                self._cells[name] = cells.committed(name, change, self._load)
+                if change.spread is not None and type(base) is cells.Cell:
+                    self._cell(self._cells, name)
+
+    def refresh(self) -> None:
+        """Pick up what others have committed, without committing anything."""
+        with self.lock:
+            row = self.store.read(self.row)
+            if row.seq != self.head.seq:
+                self.head.adopt(-1, row.seq, int.from_bytes(row.digest, "big"), None)
+            self._folded = row.seq
+            self._cells = None
+            self._steps = None
+
+    # -- records
+
+    def put(self, collection: str, key: str, value: Any) -> None:
+        """Set any record; durable with the next commit."""
+        with self.lock:
+            if collection == "variable":
+                self.assign(key, value)
+                return
+            change = self.pending.put(collection, key, value)
+            self.secrets.keep(change)
+            if collection == "step":
+                self.see_step(key, freeze(value), change)
+                self._orders.pop(parent_of(key), None)  # it may stand behind all that were counted
+
+    def names(self) -> set[str]:
+        """The collections that something waits for."""
+        return {collection for collection, _ in self.pending.changes}
+
+    def read(self, collection: str) -> dict[str, Value]:
+        """The records of a collection, with what waits for the next commit."""
+
+        def work(view: View, seq: int | None) -> Any:
+            return Reader(self.store, view, self.run, self.run_id, seq).values(collection)
+
+        found = self.secrets.show(collection, self.at_head(work))
+        return cells.overlay(found, self.pending, collection)
+
+    # -- steps
+
+    def steps(self) -> dict[str, Entry]:
+        """Every step: path to (plain record, redacted paths)."""
+        if self._steps is None:
+
+            def work(view: View, seq: int | None) -> Any:
+                return Reader(self.store, view, self.run, self.run_id, seq).values("step")
+
+            found = self.at_head(work)
+            self._steps = {
+                p: self.secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
+            }
+            self._steps.update((path, entry) for path, (entry, _) in self.unsaved.items())
+            self._orders.clear()  # others may have put steps beside ours
+        return self._steps
+
+    def _steps_saved(self, changes: ChangeSet) -> None:
+        """A commit became durable: what it said of steps need not be remembered any more."""
+        for path in [
+            p for p, (_, change) in self.unsaved.items() if changes.changes.get(("step", p)) is change
+        ]:
+            del self.unsaved[path]
+
+    def step(self, path: str) -> dict[str, Any] | None:
+        with self.lock:
+            found = self.steps().get(path)
+            return found[0] if found else None
+
+    def put_step(self, path: str, *, result: Any = NOTHING, drop: Iterable[str] = (), **facts: Any) -> None:
+        """Change a step's record; a fact that is None is not written. A result may be None, which is one too."""
+        with self.lock:
+            there = self.steps()
+            value = dict(there[path][0]) if path in there else {"order": self._next_order(path)}
+            value.update((word, fact) for word, fact in facts.items() if fact is not None)
+            for word in drop:
+                value.pop(word, None)
+            if result is not NOTHING:
+                value["result"] = freeze(result)
+            change = self.pending.put("step", path, value)
+            if (
+                isinstance(result, (dict, list)) and change.stored[:1] == JSON
+            ):  # as it will be read from now on
+                value["result"] = freeze(payload(change.stored, path)["result"])
+            self.see_step(path, value, change)
+
+    def see_step(self, path: str, value: dict[str, Any], change: Change) -> None:
+        """See a step's new record at once, and until it is durable whatever others commit."""
+        entry: Entry = (value, marks(value) if change.stored[:1] == REDACTED else [])
+        self.secrets.keep(change)
+        self.steps()[path] = entry
+        self.unsaved[path] = (entry, change)
+
+    def _next_order(self, path: str) -> int:
+        """Behind the steps that stand beside it."""
+        parent = parent_of(path)
+        if parent not in self._orders:
+            orders = [
+                record[0].get("order") for other, record in self.steps().items() if parent_of(other) == parent
+            ]
+            self._orders[parent] = max((n for n in orders if isinstance(n, int)), default=-1)
+        self._orders[parent] += 1
+        return self._orders[parent]
+
+    # -- its end
+
+    def beat(self) -> None:
+        """Say that the run is still driven."""
+        lease.beat(self.store, self.run, self.run_id, self.epoch, self.clock.now())
+
+    def settle(self, status: str, seal: Seal | None = None, summary: str | None = None) -> bool:
+        """Set the run's status in the commit that ends our driving it; whether we drove it."""
+        if not self.driving or os.getpid() != self._pid:  # in a forked child the run is its parent's
+            self.driving = False
+            return False
+        with self.committing:
+            with self.lock:
+                status_changes(self.pending, status, self.clock.now(), summary=summary)
+            self.commit(seal)
+            self.driving = False
+        self.release()  # outside the locks: the heartbeat's thread may be waiting for them
+        return True
+
+    def release(self) -> None:
+        """Drive it no more, and let others do so."""
+        self.let_go()
+        self.store.write(lambda tx: lease.free(tx, self.run, self.epoch))
+
+    def let_go(self) -> None:
+        """Drive it no more, whatever the store says."""
+        self.driving = False
+        if self.heart is not None:
+            self.heart.stop()
+            self.heart = None
