@@ -11,7 +11,7 @@ import pytest
 
 import leftoff
 from leftoff.dialects.importing.documents import Importer
-from leftoff.engine.lifecycle import bulk_import as takein
+from leftoff.engine.lifecycle import bulk_import
 from leftoff.store.sqlite.pace import Pace
 from tests.cli.command import call, succeed
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, SITEBUILDER
@@ -114,8 +114,8 @@ def test_a_long_history_is_the_same_in_batches(project: Path, monkeypatch: pytes
         {**last, "checkpoint_id": "CP-enrich-20250115-c0de"},
     )
     with taken_in(project, "whole") as whole:
-        monkeypatch.setattr(takein, "LARGE", 0)
-        monkeypatch.setattr(takein, "SLICE", 5)
+        monkeypatch.setattr(bulk_import, "LARGE", 0)
+        monkeypatch.setattr(bulk_import, "SLICE", 5)
         monkeypatch.setattr(Pace, "batch", lambda pace, work: pace._store.write(lambda tx: work(tx, 7)))
         with taken_in(project, "batches") as batches:
             expected = [version.to_json() for version in whole.get("crunch-42").history()]
@@ -126,7 +126,7 @@ def test_a_long_history_is_the_same_in_batches(project: Path, monkeypatch: pytes
 def test_a_long_history_that_is_cut_short(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it is seen, nothing stays behind, and the next import takes it in."""
     crunch(project)
-    monkeypatch.setattr(takein, "LARGE", 0)
+    monkeypatch.setattr(bulk_import, "LARGE", 0)
     tries: list[int] = []
 
     def broken(pace: Any, work: Any) -> Any:

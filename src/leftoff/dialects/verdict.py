@@ -88,7 +88,7 @@ def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
 
 def state_of(store: Store, target: Target, dialect: Dialect) -> State:
     """The run at the version that is meant, as its protocol sees it."""
-    from leftoff.dialects.mirror.take import state_at
+    from leftoff.dialects.core.versions import state_at
     from leftoff.engine.lifecycle.opening import find
 
     seq = target.version.seq if target.version is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.prompts.ask import YES, answer, can_ask
 from leftoff.cli.render.verdict import report_of
-from leftoff.dialects.mirror.take import state_at
+from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import state_of
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.resume.finding import ASK, REFUSE

@@ -7,16 +7,15 @@ import json
 import re
 
 from leftoff.dialects.bmad.files import BmadFiles
-from leftoff.dialects.core.draft import DONE, MOST_STEPS
+from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.files import about_file
 from leftoff.dialects.core.issues import decode_issues, encode_issues
 from leftoff.dialects.core.notes import decode_notes, encode_notes
-from leftoff.dialects.core.ordinals import by_number, gaps, numbers, passed_over, step_of, total_of
+from leftoff.dialects.core.ordinals import decode_counted, gaps, numbers, passed_over, step_of, total_of
 from leftoff.dialects.core.words import run_words
 from leftoff.dialects.importing.report import Rejected, shown
 from leftoff.engine.read.definition import KEY as DEFINITION
-from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
-from leftoff.model.times import DAY_MS
+from leftoff.engine.retention.policy import kept_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.core.draft import Draft, State
     from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.retention.policy import Policy
 
 KEYS = (
     "run_id",
@@ -43,15 +43,7 @@ KEYS = (
     "issues",
     "agent_notes",
 )
-#: completed ones are kept 7 days, then archived; failed ones 30 days
-RETENTION = Policy(
-    keep=DEFAULT.keep,
-    runs={
-        "completed": (7 * DAY_MS, ARCHIVE),
-        "failed": (30 * DAY_MS, REMOVE),
-        "abandoned": (30 * DAY_MS, REMOVE),
-    },
-)
+RETENTION = kept_for(7, 30)
 STATUS = run_words(
     {
         "running": "running",
@@ -160,12 +152,7 @@ class Bmad(BmadFiles):
         if missing:
             draft.repairs.add(f"steps_completed has gaps: {shown(missing)} are still to be done.")
         draft.run("total", total)
-        count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
-        names = by_number(draft.known.leaves() if draft.known is not None else [])
-        for number in range(1, count + 1):
-            path = names.get(number, str(number))
-            status = "completed" if number in done else "pending"
-            draft.put("step", path, {"status": status, "order": number - 1})
+        decode_counted(draft, done, total, current)
 
     def _artefacts(self, draft: Draft, document: dict[str, Any]) -> None:
         for entry in draft.entries(document, "artefacts_produced"):

@@ -46,7 +46,7 @@ class BmadFiles(Dialect):
     def before(self, mirror: Mirror, row: RunRow) -> bool:
         """A run that came back from the archive brings its folder along."""
         place = os.path.dirname(next(iter(self.places(mirror, row, mirror.state(row)))))
-        old, new = mirror.desk.full(f"{ARCHIVE}/{row.run_id}"), mirror.desk.full(place)
+        old, new = mirror.memory.full(f"{ARCHIVE}/{row.run_id}"), mirror.memory.full(place)
         if old != new and os.path.isdir(old) and not os.path.lexists(new):
             os.makedirs(os.path.dirname(new), exist_ok=True)
             os.rename(old, new)
@@ -59,10 +59,10 @@ class BmadFiles(Dialect):
 
     def _copies(self, mirror: Mirror, folder: str, state: State) -> None:
         """`artefacts/step-NN-…`: what the steps produced, as it was last kept."""
-        made = mirror.desk.runs.setdefault(state.run_id, {}).setdefault("copies", {})
+        made = mirror.memory.runs.setdefault(state.run_id, {}).setdefault("copies", {})
         for name, about in copies(state).items():
             path = f"{folder}/{name}"
-            if made.get(path) == about["hash"] and os.path.exists(mirror.desk.full(path)):
+            if made.get(path) == about["hash"] and os.path.exists(mirror.memory.full(path)):
                 continue
             content = self._content(mirror, about)
             if content is not None:
@@ -72,11 +72,11 @@ class BmadFiles(Dialect):
     @staticmethod
     def _content(mirror: Mirror, about: dict[str, Any]) -> bytes | None:
         """What an artifact held: as it was kept; of one that a document named, what is there, if it is the same."""
-        hash, full = about["hash"].partition(":")[2], mirror.desk.full(about["path"])
+        hash, full = about["hash"].partition(":")[2], mirror.memory.full(about["path"])
         if not about.get("captured"):
             if "seen" in about or is_secret_file(about["path"].lower()) or not _within(full, mirror.project):
                 return None  # leftoff chose not to keep it, or it is not the project's
-            content = mirror.desk.read(full) if _size(full) <= MOST_COPIED else None
+            content = mirror.memory.read(full) if _size(full) <= MOST_COPIED else None
             return content if content is not None and digest(content) == hash else None
         try:
             return b"".join(mirror.store.load_blob(bytes.fromhex(hash)))
@@ -86,7 +86,7 @@ class BmadFiles(Dialect):
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """The folder of a run that is gone goes as a whole."""
         super().leave(mirror, path, run_id)
-        folder = os.path.dirname(mirror.desk.full(path))
+        folder = os.path.dirname(mirror.memory.full(path))
         if os.path.basename(folder) == run_id and "/.runs/" in folder and not os.path.islink(folder):
             shutil.rmtree(folder, ignore_errors=True)
 

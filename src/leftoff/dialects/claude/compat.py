@@ -9,14 +9,13 @@ from leftoff.clock import iso
 from leftoff.dialects.claude.document import DIALECT, is_key, make_id, project_in, snake
 from leftoff.dialects.core.base import read, write
 from leftoff.dialects.core.draft import Source, fit_id
+from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.importing.report import Repairs
 from leftoff.dialects.mirror.swap import write_new
-from leftoff.dialects.mirror.take import state_at
 from leftoff.dialects.retention import Upkeep
-from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.engine.retention.policy import kept_for
 from leftoff.model.ids import slug
-from leftoff.model.times import DAY_MS
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
@@ -125,12 +124,14 @@ class Checkpoints:
 
     def clean_up(self, days: int) -> list[str]:
         """Those that are over and older than that go; one in progress stays. The ids of the runs that went."""
-        over = {"completed": ARCHIVE, "failed": REMOVE, "abandoned": REMOVE}
-        rules = Policy(keep=DEFAULT.keep, runs={word: (days * DAY_MS, how) for word, how in over.items()})
         project = self.project
         upkeep = Upkeep(self.store, project.folder, project.settings, project.now, project.limits)
         upkeep.dialect = DIALECT
-        return [about["run_id"] for about in upkeep.prune(rules=rules).removed if about["kind"] == "run"]
+        return [
+            about["run_id"]
+            for about in upkeep.prune(rules=kept_for(days, days)).removed
+            if about["kind"] == "run"
+        ]
 
 
 def _bytes(full: str) -> bytes | None:

@@ -8,14 +8,14 @@ from leftoff.clock import compact, iso
 from leftoff.dialects.claude import parallel, resume
 from leftoff.dialects.claude.files import FAILED, ClaudeFiles
 from leftoff.dialects.core.base import write
-from leftoff.dialects.core.draft import DONE, MOST_STEPS
-from leftoff.dialects.core.ordinals import by_number, numbers, passed_over, total_of
+from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.ordinals import decode_counted, numbers, passed_over, total_of
 from leftoff.dialects.core.times import read_stamp
 from leftoff.dialects.core.words import run_words
 from leftoff.dialects.importing.report import Rejected, TooNew, shown
-from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, REMOVE, Policy
+from leftoff.engine.retention.policy import kept_for
 from leftoff.model.ids import slug
-from leftoff.model.times import DAY_MS, millis
+from leftoff.model.times import millis
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.core.draft import Draft, State
     from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.retention.policy import Policy
 
 KEYS = (
     "schema_version",
@@ -54,15 +55,7 @@ LATER_BEGIN = ("topic_", "template_")
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
 NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
 LONGEST = 80  # characters of a project's name in an id
-#: completed ones are kept 7 days, then archived; failed ones 30 days
-RETENTION = Policy(
-    keep=DEFAULT.keep,
-    runs={
-        "completed": (7 * DAY_MS, ARCHIVE),
-        "failed": (30 * DAY_MS, REMOVE),
-        "abandoned": (30 * DAY_MS, REMOVE),
-    },
-)
+RETENTION = kept_for(7, 30)
 STATUS = run_words(
     {
         "running": "in_progress",
@@ -238,12 +231,7 @@ class Claude(ClaudeFiles):
             draft.repairs.add(
                 f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
             )
-        count = max([n for n in (total, current, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
-        names = by_number(draft.known.leaves() if draft.known is not None else [])
-        for number in range(1, count + 1):
-            path = names.get(number, str(number))
-            status = "completed" if number in done else "pending"
-            draft.put("step", path, {"status": status, "order": number - 1})
+        decode_counted(draft, done, total, current)
 
     # -- writing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.core.words import run_words, step_words
+from leftoff.dialects.core.words import IN_PROGRESS, run_words, step_words
 from leftoff.dialects.importing.report import shown
 from leftoff.model.ids import quote_part, unquote_part
 
@@ -28,17 +28,7 @@ STATUS = run_words(
         "abandoned": "abandoned",
     }
 )
-_STEPS = step_words(
-    {
-        "pending": "pending",
-        "running": "in_progress",
-        "waiting": "waiting",
-        "completed": "completed",
-        "failed": "failed",
-        "blocked": "blocked",
-        "skipped": "skipped",
-    }
-)
+_STEPS = step_words(IN_PROGRESS)
 _ID = re.compile(r"parallel_([a-z]+)_(.+)_\d{8}_\d{6}\Z")
 _OURS = frozenset("status order outputs attempt started_at completed_at error result title".split())
 

@@ -21,7 +21,6 @@ from leftoff.dialects.core.draft import Draft
 from leftoff.dialects.core.residue import patch, residue
 from leftoff.dialects.importing.report import Rejected, Repairs, shown
 from leftoff.engine.retention.policy import DEFAULT, phase
-from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.core.draft import Decoded, Source, State
     from leftoff.dialects.importing.places import Loaded
+    from leftoff.dialects.importing.report import Reject
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.retention.policy import Policy
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
-
-    Reject = Callable[[str, LeftoffError], None]
 
 
 class Dialect:
@@ -174,8 +172,8 @@ class Dialect:
 
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """A document that no longer belongs where it is."""
-        full = mirror.desk.full(path)
-        mirror.desk.forget(path)
+        full = mirror.memory.full(path)
+        mirror.memory.forget(path)
         if os.path.lexists(full):
             os.unlink(full)
 
@@ -187,8 +185,8 @@ class Dialect:
         return []
 
     def config(self, project: str) -> Any:
-        """What a file of the protocol's own says of sealing: read before a transaction, for ``sealed``."""
-        return None
+        """What ``sealed`` goes by: the project's folder, or what a file in it says, read before the transaction."""
+        return project
 
     def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Any) -> Seal | None:
         """How a commit is sealed that was to be sealed so."""

@@ -7,6 +7,7 @@ from leftoff.dialects.core.times import read_time
 from leftoff.dialects.importing.report import Rejected, Repairs, shown
 from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.errors import LeftoffError
+from leftoff.model.fields import Fields
 from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id
 
 TYPE_CHECKING = False
@@ -43,32 +44,20 @@ class Source:
         return self.path.rpartition("/")[2]
 
 
-class State:
+class State(Fields):
     """A run at one version, as a dialect sees it."""
 
-    def __init__(
-        self,
-        run_id: str,
-        records: Records,
-        at: int,
-        *,
-        alias: str | None = None,
-        trigger: str | None = None,
-        step: str | None = None,
-        beat: int | None = None,
-        interval: int = 300,
-    ) -> None:
-        self.run_id = run_id
-        self.records = records
-        self.at = at
-        self.alias = alias  # the protocol's own id of this version
-        self.trigger = trigger
-        self.step = step  # that it was sealed for
-        self.beat = beat
-        self.interval = interval  # seconds between beats
-        self._by: dict[str, dict[str, Any]] | None = None
-        self._steps: list[tuple[str, dict[str, Any]]] | None = None
-        self._leaves: list[tuple[str, dict[str, Any]]] | None = None
+    run_id: str
+    records: Records
+    at: int
+    alias: str | None = None  # the protocol's own id of this version
+    trigger: str | None = None
+    step: str | None = None  # that it was sealed for
+    beat: int | None = None
+    interval: int = 300  # seconds between beats
+    _by: dict[str, dict[str, Any]] | None = None
+    _steps: list[tuple[str, dict[str, Any]]] | None = None
+    _leaves: list[tuple[str, dict[str, Any]]] | None = None
 
     def of(self, collection: str) -> dict[str, Any]:
         """The records of a collection by key, in key order."""
@@ -103,17 +92,14 @@ class State:
         return self._leaves
 
 
-class Decoded:
+class Decoded(Fields):
     """A run as a document has it."""
 
-    def __init__(
-        self, run_id: str, records: Records, at: int, aliases: list[str], trigger: str | None
-    ) -> None:
-        self.run_id = run_id
-        self.records = records
-        self.at = at
-        self.aliases = aliases
-        self.trigger = trigger
+    run_id: str
+    records: Records
+    at: int
+    aliases: list[str]
+    trigger: str | None
 
     def state(self) -> State:
         alias = self.aliases[0] if self.aliases else None

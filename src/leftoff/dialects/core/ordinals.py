@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.draft import DONE, MOST_STEPS
 from leftoff.engine.resume.finding import Finding
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from leftoff.dialects.core.draft import State
+    from leftoff.dialects.core.draft import Draft, State
 
     Leaves = Sequence[tuple[str, dict[str, Any]]]
 
@@ -76,6 +76,15 @@ def by_number(leaves: Leaves) -> dict[int, str]:
 def step_of(leaves: Leaves, number: int) -> str:
     """The step of that number; one that is not there yet is called so."""
     return by_number(leaves).get(number, str(number))
+
+
+def decode_counted(draft: Draft, done: list[int], *others: int | None) -> None:
+    """Steps that are only counted, up to the highest number that is named; known ones keep their names."""
+    count = max([n for n in (*others, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
+    names = by_number(draft.known.leaves() if draft.known is not None else [])
+    for number in range(1, count + 1):
+        status = "completed" if number in done else "pending"
+        draft.put("step", names.get(number, str(number)), {"status": status, "order": number - 1})
 
 
 def total_of(leaves: Leaves, declared: Any) -> int:

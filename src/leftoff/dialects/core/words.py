@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.dialects.importing.report import shown
+from leftoff.model.words import STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ def meaning(word: Any) -> str | None:
         if found is not None or first.partition("_")[0] in _NOT:
             return found
     return next((_MEANING[sign] for sign in plain if sign in _SIGNS), None)
+
+
+#: the words for steps of a protocol that says `in_progress`, and else what we say
+IN_PROGRESS = {word: word for word in STEP_STATUS} | {"running": "in_progress"}
 
 
 class Words:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.dialects.core.base import Reject
     from leftoff.dialects.core.draft import Draft, State
     from leftoff.dialects.importing.places import Loaded
+    from leftoff.dialects.importing.report import Reject
     from leftoff.engine.retention.policy import Policy
     from leftoff.model.versions import Version
 

@@ -10,10 +10,10 @@ from leftoff.dialects.core import yaml_text
 from leftoff.dialects.core.base import Dialect, write
 from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.files import stat_of
+from leftoff.dialects.core.versions import own_alias, state_at
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
 from leftoff.dialects.mirror.swap import write_new
-from leftoff.dialects.mirror.take import own_alias, state_at
 from leftoff.engine.workspace.issues import STATE_LABEL
 from leftoff.engine.write.commit import Seal
 from leftoff.model.changes import PUT
@@ -52,14 +52,14 @@ class CrunchFiles(Dialect):
         config = load(mirror.project)
         if not config.enabled:
             return False
-        known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("written", {})
+        known = mirror.memory.runs.setdefault(row.run_id, {}).setdefault("written", {})
         versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))
         folder = self._folder(config, row)
         there = set()
         for version in reversed(versions):
             alias = own_alias(self, version) or self._named(mirror, row, version)
             path = f"{folder}/{self._file(config, alias)}"
-            if version is not versions[0] and not os.path.exists(mirror.desk.full(known.get(alias, path))):
+            if version is not versions[0] and not os.path.exists(mirror.memory.full(known.get(alias, path))):
                 state = mirror.store.read(
                     lambda view, seq=version.seq: state_at(mirror.store, view, row, self, seq)  # type: ignore[misc]
                 )
@@ -94,9 +94,9 @@ class CrunchFiles(Dialect):
         """Files of checkpoints that were pruned go too."""
         for alias in [alias for alias in known if alias not in there]:
             path = known.pop(alias)
-            mirror.desk.forget(path)
-            if os.path.isfile(mirror.desk.full(path)):
-                os.unlink(mirror.desk.full(path))
+            mirror.memory.forget(path)
+            if os.path.isfile(mirror.memory.full(path)):
+                os.unlink(mirror.memory.full(path))
 
     def shown(self, mirror: Mirror, row: RunRow) -> State | None:
         """Its newest checkpoint; what was only committed is in no file."""
@@ -113,7 +113,7 @@ class CrunchFiles(Dialect):
 
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """Older checkpoints stay where they are."""
-        mirror.desk.forget(path)
+        mirror.memory.forget(path)
 
     def reclaim(self, mirror: Mirror, path: str, run_id: str) -> None:
         """An older checkpoint that somebody edited: what is new is in the newest one, itself it is what it was."""
@@ -122,8 +122,8 @@ class CrunchFiles(Dialect):
         row = mirror.store.read(lambda view: view.find_run(run_id))
         if found is not None and row is not None and found[0] == row.run:
             mirror.put(path, write(self, mirror.state(row, found[1].seq)), row)
-            mirror.desk.forget(path)
-            mirror.desk.seen[path] = stat_of(mirror.desk.full(path))
+            mirror.memory.forget(path)
+            mirror.memory.seen[path] = stat_of(mirror.memory.full(path))
 
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
         config = load(mirror.project)
@@ -136,11 +136,11 @@ class CrunchFiles(Dialect):
             "total_checkpoints": len(entries),
         }
         mirror.put_text(f"{folder}/{INDEX}", yaml_text.dump(index))
-        self._link(mirror.desk.full(folder), self._file(config, str(state.alias)))
+        self._link(mirror.memory.full(folder), self._file(config, str(state.alias)))
 
     def _entries(self, mirror: Mirror, row: RunRow, state: State) -> list[dict[str, object]]:
         """Every checkpoint of the issue once, as it was made: an edit of its file makes no other one of it."""
-        known = mirror.desk.runs.setdefault(row.run_id, {}).setdefault("stopped", [])
+        known = mirror.memory.runs.setdefault(row.run_id, {}).setdefault("stopped", [])
         stops = [] if can_resume(state) else [state.alias]
         known[:] = [alias for alias in known if alias != state.alias] + stops
 
@@ -152,7 +152,7 @@ class CrunchFiles(Dialect):
         out: dict[object, dict[str, object]] = {}
         for run_id, version in mirror.store.read(look):
             alias = own_alias(self, version)
-            stopped = mirror.desk.runs.get(run_id, {}).get("stopped", [])
+            stopped = mirror.memory.runs.get(run_id, {}).get("stopped", [])
             if alias is not None and alias not in out:
                 out[alias] = {
                     "checkpoint_id": alias,

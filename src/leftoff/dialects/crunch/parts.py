@@ -6,7 +6,7 @@ import re
 
 from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.issues import NUMBER
-from leftoff.dialects.core.words import step_words
+from leftoff.dialects.core.words import IN_PROGRESS, step_words
 from leftoff.dialects.importing.report import shown
 from leftoff.model.ids import quote_part, unquote_part
 from leftoff.model.words import UNFINISHED
@@ -19,18 +19,7 @@ if TYPE_CHECKING:
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
 _AT_WORK = ("running", "waiting", "blocked", "failed")
-NODES = step_words(
-    {
-        "pending": "pending",
-        "running": "in_progress",
-        "waiting": "waiting",
-        "completed": "completed",
-        "failed": "failed",
-        "blocked": "blocked",
-        "skipped": "skipped",
-    },
-    {"running": "running"},
-)
+NODES = step_words(IN_PROGRESS, {"running": "running"})
 # key in the document: collection, flag of the record
 ACP = {
     "pending_messages": ("message", "pending"),

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from leftoff.dialects.core.base import Reject
     from leftoff.dialects.core.draft import Draft, State
     from leftoff.dialects.importing.places import Loaded
+    from leftoff.dialects.importing.report import Reject
     from leftoff.engine.resume.finding import Finding
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")

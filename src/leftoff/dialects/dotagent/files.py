@@ -48,12 +48,12 @@ class DotagentFiles(Dialect):
     def before(self, mirror: Mirror, row: RunRow) -> bool:
         """Whatever another workflow left there is archived first."""
         other = [
-            path for path in PARTS if mirror.desk.files.get(path, {}).get("run", row.run_id) != row.run_id
+            path for path in PARTS if mirror.memory.files.get(path, {}).get("run", row.run_id) != row.run_id
         ]
         state = mirror.state(row)
         if other and self.places(mirror, row, state):
             for path in other:
-                self._archive(mirror, path, mirror.desk.files[path]["run"])
+                self._archive(mirror, path, mirror.memory.files[path]["run"])
         return False
 
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
@@ -63,12 +63,12 @@ class DotagentFiles(Dialect):
         """`.archive/{workflow_id}_{timestamp}/`; both files of a workflow into one folder."""
         row = mirror.store.read(lambda view: view.find_run(run_id))
         folder = f"{ARCHIVE}/{run_id}_{compact(row.updated_at if row is not None else mirror.clock())}"
-        full = mirror.desk.full(path)
-        mirror.desk.forget(path)
+        full = mirror.memory.full(path)
+        mirror.memory.forget(path)
         if os.path.isfile(full):
-            os.makedirs(mirror.desk.full(folder), exist_ok=True)
-            os.replace(full, mirror.desk.full(f"{folder}/{os.path.basename(path)}"))
-        self._thin_out(mirror.desk.full(ARCHIVE))
+            os.makedirs(mirror.memory.full(folder), exist_ok=True)
+            os.replace(full, mirror.memory.full(f"{folder}/{os.path.basename(path)}"))
+        self._thin_out(mirror.memory.full(ARCHIVE))
 
     @staticmethod
     def _thin_out(place: str) -> None:

@@ -7,15 +7,16 @@ import os
 from leftoff.dialects.core.base import read
 from leftoff.dialects.core.files import FileHashes
 from leftoff.dialects.core.notes import masked
+from leftoff.dialects.core.versions import IMPORTED
 from leftoff.dialects.importing import places
-from leftoff.dialects.importing.report import Rejected, Repairs
-from leftoff.dialects.mirror.take import IMPORTED, Taking
-from leftoff.engine.lifecycle.bulk_import import arrivals, create, redacted, weight
+from leftoff.dialects.importing.report import Rejected, Repairs, rejecting
+from leftoff.dialects.mirror.document_edit import ChangedDocument, DocumentEdit
+from leftoff.engine.lifecycle.bulk_import import create_runs, imported_versions, redacted, weight
 from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
-from leftoff.errors import LeftoffError, StoreUnavailable
+from leftoff.errors import LeftoffError
 from leftoff.host import this_process
 from leftoff.model.words import TRIGGERS
 
@@ -27,12 +28,11 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import Decoded, Records, Source
     from leftoff.dialects.importing.places import Loaded
-    from leftoff.engine.lifecycle.bulk_import import Arrival
+    from leftoff.dialects.importing.report import Reject
+    from leftoff.engine.lifecycle.bulk_import import ImportedVersion
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
-
-    Reject = Callable[[str, LeftoffError], None]
 
 TOGETHER = 600  # records that are written in one transaction
 
@@ -79,12 +79,8 @@ class Importer:
         """What the paths hold, each run with its documents; nothing is written."""
         found: list[Incoming] = []
         for unit in places.find(paths, wanted, self.reject):
-            try:
+            with rejecting(unit.path, self.reject):
                 found += self._unit(unit)
-            except StoreUnavailable:
-                raise
-            except LeftoffError as error:
-                self.reject(unit.path, error)
         if strict:
             for each in found:
                 if len(each.repairs):
@@ -133,29 +129,21 @@ class Importer:
     def take(self, found: list[Incoming]) -> list[Incoming]:
         """Write them; those that came in."""
         self.plan(found)
-        waiting: list[tuple[Incoming, list[Arrival]]] = []
+        waiting: list[tuple[Incoming, list[ImportedVersion]]] = []
         done, load = [], 0
         for each in found:
-            try:
+            with rejecting(each.path, self.reject):
                 if each.new:
-                    history = self._arrivals(each)
-                    waiting.append((each, history))
-                    load += weight(history)
-                    if load >= TOGETHER:
-                        self._create(waiting)
-                        load = 0
-                else:
+                    waiting.append((each, self._versions(each)))
+                    load += weight(waiting[-1][1])
+                if not each.new or load >= TOGETHER:
                     self._create(waiting)
                     load = 0
-                    if each.archived and each.changed:
-                        self._take_out(each, self.store)
-                    if not each.archived or each.changed:
-                        self._update(each)
+                if each.archived and each.changed:
+                    self._take_out(each, self.store)
+                if not each.new and (each.changed or not each.archived):
+                    self._update(each)
                 done.append(each)
-            except StoreUnavailable:
-                raise
-            except LeftoffError as error:
-                self.reject(each.path, error)
         self._create(waiting)
         if self._follower is not None and done:  # in the files once all of them are here
             self._follower.sync(look=False)
@@ -181,12 +169,12 @@ class Importer:
         if bundle is not None:
             take_out(self.store, bundle, into, self.now, (this_process(), "leftoff import"))
 
-    def _create(self, waiting: list[tuple[Incoming, list[Arrival]]]) -> None:
+    def _create(self, waiting: list[tuple[Incoming, list[ImportedVersion]]]) -> None:
         if waiting:
-            create(self.store, [(each.run_id, history) for each, history in waiting], self.now)
+            create_runs(self.store, [(each.run_id, history) for each, history in waiting], self.now)
             waiting.clear()
 
-    def _arrivals(self, each: Incoming) -> list[Arrival]:
+    def _versions(self, each: Incoming) -> list[ImportedVersion]:
         versions = []
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             records = masked(decoded.records, self.scrubber, each.repairs)
@@ -194,8 +182,8 @@ class Importer:
             records["run", IMPORTED] = self._origin(each, loaded)
             seal = Seal(self._trigger(loaded, each.repairs), aliases=tuple(decoded.aliases))
             versions.append((records, decoded.at or self.now, seal))
-        history = arrivals(versions, self.scrubber)
-        for name in dict.fromkeys(name for arrival in history for name in redacted(arrival.changes)):
+        history = imported_versions(versions, self.scrubber)
+        for name in dict.fromkeys(name for version in history for name in redacted(version.changes)):
             each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
         return history
 
@@ -225,24 +213,16 @@ class Importer:
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             if self._known(each, loaded):
                 continue
-            make = Taking(
-                self.store,
-                each.dialect,
-                loaded.document,
-                loaded.source,
-                loaded.repairs,
-                facts={IMPORTED: self._origin(each, loaded)},
-                trigger=self._trigger(loaded, each.repairs),
-                scrubber=self.scrubber,
-                project=self.project,
-            )
+            changed = ChangedDocument(each.dialect, loaded.document, loaded.source, loaded.repairs)
+            changed.origin, changed.trigger = self._origin(each, loaded), self._trigger(loaded, each.repairs)
+            edit = DocumentEdit(self.store, self.project, self.scrubber, changed)
             own = each.dialect.id_names_version or len(each.loaded) > 1
             at = decoded.at if own and decoded.at else self.now
-            done = make.report(self._finding(each.run_id), at)
+            done = edit.report(self._finding(each.run_id), at)
             each.changed = each.changed or done.version is not None
-            for both in make.edits.contradictions if make.edits is not None else ():
+            for both in edit.edits.contradictions if edit.edits is not None else ():
                 each.repairs.add(f"{both.name} was changed here too; the store's value stays.")
-            for name in make.redacted:
+            for name in edit.redacted:
                 each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
 
     def _known(self, each: Incoming, loaded: Loaded) -> bool:

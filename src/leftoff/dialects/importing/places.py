@@ -8,14 +8,16 @@ import re
 from leftoff.dialects.core.draft import Source
 from leftoff.dialects.core.reading import read_bytes, read_document
 from leftoff.dialects.core.registry import dialects, recognise
-from leftoff.dialects.importing.report import Rejected, Repairs
-from leftoff.errors import LeftoffError, StoreUnavailable
+from leftoff.dialects.importing.report import Rejected, Repairs, rejecting
+from leftoff.errors import LeftoffError
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.core.base import Dialect
+    from leftoff.dialects.importing.report import Reject
 
 _SKIPPED = frozenset((".git", ".leftoff", "node_modules", ".venv", "__pycache__"))
 _SUFFIXES = (".json", ".yaml", ".yml", ".yaml.gz", ".json.gz")
@@ -24,50 +26,37 @@ _LONGEST_POINTER = 300  # bytes of a file that holds a name
 _POINTER = re.compile(r"[^\n/\0]{1,255}\Z")
 
 
-class Loaded:
-    """One document as it was read, how it was sealed, and its bytes' hash."""
+class Loaded(Fields):
+    """One document as it was read, its bytes' hash, and how it was sealed."""
 
-    __slots__ = ("document", "hash", "repairs", "source", "trigger")
-
-    def __init__(self, document: dict[str, Any], source: Source, repairs: Repairs, hash: str) -> None:
-        self.document = document
-        self.source = source
-        self.repairs = repairs
-        self.hash = hash
-        self.trigger: str | None = None
+    document: dict[str, Any]
+    source: Source
+    repairs: Repairs
+    hash: str
+    trigger: str | None = None
 
 
-class Unit:
+class Unit(Fields):
     """The files that make up one run."""
 
-    __slots__ = ("dialect", "paths")
-
-    def __init__(self, dialect: Dialect, paths: list[str]) -> None:
-        self.dialect = dialect
-        self.paths = paths
+    dialect: Dialect
+    paths: list[str]
 
     @property
     def path(self) -> str:
         return self.paths[0]
 
 
-def find(paths: list[str], wanted: Dialect | None, reject: Any) -> list[Unit]:
+def find(paths: list[str], wanted: Dialect | None, reject: Reject) -> list[Unit]:
     """What there is to be read; ``reject(path, error)`` is told what is not."""
     units: list[Unit] = []
     for path in paths:
-        try:
-            if os.path.isdir(path):
-                units += _in_folder(path, wanted, reject)
-            else:
-                units += _one_file(path, wanted)
-        except StoreUnavailable:
-            raise
-        except LeftoffError as error:
-            reject(path, error)
+        with rejecting(path, reject):
+            units += _in_folder(path, wanted, reject) if os.path.isdir(path) else _one_file(path, wanted)
     return units
 
 
-def _in_folder(folder: str, wanted: Dialect | None, reject: Any) -> list[Unit]:
+def _in_folder(folder: str, wanted: Dialect | None, reject: Reject) -> list[Unit]:
     files = documents_under(folder)
     units: list[Unit] = []
     taken: set[str] = set()
@@ -80,7 +69,7 @@ def _in_folder(folder: str, wanted: Dialect | None, reject: Any) -> list[Unit]:
     return units
 
 
-def _unplaced(folder: str, files: list[str], wanted: Dialect | None, reject: Any) -> list[Unit]:
+def _unplaced(folder: str, files: list[str], wanted: Dialect | None, reject: Reject) -> list[Unit]:
     """Nothing lies where a dialect keeps its documents: files are tried for what they hold, if they are few enough."""
     near = [path for path in files if wanted is not None or os.path.dirname(path) == folder.rstrip("/")]
     if not near:
@@ -91,12 +80,8 @@ def _unplaced(folder: str, files: list[str], wanted: Dialect | None, reject: Any
         )
     units: list[Unit] = []
     for path in near:
-        try:
+        with rejecting(path, reject):
             units += _one_file(path, wanted)
-        except StoreUnavailable:
-            raise
-        except LeftoffError as error:
-            reject(path, error)
     return units
 
 

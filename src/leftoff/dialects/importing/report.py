@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from leftoff.errors import Invalid, Unsupported
+from contextlib import contextmanager
+
+from leftoff.errors import Invalid, LeftoffError, StoreUnavailable, Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Reject = Callable[[str, LeftoffError], None]
 
 LONGEST = 120  # characters of a value that are shown in a line
 
@@ -34,6 +42,17 @@ class Repairs:
 
     def __len__(self) -> int:
         return len(self._lines)
+
+
+@contextmanager
+def rejecting(path: str, reject: Reject) -> Iterator[None]:
+    """What is wrong with one document is told, and the others go on; without a store nothing does."""
+    try:
+        yield
+    except StoreUnavailable:
+        raise
+    except LeftoffError as error:
+        reject(path, error)
 
 
 def shown(value: object) -> str:

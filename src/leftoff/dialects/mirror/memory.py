@@ -36,7 +36,7 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-class Desk:
+class Memory:
     """One project's mirror, as it was left."""
 
     def __init__(self, project: str, folder: str) -> None:

@@ -15,10 +15,11 @@ from leftoff.dialects.core.draft import Source
 from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import pack, read_packed
 from leftoff.dialects.core.residue import same
+from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.importing.report import Repairs
-from leftoff.dialects.mirror.memory import Desk, digest
-from leftoff.dialects.mirror.take import Taking, state_at
+from leftoff.dialects.mirror.document_edit import ChangedDocument, DocumentEdit
+from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.redaction.credentials import MASK
@@ -59,7 +60,7 @@ class Mirror:
         self.scrubber = scrubber
         self.clock = clock
         self.say = say
-        self.desk = Desk(project, _own_folder(str(getattr(store, "folder", "")), project))
+        self.memory = Memory(project, _own_folder(str(getattr(store, "folder", "")), project))
         self._pid = os.getpid()
         self._mutex = Lock()
         self._busy = False
@@ -101,7 +102,7 @@ class Mirror:
             self._busy = False
 
     def _while_wanted(self, look: bool) -> None:
-        with self.desk.open():
+        with self.memory.open():
             while True:
                 with self._mutex:
                     write, self._wanted = self._wanted, False
@@ -115,36 +116,36 @@ class Mirror:
     def _is_behind(self) -> bool:
         """Whether there is a commit that is not in the files: whoever made it died before it came to that."""
         newest = self.store.read(lambda view: view.list_runs({}, 1))
-        return bool(newest and newest[0].n > self.desk.n)
+        return bool(newest and newest[0].n > self.memory.n)
 
     # -- in
 
     def _look(self) -> bool:
         """Whether anything was taken in."""
         taken = False
-        for entry in list(self.desk.pool):
+        for entry in list(self.memory.pool):
             taken |= self._look_at_displaced(entry)
-        for path in list(self.desk.files):
+        for path in list(self.memory.files):
             taken |= self._look_at(path)
         taken |= self._look_for_new()
-        self.desk.tidy(self.clock())
+        self.memory.tidy(self.clock())
         return taken
 
     def _look_at(self, path: str) -> bool:
-        about, full = self.desk.files[path], self.desk.full(path)
+        about, full = self.memory.files[path], self.memory.full(path)
         stat = stat_of(full)
         if stat is None or stat == about["stat"]:
             return False
-        data = self.desk.read(full)
+        data = self.memory.read(full)
         if data is None or digest(data) == about["hash"]:
             about["stat"] = stat
             return False
-        took = self._take(path, data, self.desk.base(path), about, full)
+        took = self._take(path, data, self.memory.base(path), about, full)
         if took is None:
             return False  # being written, or broken: looked at again
-        if path in self.desk.files:
-            self.desk.know(path, data, about["run"], about["part"])
-            self.desk.files[path]["stat"] = stat
+        if path in self.memory.files:
+            self.memory.know(path, data, about["run"], about["part"])
+            self.memory.files[path]["stat"] = stat
         self._stale.add(about["run"])
         return True
 
@@ -152,11 +153,11 @@ class Mirror:
         stat = stat_of(entry["place"])
         if stat is None or stat == entry["stat"]:
             return False
-        data = self.desk.read(entry["place"])
+        data = self.memory.read(entry["place"])
         if data is None or digest(data) == entry["hash"]:
             entry["stat"] = stat
             return False
-        took = self._take(entry["path"], data, self.desk.read(entry["base"]), entry, None)
+        took = self._take(entry["path"], data, self.memory.read(entry["base"]), entry, None)
         if took is None:
             return False
         entry["stat"], entry["hash"], entry["at"] = stat, digest(data), self.clock()
@@ -174,36 +175,27 @@ class Mirror:
                 about["told"] = digest(data)
                 self.say(f"leftoff: {error.message} It is left as it is, and kept when it is replaced.")
             return None
-        source = Source(path, self.clock(), **self.dialect.hints(self.desk.full(path)))
+        source = Source(path, self.clock(), **self.dialect.hints(self.memory.full(path)))
         before = self._base_document(path, base, about["part"])
-        make = Taking(
-            self.store,
-            self.dialect,
-            document,
-            source,
-            repairs,
-            base=before,
-            run_id=about["run"],
-            scrubber=self.scrubber,
-            project=self.project,
-        )
-        took = self._report(make, path, about["run"])
+        changed = ChangedDocument(self.dialect, document, source, repairs, before, run_id=about["run"])
+        edit = DocumentEdit(self.store, self.project, self.scrubber, changed)
+        took = self._report(edit, path, about["run"])
         for line in repairs.lines if took else ():
             self.say(f"leftoff: {path}: {line}")
         return took
 
-    def _report(self, make: Taking, path: str, run_id: str) -> bool | None:
+    def _report(self, edit: DocumentEdit, path: str, run_id: str) -> bool | None:
         try:
-            done = make.report(self._finding(run_id), self.clock())
+            done = edit.report(self._finding(run_id), self.clock())
         except NotFound:
             return self._import(path)
         except LeftoffError as error:
-            about = self.desk.files.get(path, {})
+            about = self.memory.files.get(path, {})
             if about.get("refused") != error.message:
                 about["refused"] = error.message
                 self.say(f"leftoff: {path} is not taken in: {error.message}")
             return None
-        for both in make.edits.contradictions if make.edits is not None else ():
+        for both in edit.edits.contradictions if edit.edits is not None else ():
             self.say(f"leftoff: {path} and the store both changed {both.name}; the store's value stays.")
         return done.version is not None
 
@@ -222,9 +214,11 @@ class Mirror:
 
     def _other_parts(self, path: str) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        run = self.desk.files.get(path, {}).get("run")
-        for other, about in self.desk.files.items():
-            data = self.desk.base(other) if other != path and about["run"] == run and about["part"] else None
+        run = self.memory.files.get(path, {}).get("run")
+        for other, about in self.memory.files.items():
+            data = (
+                self.memory.base(other) if other != path and about["run"] == run and about["part"] else None
+            )
             if data is not None:
                 try:
                     out[about["part"]] = read_packed(data, other, Repairs())
@@ -236,16 +230,16 @@ class Mirror:
         """Files that somebody else began: runs of their own."""
         took = False
         for path in self.dialect.present(self.project):
-            stat = stat_of(self.desk.full(path))
-            if path not in self.desk.files and self.desk.seen.get(path) != stat:
-                self.desk.seen[path] = stat
+            stat = stat_of(self.memory.full(path))
+            if path not in self.memory.files and self.memory.seen.get(path) != stat:
+                self.memory.seen[path] = stat
                 took |= self._import(path)
         return took
 
     def _import(self, path: str) -> bool:
         """A file that is none of ours becomes a run, or a checkpoint of one; where it is a copy, it is left alone."""
         told: list[str] = []
-        data = self.desk.read(self.desk.full(path))
+        data = self.memory.read(self.memory.full(path))
         importer = Importer(
             self.store,
             self.project,
@@ -253,7 +247,7 @@ class Mirror:
             self.clock(),
             lambda at, error: told.append(error.message),
         )
-        found = importer.read([self.desk.full(path)], self.dialect)
+        found = importer.read([self.memory.full(path)], self.dialect)
         moved = self._moved(path, found[0].run_id) if found else None
         if moved is None:
             found = importer.take([each for each in found if not self._is_copy(path, each.run_id)])
@@ -262,7 +256,7 @@ class Mirror:
         if moved is not None:
             return moved
         if found and data is not None and self._belongs(path, found[0].run_id):
-            self.desk.know(path, data, found[0].run_id, self.dialect.part_of(path))
+            self.memory.know(path, data, found[0].run_id, self.dialect.part_of(path))
         elif found:
             self.dialect.reclaim(self, path, found[0].run_id)
         return any(each.new or each.changed for each in found)
@@ -270,17 +264,17 @@ class Mirror:
     def _others(self, path: str, run_id: str) -> list[str]:
         """Further files of a run, that hold the same part of it."""
         part = self.dialect.part_of(path)
-        files = self.desk.files.items()
+        files = self.memory.files.items()
         return [other for other, about in files if about["run"] == run_id and about["part"] == part]
 
     def _moved(self, path: str, run_id: str) -> bool | None:
         """Somebody moved the file of a run: it is the same file. Whether it was changed; ``None``: it is not so."""
         others = self._others(path, run_id)
-        if len(others) != 1 or os.path.exists(self.desk.full(others[0])):
+        if len(others) != 1 or os.path.exists(self.memory.full(others[0])):
             return None
-        about, base = self.desk.files[others[0]], self.desk.base(others[0])
-        self.desk.forget(others[0])
-        self.desk.know(path, base or b"", about["run"], about["part"])
+        about, base = self.memory.files[others[0]], self.memory.base(others[0])
+        self.memory.forget(others[0])
+        self.memory.know(path, base or b"", about["run"], about["part"])
         took = self._look_at(path)
         if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
             find = self._finding(run_id)
@@ -318,39 +312,39 @@ class Mirror:
         """Bring every run that changed up to date; whether something was displaced that had to be taken in."""
         again = False
         rows = self.store.read(lambda view: self._changed(view))
-        newest = max([row.n for row in rows], default=self.desk.n)
+        newest = max([row.n for row in rows], default=self.memory.n)
         for row in reversed(rows):
             again |= self._write_run(row)
-        self.desk.n = max(self.desk.n, newest)
+        self.memory.n = max(self.memory.n, newest)
         self._let_go()
         return again
 
     def _let_go(self) -> None:
         """Files of runs that were removed go too; those of archived ones are where the protocol keeps them."""
-        runs = {about["run"] for about in self.desk.files.values()}
+        runs = {about["run"] for about in self.memory.files.values()}
         gone = self.store.read(lambda view: [run for run in runs if view.find_run(run) is None])
-        for path in [path for path, about in self.desk.files.items() if about["run"] in gone]:
-            run_id = self.desk.files[path]["run"]
+        for path in [path for path, about in self.memory.files.items() if about["run"] in gone]:
+            run_id = self.memory.files[path]["run"]
             if bundle_of(self.store, run_id) is not None:
-                self.desk.forget(path)
+                self.memory.forget(path)
             else:
                 self.dialect.leave(self, path, run_id)
-            self.desk.seen[path] = stat_of(self.desk.full(path))  # what stays is no new run
+            self.memory.seen[path] = stat_of(self.memory.full(path))  # what stays is no new run
 
     def _changed(self, view: View) -> list[RunRow]:
         """Runs with a commit, or a beat, that is not in the files yet; latest first."""
         rows = view.list_runs({}, FEW)
-        if len(rows) == FEW and rows[-1].n > self.desk.n:
+        if len(rows) == FEW and rows[-1].n > self.memory.n:
             rows = view.list_runs({})
-        out = [row for row in rows if row.n > self.desk.n]
+        out = [row for row in rows if row.n > self.memory.n]
         stale = [view.find_run(run_id) for run_id in sorted(self._stale)]
-        out += [row for row in stale if row is not None and row.n <= self.desk.n]
+        out += [row for row in stale if row is not None and row.n <= self.memory.n]
         self._stale.clear()
         for row in rows if self.dialect.beats else ():
-            beat, known = self._beat(view, row), self.desk.runs.setdefault(row.run_id, {})
+            beat, known = self._beat(view, row), self.memory.runs.setdefault(row.run_id, {})
             if beat is not None and beat != known.get("beat"):
                 known["beat"] = beat
-                out += [row] if row.n <= self.desk.n else []
+                out += [row] if row.n <= self.memory.n else []
         return out
 
     def _beat(self, view: View, row: RunRow) -> int | None:
@@ -363,7 +357,7 @@ class Mirror:
         again = self.dialect.before(self, row)
         state = self.dialect.shown(self, row)
         wanted = self.dialect.places(self, row, state) if state is not None else {}
-        for path in [path for path, about in self.desk.files.items() if about["run"] == row.run_id]:
+        for path in [path for path, about in self.memory.files.items() if about["run"] == row.run_id]:
             if path not in wanted:
                 self.dialect.leave(self, path, row.run_id)
         if state is not None:
@@ -392,7 +386,7 @@ class Mirror:
         return again
 
     def _file_says(self, path: str, document: dict[str, Any]) -> bool:
-        there = self.desk.read(self.desk.full(path))
+        there = self.memory.read(self.memory.full(path))
         return there is not None and self._says(there, path, document)
 
     def _name(self, row: RunRow, state: State) -> None:
@@ -412,12 +406,12 @@ class Mirror:
 
     def put(self, path: str, document: dict[str, Any], row: RunRow, part: str | None = None) -> bool:
         """Write a document, unless the file says the same; whether what it displaced was taken in."""
-        there = self.desk.read(self.desk.full(path))
+        there = self.memory.read(self.memory.full(path))
         if there is not None and self._says(there, path, document):
-            self.desk.know(path, there, row.run_id, part)
+            self.memory.know(path, there, row.run_id, part)
             return False
         data = pack(self.dialect.dump(document).encode(), path)
-        entry = self.desk.put(path, data, row.run_id, part, self.clock())
+        entry = self.memory.put(path, data, row.run_id, part, self.clock())
         return entry is not None and self._look_at_displaced(entry)
 
     @staticmethod
@@ -429,7 +423,7 @@ class Mirror:
 
     def _filled(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
         """Secrets are not stored; what the file has in their place stays there."""
-        data = self.desk.read(self.desk.full(path))
+        data = self.memory.read(self.memory.full(path))
         mask = getattr(self.scrubber, "mask", None)
         if data is None or mask is None or not (_has_marks(document) or MASK in str(document)):
             return document
@@ -445,8 +439,8 @@ class Mirror:
         self.put_bytes(path, pack(text.encode(), path))
 
     def put_bytes(self, path: str, data: bytes) -> None:
-        if self.desk.read(self.desk.full(path)) != data:
-            self.desk.put_alone(path, data)
+        if self.memory.read(self.memory.full(path)) != data:
+            self.memory.put_alone(path, data)
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))

@@ -57,7 +57,7 @@ class SitebuilderFiles(Dialect):
             return
         root = os.path.dirname(os.path.dirname(next(iter(places))))
         self._message(mirror, root, document)
-        mirror.desk.runs.setdefault(row.run_id, {})["row"] = {
+        mirror.memory.runs.setdefault(row.run_id, {})["row"] = {
             "agent": document["agent"],
             "task": document["task_id"],
             "percent": document["progress_percent"],
@@ -71,8 +71,8 @@ class SitebuilderFiles(Dialect):
         """One line in the agent's outbox for each percentage; a crash may make us look for it again."""
         line = MESSAGE.format(task=document["task_id"], percent=document["progress_percent"])
         agent = document["agent"].replace("/", "-").replace("\0", "-")
-        path = mirror.desk.full(os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md"))
-        there = (mirror.desk.read(path) or b"").decode("utf-8", "replace")
+        path = mirror.memory.full(os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md"))
+        there = (mirror.memory.read(path) or b"").decode("utf-8", "replace")
         own = [told for told in there.splitlines() if told.startswith(line.rpartition(" ")[0])]
         if own and own[-1] == line:
             return
@@ -83,8 +83,8 @@ class SitebuilderFiles(Dialect):
     def _table(self, mirror: Mirror, root: str) -> None:
         """Only the table under its title is ours; the rest of the page stays."""
         path = f"{root}/STATUS.md"
-        there = (mirror.desk.read(mirror.desk.full(path)) or b"").decode("utf-8", "surrogateescape")
-        known = [about["row"] for about in mirror.desk.runs.values() if "row" in about]
+        there = (mirror.memory.read(mirror.memory.full(path)) or b"").decode("utf-8", "surrogateescape")
+        known = [about["row"] for about in mirror.memory.runs.values() if "row" in about]
         mirror.put_bytes(path, updated(there, known, mirror.clock()).encode("utf-8", "surrogateescape"))
 
     def ignored(self) -> list[str]:

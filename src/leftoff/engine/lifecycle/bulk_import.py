@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from itertools import groupby
 
-from leftoff.engine.read.state import Reader
 from leftoff.engine.retention.export import forget, hidden_run, reveal
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import NO_GUARD, Seal, add_version, commit_in, new_token, save_blobs
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
 
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.store.rows import BlobRow
 
     Records = dict[tuple[str, str], Any]
-    Piece = tuple[int, "Change | Arrival", list[BlobRow]]
+    Piece = tuple[int, "Change | ImportedVersion", list[BlobRow]]
 
 LARGE = 1000  # records; more than that are written in batches
 SLICE = 500  # entries of a list that are written at once
 
 
-class Arrival:
+class ImportedVersion:
     """One version on its way in: what differs from the one before, when it was, and how it is sealed."""
 
     __slots__ = ("at", "changes", "seal")
@@ -51,9 +50,11 @@ def redacted(changes: ChangeSet) -> list[str]:
     return [f"{name}/{key}" for (name, key), change in found if change.secret is not NOTHING]
 
 
-def arrivals(versions: list[tuple[Records, int, Seal]], scrubber: Scrubber | None) -> list[Arrival]:
+def imported_versions(
+    versions: list[tuple[Records, int, Seal]], scrubber: Scrubber | None
+) -> list[ImportedVersion]:
     """Versions, each given whole, as what each changes."""
-    out: list[Arrival] = []
+    out: list[ImportedVersion] = []
     before: Records = {("run", "schema"): current_schema()} if current_schema() > 1 else {}
     first = ChangeSet(scrubber)
     for (collection, key), value in before.items():
@@ -65,12 +66,12 @@ def arrivals(versions: list[tuple[Records, int, Seal]], scrubber: Scrubber | Non
                 changes.put(*address, value)
         for address in before.keys() - records.keys() - {("run", "schema")}:
             changes.delete(*address)
-        out.append(Arrival(changes, at, seal))
+        out.append(ImportedVersion(changes, at, seal))
         before = records
     return out
 
 
-def create(store: Store, runs: list[tuple[str, list[Arrival]]], now: int) -> None:
+def create_runs(store: Store, runs: list[tuple[str, list[ImportedVersion]]], now: int) -> None:
     """New runs, durable when this returns, each whole or not at all. Their ids must be free.
 
     Small ones share a transaction; a long history is written in batches, and seen when it is complete.
@@ -80,12 +81,12 @@ def create(store: Store, runs: list[tuple[str, list[Arrival]]], now: int) -> Non
         _create_small(store, small)
     for run_id, history in runs:
         if weight(history) > LARGE:
-            _Slow(store, run_id, history).write(now)
+            _LargeImport(store, run_id, history).write(now)
 
 
-def weight(history: list[Arrival]) -> int:
+def weight(history: list[ImportedVersion]) -> int:
     """How much there is to write, in records."""
-    return sum(1 + sum(map(_weight, arrival.changes.changes.values())) for arrival in history)
+    return sum(1 + sum(map(_weight, version.changes.changes.values())) for version in history)
 
 
 def _weight(change: Change) -> int:
@@ -94,8 +95,8 @@ def _weight(change: Change) -> int:
     return 1 if change.spread is None else 1 + len(change.spread.encoded)
 
 
-def _create_small(store: Store, runs: list[tuple[str, list[Arrival]]]) -> None:
-    ready = [save_blobs(store, arrival.changes) for _, history in runs for arrival in history]
+def _create_small(store: Store, runs: list[tuple[str, list[ImportedVersion]]]) -> None:
+    ready = [save_blobs(store, version.changes) for _, history in runs for version in history]
 
     def work(tx: Tx) -> None:
         left = iter(ready)
@@ -103,10 +104,10 @@ def _create_small(store: Store, runs: list[tuple[str, list[Arrival]]]) -> None:
             _need_free(tx, run_id)
             run = tx.add_run(run_id, history[0].at, workflow="", branch="", status="running", hidden=False)
             seq, digest = 0, 0
-            for arrival in history:
+            for version in history:
                 changes, blobs = next(left)
                 head = Head(run, run_id, seq, digest)
-                done = commit_in(tx, head, changes, arrival.at, NO_GUARD, arrival.seal, new_token(), blobs)
+                done = commit_in(tx, head, changes, version.at, NO_GUARD, version.seal, new_token(), blobs)
                 assert done is not None
                 seq, digest = done[0].seq, int.from_bytes(done[0].digest, "big")
 
@@ -118,10 +119,10 @@ def _need_free(view: View, run_id: str) -> None:
         raise Conflict(f"Run {run_id} is here already.")
 
 
-class _Slow:
+class _LargeImport:
     """A history on its way into a hidden run, in batches that nobody waits for; what is written adds up here."""
 
-    def __init__(self, store: Store, run_id: str, history: list[Arrival]) -> None:
+    def __init__(self, store: Store, run_id: str, history: list[ImportedVersion]) -> None:
         self.store = store
         self.run_id = run_id
         self.history = history
@@ -133,7 +134,7 @@ class _Slow:
             pace = Pace(self.store)
             left = deque(self._pieces())
             while left:
-                some = _some(left, pace.size)
+                some = _next_batch(left, pace.size)
                 self.digest, self.counts = pace.batch(lambda tx, _size, some=some: self._write(tx, some))  # type: ignore[misc]
             self.store.write(self._complete)
         except BaseException:
@@ -146,12 +147,12 @@ class _Slow:
 
     def _pieces(self) -> Iterator[Piece]:
         """The changes of each version one by one, and behind them what seals it."""
-        for seq, arrival in enumerate(self.history, 1):
-            changes, blobs = save_blobs(self.store, arrival.changes)
+        for seq, version in enumerate(self.history, 1):
+            changes, blobs = save_blobs(self.store, version.changes)
             for change in changes.changes.values():
                 for part in _sliced(change) if seq == 1 else (change,):
                     yield seq, part, blobs
-            yield seq, arrival, []
+            yield seq, version, []
 
     def _write(self, tx: Tx, some: list[Piece]) -> tuple[int, str]:
         """A batch; what it all adds up to."""
@@ -160,7 +161,7 @@ class _Slow:
         for seq, pieces in groupby(some, lambda piece: piece[0]):
             apply = Apply(tx, head, seq - 1, digest.to_bytes(32, "big"), counts)
             for _, piece, blobs in pieces:
-                if isinstance(piece, Arrival):
+                if isinstance(piece, ImportedVersion):
                     apply.card_changed = False  # nobody sees it before it is complete
                     add_version(tx, apply, self.run_id, new_token(), 0, piece.at, piece.seal)
                     continue
@@ -192,7 +193,7 @@ def _sliced(change: Change) -> Iterator[Change]:
         yield more
 
 
-def _some(left: deque[Piece], most: int) -> list[Piece]:
+def _next_batch(left: deque[Piece], most: int) -> list[Piece]:
     """The next pieces, about so many records."""
     out: list[Piece] = []
     size = 0
@@ -201,14 +202,3 @@ def _some(left: deque[Piece], most: int) -> list[Piece]:
         piece = out[-1][1]
         size += _weight(piece) if isinstance(piece, Change) else 1
     return out
-
-
-def records_at(store: Store, view: View, row: RunRow, seq: int | None = None) -> Records:
-    """Every record of a run at a version, as plain values."""
-    reader = Reader(store, view, row.run, row.run_id, seq)
-    found: Records = {}
-    for collection in reader.collections():
-        if collection != "item":
-            for key, value in reader.plain(collection).items():
-                found[collection, key] = value
-    return found

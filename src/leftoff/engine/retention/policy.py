@@ -61,6 +61,13 @@ class Policy:
         self.auto = auto
 
 
+def kept_for(completed: int, failed: int) -> Policy:
+    """Completed runs are archived after so many days, failed and abandoned ones removed; checkpoints as by default."""
+    runs = {"completed": (completed * DAY_MS, ARCHIVE)}
+    runs |= {status: (failed * DAY_MS, REMOVE) for status in ("failed", "abandoned")}
+    return Policy(keep=DEFAULT.keep, runs=runs)
+
+
 #: without a dialect, and where a dialect says nothing: milestones stay, what comes by the hundred is thinned out
 DEFAULT = Policy(
     keep={

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.dialects.mirror.memory import Desk
+from leftoff.dialects.mirror.memory import Memory
 from leftoff.errors import Invalid
 
 
@@ -19,10 +19,10 @@ def test_nothing_is_written_outside_of_the_project(path: str, alone: bool, tmp_p
     project = tmp_path / "project"
     project.mkdir()
     path = f"{tmp_path}{path}" if path[0] == "/" else path
-    desk = Desk(str(project), str(project / ".leftoff/mirror"))
-    with desk.open(), pytest.raises(Invalid, match="outside of the project"):
+    memory = Memory(str(project), str(project / ".leftoff/mirror"))
+    with memory.open(), pytest.raises(Invalid, match="outside of the project"):
         if alone:
-            desk.put_alone(path, b"{}")
+            memory.put_alone(path, b"{}")
         else:
-            desk.put(path, b"{}", "r", None, 0)
+            memory.put(path, b"{}", "r", None, 0)
     assert [project] == list(tmp_path.iterdir())
