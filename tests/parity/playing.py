@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,13 +64,22 @@ class Face:
     # -- the world around the run, the same whoever plays
 
     def write(self, path: str, text: str) -> None:
+        next_tick()
         (self.folder / path).write_text(text)
+        next_tick()
 
     def remove(self, path: str) -> None:
         (self.folder / path).unlink()
 
     def git(self, command: str) -> None:
         subprocess.run(["git", *command.split()], cwd=self.folder, check=True, capture_output=True)
+
+
+def next_tick() -> None:
+    """Wait until files get a later time than now: whether one is older than its run must be no matter of luck."""
+    clock, now = getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME), time.time()
+    while time.clock_gettime(clock) < now + 0.001:
+        time.sleep(0.001)
 
 
 def refused(code: str | int) -> dict[str, Any]:
