@@ -41,6 +41,7 @@ OF_A_FACE: dict[str, Reasons] = {
 
 CHEAP = "docs/workspace.md: a program's steps look at no files, no git and no tracker"
 NO_PERSON = "a program has nobody to ask: the error has the findings"
+TAKEN = "the run is the session's from now on"
 FILE = {"file/f.*": CHEAP}
 ISSUE = {"context/issue_snapshot": CHEAP, "context/current_state_label": CHEAP}
 DIRTY = {"context/git_dirty": CHEAP}
@@ -90,6 +91,11 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
     ("session, the end of a session, nothing open", "hooks"): {
         "run/summary": "a session's end has a reason, which is no summary"
     },
+    ("resume by start, with more", "python"): {
+        "variable/n": "docs/guide.md: variables= is what a new run starts with"
+    },
+    ("resume by a word", "hooks"): {"run/session_id": TAKEN, "run/agent": TAKEN},
+    ("resume by a word, after a failure", "hooks"): {"run/session_id": TAKEN, "run/agent": TAKEN},
     ("session, a file", "hooks"): {"context/before f": "what it was before the session first changed it"},
 }
 
@@ -98,6 +104,7 @@ SEALED_BLIND = "a tool seals a checkpoint without looking at files, git and the 
 BORN_BLIND = "a run begins without a look at git and at its issue"
 NO_ERROR = "a step that fails leaves no `error` record"
 ONCE_MORE = "a step that is done again keeps `once_more`"
+NOT_PUT_BACK = "what was in flight or failed is not put back to be done"
 OWN_RECORD = "a step's record is not written by the one that writes all others"
 
 WAITING: dict[tuple[str, str], str] = {
@@ -146,9 +153,13 @@ WAITING: dict[tuple[str, str], str] = {
             ("resume after a failure", "python"),
             ("resume after a failed end", "python"),
             ("resume from a step, failed then", "python"),
+            ("resume by start, after a failure", "python"),
+            ("resume by a word, after a failure", "python"),
         ],
         NO_ERROR,
     ),
+    ("resume by a word", "hooks"): NOT_PUT_BACK,
+    ("resume by a word, after a failure", "hooks"): NOT_PUT_BACK,
     ("resume from a step, done again", "python"): ONCE_MORE,
     ("step done, undeclared", "python"): f"{OWN_RECORD}: another place in the order",
     ("step done again after start", "python"): f"{OWN_RECORD}: another list of what a retry clears",

@@ -46,7 +46,9 @@ class Command(Face):
         ]
         if steps:
             more += ["--steps", ",".join(steps)]
-        return self.succeed("start", workflow, "--run-id", self.run_id, *more, *_options(options))
+        name = [] if options.get("resume") and self.started else ["--run-id", self.run_id]
+        self.started = True
+        return self.succeed("start", workflow, *name, *more, *_options(options))
 
     def step(self, action: str, step: str, **options: Any) -> Any:
         result = ["--result", json.dumps(options.pop("result"))] if "result" in options else []
@@ -108,6 +110,12 @@ class Command(Face):
 
     def verify(self) -> Any:
         return self.call("verify", self.run_id)[1]
+
+    def ls(self) -> Any:
+        return self.call("ls")[1]["runs"]
+
+    def diff(self) -> Any:
+        return self.call("diff", f"{self.run_id}~2", self.run_id)[1]
 
     def brief(self) -> Any:
         return self.call("brief", self.run_id)[1]["text"]

@@ -8,7 +8,8 @@ from typing import Any
 from unittest import mock
 
 import leftoff
-from tests.parity.playing import WORLD, Face
+from tests.parity.by_command import by_command
+from tests.parity.playing import WORLD, Face, Op
 
 SESSION = "s1"
 Event = tuple[str, dict[str, Any]]
@@ -20,8 +21,12 @@ class Hooks(Face):
     name = "hooks"
     takes_operations = False
 
-    def script(self, events: Iterable[Event]) -> None:
-        for name, more in events:
+    def script(self, events: Iterable[Event | Op]) -> None:
+        for event in events:
+            if isinstance(event, Op):  # what was there before the session
+                by_command(self, event)
+                continue
+            name, more = event
             if name in WORLD:
                 getattr(self, name)(**more)
             else:

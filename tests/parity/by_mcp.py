@@ -36,7 +36,9 @@ class Mcp(Face):
         return Tools(str(self.folder), None)
 
     def start(self, workflow: str, **options: Any) -> None:
-        self.tools.start_run(workflow, run_id=self.run_id, **options)
+        name = None if options.get("resume") and self.started else self.run_id
+        self.started = True
+        self.tools.start_run(workflow, run_id=name, **options)
 
     def step(self, action: str, step: str, **options: Any) -> None:
         self.tools.report_step(step, STATUS[action], **options)
@@ -67,6 +69,12 @@ class Mcp(Face):
 
     def verify(self) -> Any:
         return self.tools.verify_resume(self.run_id)
+
+    def ls(self) -> Any:
+        return self.tools.list_runs()["runs"]
+
+    def diff(self) -> Any:
+        return self.tools.diff_checkpoints(f"{self.run_id}~2", self.run_id)
 
     def brief(self) -> Any:
         return self.tools.brief_resource(self.run_id)

@@ -54,8 +54,18 @@ class Python(Face):
             self.run = self.store.resume(self.run_id)
         return self.run
 
-    def start(self, workflow: str, **options: Any) -> None:
-        self.run = self.store.start(workflow, run_id=self.run_id, **options)
+    def start(self, workflow: str, *, resume: bool = False, **options: Any) -> None:
+        if resume:
+            self.run = self.store.run(workflow, **options)
+            self.run_id = self.run.id
+        else:
+            self.run = self.store.start(workflow, run_id=self.run_id, **options)
+
+    def ls(self) -> Any:
+        return [info.to_json() for info in self.store.list()]
+
+    def diff(self) -> Any:
+        return self.driven().diff("~2").to_json()
 
     def step(self, action: str, step: str, **options: Any) -> None:
         if action == "done" and step not in self.entered and self.driven().done(step):

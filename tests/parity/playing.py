@@ -42,6 +42,7 @@ class Face:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.run_id = RUN
+        self.started = False
 
     @classmethod
     def can(cls, op: Op) -> bool:

@@ -411,6 +411,31 @@ CASES = (
         (write("f", "1"), AB, TRACK, PAUSED, write("f", "22"), op("resume", accept=["files.changed"])),
     ),
     Case("resume, a bad code", (AB, PAUSED, op("resume", accept=["nonsense"]))),
+    Case("resume by start", (AB, step("start"), PAUSED, start(resume=True))),
+    Case("resume by start, after a failure", (AB, step("fail", **FAILED), PAUSED, start(resume=True))),
+    Case(
+        "resume by start, with more",
+        (AB, step("done"), PAUSED, start(resume=True, steps=["a", "b", "c"], variables={"n": 1})),
+    ),
+    Case("resume by start, nothing there", (start(resume=True, steps=["a"]),)),
+    Case(
+        "resume by a word",
+        (AB, step("done"), step("start", "b"), op("pause"), op("resume")),
+        {
+            "hooks": [
+                AB,
+                step("done"),
+                step("start", "b"),
+                op("pause"),
+                ("UserPromptSubmit", {"prompt": "resume"}),
+            ]
+        },
+    ),
+    Case(
+        "resume by a word, after a failure",
+        (AB, step("fail", **FAILED), op("pause"), op("resume")),
+        {"hooks": [AB, step("fail", **FAILED), op("pause"), ("UserPromptSubmit", {"prompt": "resume"})]},
+    ),
     # -- history
     Case("rollback", (AB, step("done"), sets(n=1), step("done", "b"), op("rollback", ref="~1"))),
     Case("fork", (AB, step("done"), step("start", "b"), op("fork", branch="other"))),
