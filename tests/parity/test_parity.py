@@ -17,9 +17,10 @@ from tests.parity.by_hooks import Hooks
 from tests.parity.by_mcp import Mcp
 from tests.parity.by_python import Python
 from tests.parity.by_runner import Runner
+from tests.parity.operations import Case
 from tests.parity.playing import Face
 from tests.parity.records import Flat, answer, differences, place_in, told
-from tests.parity.table import CASES, Case
+from tests.parity.table import CASES
 
 FACES: tuple[type[Face], ...] = (Command, Mcp, Python, Hooks, Runner, Functions)
 
