@@ -15,10 +15,10 @@ Run the script again after any death: it goes on where it was. Names are loaded 
 from __future__ import annotations
 
 from leftoff import seams
-from leftoff._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff._version import __version__
     from leftoff.api.module import fsck, get, list, open, resume, run, start
     from leftoff.api.read import RunView
     from leftoff.api.run import Run
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.functions.kinds import register
 
 _HOME = {
+    "leftoff._version": ("__version__",),
     "leftoff.api.module": ("fsck", "get", "list", "open", "resume", "run", "start"),
     "leftoff.api.read": ("RunView",),
     "leftoff.api.run": ("Run",),

@@ -8,6 +8,7 @@ import sys
 from leftoff.cli.options import COMMON, parse
 from leftoff.cli.verbs import SAME, VERBS
 from leftoff.errors import BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
+from leftoff.log import debugging
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def dispatch(words: list[str]) -> int:
         _give_up(1)
         return 0
     except Exception as error:
-        if os.environ.get("LEFTOFF_DEBUG") == "1":
+        if debugging():
             raise
         known = error if isinstance(error, LeftoffError) else _unforeseen(error)
         tell(known, as_json=as_json)

@@ -6,7 +6,6 @@ Arguments are checked here and not by the SDK, whose errors are written for whoe
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 import traceback
 from difflib import get_close_matches
@@ -25,6 +24,7 @@ from leftoff.agents.mcp.arguments import sorted_out
 from leftoff.agents.mcp.tools import INSTRUCTIONS, TOOLS, Tools
 from leftoff.agents.mcp.words import told
 from leftoff.errors import LeftoffError
+from leftoff.log import debugging
 
 _RESOURCES = "run://RUN_ID, run://RUN_ID/brief and checkpoint://CHECKPOINT_ID"
 _PROMPT = {"properties": {"run_id": {"type": "string"}}}
@@ -63,7 +63,7 @@ class Server(MCPServer[Any]):
         except LeftoffError as error:
             raise ToolError(told(error)) from None
         except Exception as error:
-            if os.environ.get("LEFTOFF_DEBUG"):
+            if debugging():
                 traceback.print_exc(file=sys.stderr)
             raise ToolError(
                 f"{name} failed inside of leftoff: {type(error).__name__}: {error}. What was reported before is kept. "

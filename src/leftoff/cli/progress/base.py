@@ -7,6 +7,7 @@ import os
 import sys
 
 from leftoff.cli.dispatch import printable
+from leftoff.log import debugging
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Observer:
                 self._silent = True
                 _drain()
         except Exception as error:
-            if os.environ.get("LEFTOFF_DEBUG") == "1":
+            if debugging():
                 raise
             self._silent = True
             _say(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from itertools import count
 
+from leftoff import log
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.head import gone
 from leftoff.errors import Conflict, Invalid, StaleEpoch
@@ -190,6 +191,7 @@ def add_version(
     tx: Tx, apply: Apply, run_id: str, token: bytes, epoch: int, at: int, seal: Seal | None
 ) -> Version:
     seq = apply.seq
+    log.debug("commits %s@%d%s", run_id, seq, f", sealed as {seal.trigger}" if seal is not None else "")
     apply.digest &= MASK
     digest = apply.digest.to_bytes(32, "big")
     counts = apply.packed_counts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff import log
 from leftoff.clock import iso
 from leftoff.engine.write.head import gone
 from leftoff.errors import LeaseHeld, StaleEpoch
@@ -67,6 +68,7 @@ def take(
             hint = "It has been silent for over 10 minutes and cannot be seen from here; take_over=True follows it."
         raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.", hint=hint)
     epoch = (lease.epoch if lease is not None else 0) + 1
+    log.debug("%s drives %s, epoch %d", who, run_id, epoch)
     tx.put_lease(run, epoch, kind, process, None, who, now)
     return epoch
 

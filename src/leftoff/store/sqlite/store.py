@@ -14,7 +14,7 @@ from _weakref import ref
 
 import apsw
 
-from leftoff._version import __version__
+from leftoff import log
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
@@ -96,6 +96,7 @@ class SqliteStore(Store):
     def _connect(self) -> apsw.Connection:
         if not self.exists():
             raise StoreUnavailable(f"There is no store at {self.folder}.", hint="The first write makes one.")
+        log.debug("opens the store %s", self.path)
         db = connection.open_file(self.path)
         try:
             migrate.check(db, self.path, writing=False)
@@ -214,6 +215,9 @@ class SqliteStore(Store):
         sync_folder(self.folder)
 
     def _migrate(self, db: apsw.Connection) -> None:
+        from leftoff._version import __version__
+
+        log.debug("makes the store %s", self.folder)
         facts = {
             "store_id": os.urandom(16).hex(),
             "created_at": str(self.clock.now()),

@@ -14,6 +14,7 @@ import socket
 import sys
 from time import monotonic
 
+from leftoff import log
 from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
 from leftoff.workflow.processes.groups import Watch, kill
@@ -158,6 +159,7 @@ class Launcher:
 
     def start(self, job: Job) -> None:
         """Have a shim take a job: ``Ready`` follows, or ``Lost``."""
+        log.debug("starts attempt %s", job.token)
         while self._free:
             shim = self._free.pop()
             if shim.give(job):
@@ -342,6 +344,7 @@ class Launcher:
         elif kind == ENDED:
             exit = Exit.read(rest + b"\n")
             if exit is not None:
+                log.debug("attempt %s ended: %s", shim.token, rest.decode("utf-8", "replace"))
                 shim.ended = True
                 token = shim.token
                 self._release(shim, fate)

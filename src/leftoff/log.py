@@ -1,0 +1,27 @@
+"""What leftoff does, for whoever looks for a fault: lines of the logger `leftoff`, or on stderr with LEFTOFF_DEBUG=1.
+
+A program that has `logging` gets them at level DEBUG. One that has not loaded it does not pay for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_DEBUG = 10  # logging.DEBUG
+
+
+def debugging() -> bool:
+    """Whether somebody wants to see tracebacks and every line."""
+    return os.environ.get("LEFTOFF_DEBUG") == "1"
+
+
+def debug(text: str, *about: object) -> None:
+    """One line, with ``%``: nothing is formatted where nobody listens."""
+    if debugging():
+        sys.stderr.write(f"leftoff: [{os.getpid()}] {text % about}\n")
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logger = logging.getLogger("leftoff")
+        if logger.isEnabledFor(_DEBUG):
+            logger.debug(text, *about)
