@@ -1,42 +1,28 @@
-"""The "Active Checkpoints" table of the sitebuilder protocol, printed, and kept current in a page of the project.
-
-``[status] file = "…"`` in leftoff.toml names the page. It belongs to whoever writes it: only the table under the
-heading is ours. Everything else stays byte for byte, the page is replaced in one rename, and processes that commit at
-once take turns, so that the last one to write has seen what the others did.
-"""
+"""sitebuilder's table "Active Checkpoints": a row for each run that is unfinished, or was completed within a day."""
 
 from __future__ import annotations
 
-import os
-
 from leftoff.engine.read.info import LIMITS, list_info
-from leftoff.errors import Invalid, LeftoffError
 from leftoff.model.times import DAY_MS, ago
 from leftoff.model.words import STEP_STATUS, UNFINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from leftoff.engine.config.project import Project
-    from leftoff.engine.config.settings import Settings
     from leftoff.engine.read.info import RunInfo
     from leftoff.store.base import Store
 
-HEADING = b"## Active Checkpoints"
+TITLE = "## Active Checkpoints"
+HEAD = [
+    "| Agent | Task | Progress | Last Update | Status |",
+    "|-------|------|----------|-------------|--------|",
+]
 _WORDS = {"running": "in_progress", "completed": "complete"}
-_TRIES = 5
 
 
 def table(store: Store, now: int, limits: tuple[int, int] = LIMITS) -> str:
     """The table as Markdown, without an end of line at its end."""
-    lines = [
-        "| Agent | Task | Progress | Last Update | Status |",
-        "|-------|------|----------|-------------|--------|",
-    ]
-    lines += [f"| {' | '.join(map(_cell, _row(run, now)))} |" for run in active(store, now, limits)]
-    return "\n".join(lines)
+    rows = [f"| {' | '.join(map(_cell, _row(run, now)))} |" for run in active(store, now, limits)]
+    return "\n".join([*HEAD, *rows])
 
 
 def _row(run: RunInfo, now: int) -> tuple[str, str, str, str, str]:
@@ -74,141 +60,3 @@ def active(store: Store, now: int, limits: tuple[int, int]) -> list[RunInfo]:
     unfinished = list_info(store, now, limits, status=UNFINISHED)
     done = list_info(store, now, limits, status=("completed",), limit=50)
     return [*unfinished, *(run for run in done if now - run.row.updated_at < DAY_MS)]
-
-
-def page_path(project: str, settings: Settings) -> str | None:
-    """The page that leftoff.toml names, if it names one."""
-    section: dict[str, Any] = settings.section("status")
-    unknown = sorted(key for key in section if key != "file")
-    if unknown:
-        raise Invalid(f'leftoff.toml: [status] has no key "{unknown[0]}".', hint="Known: file.")
-    if "file" not in section:
-        return None
-    name = section["file"]
-    if not isinstance(name, str) or not name.strip() or "\0" in name:
-        raise Invalid(
-            f"leftoff.toml: status.file must be a path, not {name!r}.", hint='For example: file = "STATUS.md"'
-        )
-    return os.path.realpath(os.path.join(project, name))
-
-
-def keep_current(path: str, make: Callable[[], str]) -> bool:
-    """Rewrite the table in the page if it differs; whether it did. ``make`` is called when it is our turn."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    import fcntl
-
-    turn = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        for _ in range(_TRIES):
-            before, seen = _read(path)
-            after = replaced(before, make().encode())
-            if after == before:
-                return False
-            if _write(path, after, seen):
-                return True
-        return False  # somebody writes it all the time: the next commit tries again
-    finally:
-        os.close(turn)
-
-
-_Seen = tuple[int, int, int, int] | None
-
-
-def _read(path: str) -> tuple[bytes, _Seen]:
-    try:
-        with open(path, "rb") as file:
-            info = os.fstat(file.fileno())
-            return file.read(), (info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode)
-    except FileNotFoundError:
-        return b"", None
-
-
-def _write(path: str, data: bytes, seen: _Seen) -> bool:
-    """Replace the page, unless it is not the one that was read any more."""
-    part = f"{path}.{os.getpid()}.leftoff"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            if seen is not None:
-                os.fchmod(file.fileno(), seen[3] & 0o7777)
-            os.fsync(file.fileno())
-        if _read(path)[1] != seen:
-            os.unlink(part)
-            return False
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
-    return True
-
-
-def replaced(page: bytes, fresh: bytes) -> bytes:
-    """The page with this table under the heading; the heading comes at the end where it is missing."""
-    lines = page.splitlines(keepends=True)
-    heading = _heading(lines)
-    if heading is None:
-        end = b"\r\n" if page.endswith(b"\r\n") else b"\n"
-        gap = b"" if not page else end if page.endswith((b"\n", b"\r")) else end + end
-        return page + gap + HEADING + end + end + fresh.replace(b"\n", end) + end
-    end = b"\r\n" if lines[heading].endswith(b"\r\n") else b"\n"
-    begin, stop = _table(lines, heading + 1)
-    shown = fresh.replace(b"\n", end)
-    if begin == stop:  # no table yet: behind the heading, with an empty line on both sides
-        first = lines[heading] if lines[heading].endswith((b"\n", b"\r")) else lines[heading] + end
-        rest = lines[heading + 1 :]
-        gap = b"" if rest and not rest[0].strip() else end if rest else b""
-        return b"".join([*lines[:heading], first, end, shown, end, gap, *rest])
-    if lines[stop - 1].endswith((b"\n", b"\r")):
-        shown += end
-    return b"".join([*lines[:begin], shown, *lines[stop:]])
-
-
-def _heading(lines: list[bytes]) -> int | None:
-    """Where the heading is; not the one in a block of code."""
-    for number, line in _outside_code(lines, 0):
-        if line.strip().rstrip(b"#").rstrip().lower() == HEADING.lower():
-            return number
-    return None
-
-
-def _table(lines: list[bytes], start: int) -> tuple[int, int]:
-    """The lines of the first table before the next heading; an empty range where there is none."""
-    begin: int | None = None
-    stop: int | None = None
-    for number, line in _outside_code(lines, start):
-        if stop is not None and number != stop:
-            break
-        if line.lstrip().startswith(b"|"):
-            begin, stop = (number if begin is None else begin), number + 1
-        elif begin is not None or line.startswith(b"#"):
-            break
-    return (start, start) if begin is None or stop is None else (begin, stop)
-
-
-def _outside_code(lines: list[bytes], start: int) -> list[tuple[int, bytes]]:
-    out, fence = [], b""
-    for number, line in enumerate(lines[start:], start):
-        mark = line.lstrip()[:3]
-        if fence:
-            fence = b"" if mark == fence else fence
-        elif mark in (b"```", b"~~~"):
-            fence = mark
-        else:
-            out.append((number, line))
-    return out
-
-
-def update_page(project: Project) -> None:
-    """Keep the table current that `[status] file` names; a page that cannot be written undoes nothing."""
-    try:
-        path = page_path(project.folder, project.settings)
-        if path is not None and project.store.exists():
-            keep_current(path, lambda: table(project.store, project.now, project.limits))
-    except (LeftoffError, OSError) as error:
-        why = error.message if isinstance(error, LeftoffError) else str(error)
-        project.say(f"leftoff: the page of `[status] file` is not up to date: {why}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from leftoff.dialects.sitebuilder.board import HEAD, TITLE
 from leftoff.model.times import ago, millis
 
 TYPE_CHECKING = False
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-TITLE = "## Active Checkpoints"
-HEAD = [
-    "| Agent | Task | Progress | Last Update | Status |",
-    "|-------|------|----------|-------------|--------|",
-]
 _BAR = re.compile(r"(?<!\\)\|")
 
 

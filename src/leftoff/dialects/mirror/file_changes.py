@@ -1,0 +1,219 @@
+"""What others did to the files of a protocol: changed, displaced, moved and new files, taken into the store.
+
+A file that cannot be read is told of and left alone; when it is replaced, it is kept aside and looked at again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.dialects.core.draft import Source
+from leftoff.dialects.core.files import stat_of
+from leftoff.dialects.core.reading import read_packed
+from leftoff.dialects.importing.documents import Importer
+from leftoff.dialects.importing.report import Repairs
+from leftoff.dialects.mirror.document_edit import ChangedDocument, DocumentEdit
+from leftoff.dialects.mirror.memory import digest
+from leftoff.engine.lifecycle.finish import settle
+from leftoff.engine.lifecycle.opening import find as find_run
+from leftoff.errors import LeftoffError, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from leftoff.dialects.mirror.mirror import Mirror
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
+
+
+class FileChanges:
+    """The files of one mirror, as others may have changed them."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.mirror = mirror
+        self.store, self.project, self.dialect = mirror.store, mirror.project, mirror.dialect
+        self.memory, self.scrubber = mirror.memory, mirror.scrubber
+        self.clock, self.say = mirror.clock, mirror.say
+
+    def take_in(self) -> bool:
+        """Take in whatever changed; whether anything did."""
+        taken = False
+        for entry in list(self.memory.pool):
+            taken |= self.look_at_displaced(entry)
+        for path in list(self.memory.files):
+            taken |= self._look_at(path)
+        taken |= self._look_for_new()
+        self.memory.tidy(self.clock())
+        return taken
+
+    def _look_at(self, path: str) -> bool:
+        about, full = self.memory.files[path], self.memory.full(path)
+        stat = stat_of(full)
+        if stat is None or stat == about["stat"]:
+            return False
+        data = self.memory.read(full)
+        if data is None or digest(data) == about["hash"]:
+            about["stat"] = stat
+            return False
+        took = self._take(path, data, self.memory.base(path), about, full)
+        if took is None:
+            return False  # being written, or broken: looked at again
+        if path in self.memory.files:
+            self.memory.know(path, data, about["run"], about["part"])
+            self.memory.files[path]["stat"] = stat
+        self.mirror.stale.add(about["run"])
+        return True
+
+    def look_at_displaced(self, entry: dict[str, Any]) -> bool:
+        stat = stat_of(entry["place"])
+        if stat is None or stat == entry["stat"]:
+            return False
+        data = self.memory.read(entry["place"])
+        if data is None or digest(data) == entry["hash"]:
+            entry["stat"] = stat
+            return False
+        took = self._take(entry["path"], data, self.memory.read(entry["base"]), entry, None)
+        if took is None:
+            return False
+        entry["stat"], entry["hash"], entry["at"] = stat, digest(data), self.clock()
+        return took
+
+    def _take(
+        self, path: str, data: bytes, base: bytes | None, about: dict[str, Any], full: str | None
+    ) -> bool | None:
+        """Take a changed file in; whether anything changed, ``None`` where it cannot be read."""
+        repairs = Repairs()
+        try:
+            document = self._document(path, data, about["part"], repairs)
+        except LeftoffError as error:
+            if full is not None and about.get("told") != digest(data):
+                about["told"] = digest(data)
+                self.say(f"leftoff: {error.message} It is left as it is, and kept when it is replaced.")
+            return None
+        source = Source(path, self.clock(), **self.dialect.hints(self.memory.full(path)))
+        before = self._base_document(path, base, about["part"])
+        changed = ChangedDocument(self.dialect, document, source, repairs, before, run_id=about["run"])
+        edit = DocumentEdit(self.store, self.project, self.scrubber, changed)
+        took = self._report(edit, path, about["run"])
+        for line in repairs.lines if took else ():
+            self.say(f"leftoff: {path}: {line}")
+        return took
+
+    def _report(self, edit: DocumentEdit, path: str, run_id: str) -> bool | None:
+        try:
+            done = edit.report(self._finding(run_id), self.clock())
+        except NotFound:
+            return self._import(path)
+        except LeftoffError as error:
+            about = self.memory.files.get(path, {})
+            if about.get("refused") != error.message:
+                about["refused"] = error.message
+                self.say(f"leftoff: {path} is not taken in: {error.message}")
+            return None
+        for both in edit.edits.contradictions if edit.edits is not None else ():
+            self.say(f"leftoff: {path} and the store both changed {both.name}; the store's value stays.")
+        return done.version is not None
+
+    def _document(self, path: str, data: bytes, part: str | None, repairs: Repairs) -> dict[str, Any]:
+        """What a file says, with the parts that other files hold as they are known."""
+        document = read_packed(data, path, repairs)
+        return document if part is None else {**self._other_parts(path), part: document}
+
+    def _base_document(self, path: str, base: bytes | None, part: str | None) -> dict[str, Any] | None:
+        if base is None:
+            return None
+        try:
+            return self._document(path, base, part, Repairs())
+        except LeftoffError:
+            return None
+
+    def _other_parts(self, path: str) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        run = self.memory.files.get(path, {}).get("run")
+        for other, about in self.memory.files.items():
+            data = (
+                self.memory.base(other) if other != path and about["run"] == run and about["part"] else None
+            )
+            if data is not None:
+                try:
+                    out[about["part"]] = read_packed(data, other, Repairs())
+                except LeftoffError:
+                    pass
+        return out
+
+    def _look_for_new(self) -> bool:
+        """Files that somebody else began: runs of their own."""
+        took = False
+        for path in self.dialect.present(self.project):
+            stat = stat_of(self.memory.full(path))
+            if path not in self.memory.files and self.memory.seen.get(path) != stat:
+                self.memory.seen[path] = stat
+                took |= self._import(path)
+        return took
+
+    def _import(self, path: str) -> bool:
+        """A file that is none of ours becomes a run, or a checkpoint of one; where it is a copy, it is left alone."""
+        told: list[str] = []
+        data = self.memory.read(self.memory.full(path))
+        importer = Importer(
+            self.store,
+            self.project,
+            self.scrubber,
+            self.clock(),
+            lambda at, error: told.append(error.message),
+        )
+        found = importer.read([self.memory.full(path)], self.dialect)
+        moved = self._moved(path, found[0].run_id) if found else None
+        if moved is None:
+            found = importer.take([each for each in found if not self._is_copy(path, each.run_id)])
+        for line in [*told, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
+            self.say(f"leftoff: {line}")
+        if moved is not None:
+            return moved
+        if found and data is not None and self._belongs(path, found[0].run_id):
+            self.memory.know(path, data, found[0].run_id, self.dialect.part_of(path))
+        elif found:
+            self.dialect.reclaim(self.mirror, path, found[0].run_id)
+        return any(each.new or each.changed for each in found)
+
+    def _others(self, path: str, run_id: str) -> list[str]:
+        """Further files of a run, that hold the same part of it."""
+        part = self.dialect.part_of(path)
+        files = self.memory.files.items()
+        return [other for other, about in files if about["run"] == run_id and about["part"] == part]
+
+    def _moved(self, path: str, run_id: str) -> bool | None:
+        """Somebody moved the file of a run: it is the same file. Whether it was changed; ``None``: it is not so."""
+        others = self._others(path, run_id)
+        if len(others) != 1 or os.path.exists(self.memory.full(others[0])):
+            return None
+        about, base = self.memory.files[others[0]], self.memory.base(others[0])
+        self.memory.forget(others[0])
+        self.memory.know(path, base or b"", about["run"], about["part"])
+        took = self._look_at(path)
+        if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
+            find = self._finding(run_id)
+            settle(self.store, find, "abandoned", self.clock(), project=self.project, scrubber=self.scrubber)
+            took = True
+        self.mirror.stale.add(run_id)
+        return took
+
+    def _is_copy(self, path: str, run_id: str) -> bool:
+        """Whether a run has its file elsewhere; that is told, once."""
+        others = self._others(path, run_id)
+        if not others or self.dialect.id_names_version:
+            return False
+        self.say(f"leftoff: {path} is a second file of {run_id}, which has {others[0]}; it is left alone.")
+        return True
+
+    def _belongs(self, path: str, run_id: str) -> bool:
+        """Whether a file is where the run's own is."""
+        row = self.store.read(lambda view: view.find_run(run_id))
+        state = self.dialect.shown(self.mirror, row) if row is not None else None
+        return row is not None and state is not None and path in self.dialect.places(self.mirror, row, state)
+
+    @staticmethod
+    def _finding(run_id: str) -> Callable[[View], RunRow]:
+        return lambda view: find_run(view, run_id)
