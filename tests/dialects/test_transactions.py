@@ -127,6 +127,16 @@ def test_the_configuration_of_crunch_is_read_before(watched: Path) -> None:
     run("step", "done", "ready")
 
 
+def test_outputs_that_say_how_a_step_ended_are_read_before(watched: Path) -> None:
+    """What dotagent finds out from the files of an interrupted phase, it finds out before it is put on record."""
+    run("init", "--dialect", "dotagent")
+    run("start", "dotagent", "--run-id", "r")
+    run("step", "start", "REQUIREMENTS")
+    (watched / "memory/reports").mkdir(parents=True)
+    (watched / "memory/reports/demand.json").write_text("{}")
+    run("resume", "r", "--yes")
+
+
 def test_a_file_that_changes_all_the_time_is_read_a_few_times(project: Path) -> None:
     """One that changed since it was read is read again; at some point what was read last counts."""
     hashes, calls = FileHashes(str(project), Source("d.json")), 0

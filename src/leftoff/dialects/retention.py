@@ -15,9 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.config.settings import Settings
+    from leftoff.engine.config.project import Project
     from leftoff.engine.retention.policy import Plan, Policy, Removal
-    from leftoff.store.base import Store
 
 STAMP = "pruned"  # a file in the store's folder: when retention last ran by itself
 
@@ -45,21 +44,17 @@ class Pruned:
 class Upkeep:
     """The rules of one project."""
 
-    def __init__(
-        self, store: Store, project: str, settings: Settings, now: int, limits: tuple[int, int]
-    ) -> None:
-        self.store = store
+    def __init__(self, project: Project) -> None:
         self.project = project
-        self.settings = settings
-        self.now = now
-        self.limits = limits
-        self.dialect = mirrored(project, settings)
+        self.store = project.store
+        self.now = project.now
+        self.dialect = mirrored(project.folder, project.settings)
 
     def rules(self) -> Policy:
-        section = self.settings.section("retention")
+        section = self.project.settings.section("retention")
         if self.dialect is None:
             return policy(section, DEFAULT)
-        return policy(section, self.dialect.retention(self.project), auto=True)
+        return policy(section, self.dialect.retention(self.project.folder), auto=True)
 
     def prune(self, *, dry: bool = False, rules: Policy | None = None) -> Pruned:
         rules = rules if rules is not None else self.rules()
@@ -96,12 +91,12 @@ class Upkeep:
             if row is None:
                 return False
             if removal.action == ARCHIVE:
-                done.freed += archive.archive(self.store, row, self.now, self.limits)[2]
+                done.freed += archive.archive(self.store, row, self.now, self.project.limits)[2]
             else:
                 done.freed += remove(self.store, removal.run_id, self.now)
             if self.dialect is not None:
                 self.dialect.retire(
-                    self.project, row.run_id, row.branch, self.now, removed=removal.action != ARCHIVE
+                    self.project.folder, row.run_id, row.branch, self.now, removed=removal.action != ARCHIVE
                 )
         except NotFound:
             return False

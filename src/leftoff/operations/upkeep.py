@@ -15,6 +15,6 @@ def by_itself(project: Project) -> None:
     from leftoff.errors import LeftoffError
 
     try:
-        Upkeep(project.store, project.folder, project.settings, project.now, project.limits).by_itself()
+        Upkeep(project).by_itself()
     except (LeftoffError, OSError) as error:
         project.say(f"leftoff: retention did not run: {getattr(error, 'message', error)}")

@@ -71,14 +71,16 @@ def start_fresh(dialect: Dialect, target: Target, ctx: Context) -> bool:
 
 
 def _settle(row: RunRow, dialect: Dialect, ctx: Context) -> None:
-    """What was in flight and left an output that says how it ended, ended so."""
+    """What was in flight and left an output that says how it ended, ended so; unless somebody reported on it since."""
+    state = ctx.store.read(lambda view: state_at(ctx.store, view, row, dialect))
+    ended = dialect.settled(state, ctx.project.folder)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        for path, record in dialect.settled(
-            state_at(ctx.store, tx, row, dialect), ctx.project.folder
-        ).items():
-            changes.put("step", path, record)
-            ctx.say(f"leftoff: {path} is {record['status']}: its output says so.")
+        steps = state_at(ctx.store, tx, row, dialect).of("step")
+        for path, record in ended.items():
+            if steps.get(path) == state.of("step")[path]:
+                changes.put("step", path, record)
+                ctx.say(f"leftoff: {path} is {record['status']}: its output says so.")
         return None
 
     report(ctx.store, lambda view: find(view, row.run_id), make, ctx.now, scrubber=ctx.redactor)

@@ -25,7 +25,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.dialects.retention import Upkeep
 
-    done = Upkeep(ctx.store, ctx.project.folder, ctx.settings, ctx.now, ctx.limits).prune(dry=args.dry_run)
+    done = Upkeep(ctx.project).prune(dry=args.dry_run)
     if args.json:
         ctx.emit(done.to_json())
         return 0

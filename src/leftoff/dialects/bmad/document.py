@@ -26,34 +26,12 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.retention.policy import Policy
 
-KEYS = (
-    "run_id",
-    "workflow_path",
-    "session_branch",
-    "started_at",
-    "last_checkpoint",
-    "status",
-    "steps_completed",
-    "current_step",
-    "total_steps",
-    "resume_from_step",
-    "session_variables",
-    "artefacts_produced",
-    "checkpoint_id",
-    "issues",
-    "agent_notes",
+KEYS = tuple(
+    """run_id workflow_path session_branch started_at last_checkpoint status steps_completed current_step
+    total_steps resume_from_step session_variables artefacts_produced checkpoint_id issues agent_notes""".split()
 )
 RETENTION = kept_for(7, 30)
-STATUS = run_words(
-    {
-        "running": "running",
-        "completed": "completed",
-        "failed": "failed",
-        "paused": "paused",
-        "blocked": "paused",
-        "abandoned": "failed",
-    }
-)
+STATUS = run_words({"blocked": "paused", "abandoned": "failed"})
 _ID = re.compile(r"[0-9a-f]{6}([0-9a-f]{6})?\Z")
 SHORT = 6  # characters of an id that the protocol's commands go by
 RESUMED = "▶️ Reprise du run {run_id} au step {resume_step}/{total_steps}"

@@ -104,56 +104,41 @@ def parse(text: str) -> list[Event]:
     return found
 
 
-def _events(text: str) -> Iterator[Event]:
-    place = 0
-    roots: list[str] = []
-    while place < len(text):
-        skipped = _SKIPPED.match(text, place)
-        if skipped:
-            place = skipped.end()
-            continue
-        if roots and text.startswith(f"</{roots[-1]}>", place):
-            place += len(roots.pop()) + 3
-            continue
-        match = _OPEN.match(text, place)
-        if match is None:
-            raise Rejected(f"This is no element: {shown(text[place : place + 40])}.")
-        if match[1] not in EVENTS:
-            if roots or match[2]:
-                raise Rejected(f"There is no event <{match[1]}>; there are {', '.join(EVENTS)}.")
-            roots.append(match[1])
-            place = match.end()
-            continue
-        inside, place = ("", match.end()) if match[2] else _inside(text, match)
-        yield Event(match[1], _fields(match[1], inside))
-    if roots:
-        raise Rejected(f"<{roots[-1]}> is not closed: the input is cut short.")
+def _events(text: str, root: str | None = None) -> Iterator[Event]:
+    for name, inside in _elements(text, "This"):
+        if name in EVENTS:
+            yield Event(name, _fields(name, inside or ""))
+        elif root is None and inside is not None:
+            yield from _events(inside, name)
+        else:
+            raise Rejected(f"There is no event <{name}>; there are {', '.join(EVENTS)}.")
 
 
-def _inside(text: str, match: re.Match[str]) -> tuple[str, int]:
-    end = f"</{match[1]}>"
-    at = text.find(end, match.end())
-    if at < 0:
-        raise Rejected(f"<{match[1]}> is not closed: the input is cut short.")
-    return text[match.end() : at], at + len(end)
-
-
-def _fields(name: str, text: str) -> dict[str, str]:
+def _fields(event: str, text: str) -> dict[str, str]:
     out: dict[str, str] = {}
+    for name, inside in _elements(text, f"<{event}>: this"):
+        if name not in FIELDS[event]:
+            raise Rejected(f"<{event}> has no <{name}>; it has {', '.join(FIELDS[event])}.")
+        out[name] = _plain(inside or "")
+    return out
+
+
+def _elements(text: str, what: str) -> Iterator[tuple[str, str | None]]:
+    """The elements that make up a text, and what is in them; ``None`` in one that has no end of its own."""
     place = 0
     while place < len(text):
-        skipped = _SKIPPED.match(text, place)
-        if skipped:
+        if skipped := _SKIPPED.match(text, place):
             place = skipped.end()
             continue
         match = _OPEN.match(text, place)
         if match is None:
-            raise Rejected(f"<{name}>: this is no element: {shown(text[place : place + 40])}.")
-        inside, place = ("", match.end()) if match[2] else _inside(text, match)
-        if match[1] not in FIELDS[name]:
-            raise Rejected(f"<{name}> has no <{match[1]}>; it has {', '.join(FIELDS[name])}.")
-        out[match[1]] = _plain(inside)
-    return out
+            raise Rejected(f"{what} is no element: {shown(text[place : place + 40])}.")
+        name, end = match[1], "" if match[2] else f"</{match[1]}>"
+        at = text.find(end, match.end())
+        if at < 0:
+            raise Rejected(f"<{name}> is not closed: the input is cut short.")
+        yield name, text[match.end() : at] if end else None
+        place = at + len(end)
 
 
 def _plain(text: str) -> str:

@@ -124,8 +124,7 @@ class Checkpoints:
 
     def clean_up(self, days: int) -> list[str]:
         """Those that are over and older than that go; one in progress stays. The ids of the runs that went."""
-        project = self.project
-        upkeep = Upkeep(self.store, project.folder, project.settings, project.now, project.limits)
+        upkeep = Upkeep(self.project)
         upkeep.dialect = DIALECT
         return [
             about["run_id"]

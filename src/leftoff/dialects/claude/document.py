@@ -27,22 +27,10 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.retention.policy import Policy
 
-KEYS = (
-    "schema_version",
-    "checkpoint_id",
-    "workflow_type",
-    "project_name",
-    "workflow_description",
-    "created_at",
-    "updated_at",
-    "status",
-    "current_phase",
-    "total_phases",
-    "completed_phases",
-    "workflow_state",
-    "last_error",
-    "tests_passing",
-    "plan_modification_time",
+KEYS = tuple(
+    """schema_version checkpoint_id workflow_type project_name workflow_description created_at updated_at
+    status current_phase total_phases completed_phases workflow_state last_error tests_passing
+    plan_modification_time""".split()
 )
 #: what later schemas put beside them
 LATER = (
@@ -56,17 +44,7 @@ REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "sta
 NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
 LONGEST = 80  # characters of a project's name in an id
 RETENTION = kept_for(7, 30)
-STATUS = run_words(
-    {
-        "running": "in_progress",
-        "completed": "completed",
-        "failed": "failed",
-        "paused": "paused",
-        "blocked": "blocked",
-        "abandoned": "abandoned",
-    },
-    {"complete": "completed"},
-)
+STATUS = run_words({"running": "in_progress"}, {"complete": "completed"})
 #: type, project and time; a number where two began in the same second
 _ID = re.compile(r"([A-Za-z][A-Za-z0-9.-]*)_(.+)_(\d{8}_\d{6})(?:-\d+)?\Z")
 _STAND_INS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.core.words import IN_PROGRESS, run_words, step_words
+from leftoff.dialects.core.words import run_words, step_words
 from leftoff.dialects.importing.report import shown
 from leftoff.model.ids import quote_part, unquote_part
 
@@ -18,17 +18,8 @@ FOLDER = "parallel_ops"
 WORKFLOW = "parallel"
 KEYS = ("operation_type", "plan_path", "operations")
 KIND, PLAN = "operation_type", "plan_path"  # `run` records
-STATUS = run_words(
-    {
-        "paused": "pre_execution",
-        "running": "in_progress",
-        "completed": "completed",
-        "failed": "failed",
-        "blocked": "blocked",
-        "abandoned": "abandoned",
-    }
-)
-_STEPS = step_words(IN_PROGRESS)
+STATUS = run_words({"paused": "pre_execution", "running": "in_progress"})
+_STEPS = step_words({"running": "in_progress"})
 _ID = re.compile(r"parallel_([a-z]+)_(.+)_\d{8}_\d{6}\Z")
 _OURS = frozenset("status order outputs attempt started_at completed_at error result title".split())
 

@@ -23,14 +23,21 @@ def decode_issues(draft: Draft, entries: list[Any], name: str) -> None:
 
 
 def encode_issues(state: State) -> list[Any]:
-    found = []
-    for key, about in state.of("error").items():
-        if isinstance(about, dict):
-            number = about.get(NUMBER)
-            known = {name: value for name, value in about.items() if name != NUMBER}
-            entry = known["message"] if list(known) == ["message"] else known
-        else:
-            number, entry = None, about
-        place = number if isinstance(number, int) else 1 << 30
-        found.append((place, key, entry))
-    return [entry for _, _, entry in sorted(found, key=lambda item: item[:2])]
+    return [_entry(about) for _, about in in_place(state.of("error"))]
+
+
+def _entry(about: Any) -> Any:
+    if not isinstance(about, dict):
+        return about
+    known = {name: value for name, value in about.items() if name != NUMBER}
+    return known["message"] if list(known) == ["message"] else known
+
+
+def in_place(records: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Entries where they stood in their list; those that stood in none come behind, by key."""
+
+    def place(item: tuple[str, Any]) -> tuple[int, str]:
+        number = item[1].get(NUMBER) if isinstance(item[1], dict) else None
+        return (number if isinstance(number, int) else 1 << 30), item[0]
+
+    return sorted(records.items(), key=place)

@@ -20,25 +20,16 @@ _SINGLE = re.compile(r'(\\\\|\\")|\\')
 
 def parse(text: str, path: str, repairs: Repairs) -> Any:
     try:
-        return _loads(text, repairs, strict=True)
-    except RecursionError:
-        raise Rejected(f"{path} is nested too deep.") from None
-    except json.JSONDecodeError as error:
-        first = error
-    except ValueError as error:
-        raise Rejected(f"{path} is not JSON that can be read: {_short(error)}.") from None
-    try:
-        return _again(text, repairs, first)
+        try:
+            return _loads(text, repairs, strict=True)
+        except json.JSONDecodeError as error:
+            return _again(text, repairs, error)
     except RecursionError:
         raise Rejected(f"{path} is nested too deep.") from None
     except json.JSONDecodeError as error:
         raise Rejected(f"{path}:{error.lineno}:{error.colno}: this is not JSON: {error.msg}.") from None
     except ValueError as error:
-        raise Rejected(f"{path} is not JSON that can be read: {_short(error)}.") from None
-
-
-def _short(error: ValueError) -> str:
-    return str(error).partition(";")[0]
+        raise Rejected(f"{path} is not JSON that can be read: {str(error).partition(';')[0]}.") from None
 
 
 def _again(text: str, repairs: Repairs, first: json.JSONDecodeError) -> Any:

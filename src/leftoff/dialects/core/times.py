@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from calendar import timegm
+from calendar import monthrange, timegm
 
 from leftoff.clock import iso
 from leftoff.dialects.importing.report import shown
@@ -88,17 +88,11 @@ def _offset(zone: str | None) -> int:
 
 
 def _millis(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int | None:
-    if not (1970 <= year and 1 <= month <= 12 and 1 <= day <= _days(year, month)):
+    if not (1970 <= year and 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]):
         return None
     if hour > 23 or minute > 59 or second > 60:
         return None
     return timegm((year, month, day, hour, minute, min(second, 59))) * 1000
-
-
-def _days(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
 
 
 def read_stamp(text: str) -> int | None:

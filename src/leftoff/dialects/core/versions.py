@@ -5,6 +5,7 @@ from __future__ import annotations
 from leftoff.dialects.core.base import read, write
 from leftoff.dialects.core.draft import State
 from leftoff.dialects.importing.report import Repairs
+from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.state import Reader
 from leftoff.errors import NoCheckpoint
 
@@ -12,12 +13,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import Decoded, Records, Source
+    from leftoff.engine.write.report import Find
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
 IMPORTED = "imported"  # the run record that says where a run came from
 MOST_VERSIONS = 500  # that are looked through for the one a file was written from
+
+
+def run_named(run_id: str) -> Find:
+    """How a report finds its run: by the id."""
+    return lambda view: find(view, run_id)
 
 
 def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int | None = None) -> State:

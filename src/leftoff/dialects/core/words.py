@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.dialects.importing.report import shown
-from leftoff.model.words import STEP_STATUS
+from leftoff.model.words import RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,10 +46,6 @@ def meaning(word: Any) -> str | None:
     return next((_MEANING[sign] for sign in plain if sign in _SIGNS), None)
 
 
-#: the words for steps of a protocol that says `in_progress`, and else what we say
-IN_PROGRESS = {word: word for word in STEP_STATUS} | {"running": "in_progress"}
-
-
 class Words:
     """The status words of a protocol: what they mean, and which of them is written for each of ours."""
 
@@ -76,12 +72,14 @@ class Words:
 
 
 def step_words(write: dict[str, str], also: dict[str, str] | None = None) -> Words:
-    """The words for steps: ours to theirs, and further words of theirs."""
+    """The words for steps: ours to theirs, where they differ, and further words of theirs."""
+    write = {word: word for word in STEP_STATUS} | write
     return Words(_inverse(write, also), write, _STEP)
 
 
 def run_words(write: dict[str, str], also: dict[str, str] | None = None) -> Words:
     """The words for runs."""
+    write = {word: word for word in RUN_STATUS} | write
     return Words(_inverse(write, also), write, _RUN)
 
 

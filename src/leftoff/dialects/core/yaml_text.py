@@ -112,12 +112,7 @@ class _Builder:
             return value
         if isinstance(value, (dict, list)):
             raise Rejected(f"{self.path}:{event.start_mark.line + 1}: a key is a list or a mapping.")
-        text = (
-            {None: "null", True: "true", False: "false"}.get(value)
-            if not isinstance(value, (int, float))
-            else None
-        )
-        text = text or (str(value).lower() if isinstance(value, bool) else str(value))
+        text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
         self.repairs.add(f"line {event.start_mark.line + 1}: the key {text} is read as text.")
         return text
 

@@ -35,21 +35,9 @@ if TYPE_CHECKING:
 
 VERSION = "1.0"
 INDEX = "index.yaml"
-KEYS = (
-    "checkpoint_id",
-    "version",
-    "created_at",
-    "issue_number",
-    "session_id",
-    "workflow_state",
-    "issue_snapshot",
-    "team_state",
-    "execution_graph",
-    "agent_outputs",
-    "acp_state",
-    "knowledge_context",
-    "files_modified",
-    "recovery_info",
+KEYS = tuple(
+    """checkpoint_id version created_at issue_number session_id workflow_state issue_snapshot team_state
+    execution_graph agent_outputs acp_state knowledge_context files_modified recovery_info""".split()
 )
 ISSUE = ("title", "body", "labels", "assignees", "branch", "state", "taken_at")
 _NAME = re.compile(r"CP-[A-Za-z0-9][A-Za-z0-9._-]{0,199}\Z")  # what can be the name of a file

@@ -10,7 +10,7 @@ from leftoff.dialects.core import yaml_text
 from leftoff.dialects.core.base import Dialect, write
 from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.files import stat_of
-from leftoff.dialects.core.versions import own_alias, state_at
+from leftoff.dialects.core.versions import own_alias
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
 from leftoff.dialects.mirror.swap import write_new
@@ -60,10 +60,7 @@ class CrunchFiles(Dialect):
             alias = own_alias(self, version) or self._named(mirror, row, version)
             path = f"{folder}/{self._file(config, alias)}"
             if version is not versions[0] and not os.path.exists(mirror.memory.full(known.get(alias, path))):
-                state = mirror.store.read(
-                    lambda view, seq=version.seq: state_at(mirror.store, view, row, self, seq)  # type: ignore[misc]
-                )
-                mirror.put_text(path, yaml_text.dump(write(self, state)))
+                mirror.put_text(path, yaml_text.dump(write(self, mirror.state(row, version.seq))))
             known.setdefault(alias, path)
             there.add(alias)
         self._let_go(mirror, known, there)
@@ -71,9 +68,8 @@ class CrunchFiles(Dialect):
 
     def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
         """`CP-{phase}-{YYYYMMDD}-{4 hex, longer where taken}`, from now on another name of the checkpoint."""
-        state = mirror.store.read(lambda view: state_at(mirror.store, view, row, self, version.seq))
         phase = (version.step or "").partition("/")[0]
-        phase = phase if phase in PHASES else current_phase(state)[0]
+        phase = phase if phase in PHASES else current_phase(mirror.state(row, version.seq))[0]
         mark = version.checkpoint or sha256(f"{row.run_id}:{version.seq}".encode()).hexdigest()
 
         def work(tx: Tx) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from leftoff.dialects.core.draft import DONE
-from leftoff.dialects.core.issues import NUMBER
-from leftoff.dialects.core.words import IN_PROGRESS, step_words
+from leftoff.dialects.core.issues import NUMBER, in_place
+from leftoff.dialects.core.words import step_words
 from leftoff.dialects.importing.report import shown
 from leftoff.model.ids import quote_part, unquote_part
 from leftoff.model.words import UNFINISHED
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
 _AT_WORK = ("running", "waiting", "blocked", "failed")
-NODES = step_words(IN_PROGRESS, {"running": "running"})
+NODES = step_words({"running": "in_progress"}, {"running": "running"})
 # key in the document: collection, flag of the record
 ACP = {
     "pending_messages": ("message", "pending"),
@@ -89,13 +89,8 @@ def decode_team(draft: Draft, team: dict[str, Any]) -> None:
 def encode_team(state: State) -> dict[str, Any]:
     team = state.of("context").get("team")
     about = team if isinstance(team, dict) else {}
-
-    def place(item: tuple[str, Any]) -> tuple[int, str]:
-        number = item[1].get(NUMBER) if isinstance(item[1], dict) else None
-        return (number if isinstance(number, int) else 1 << 30), item[0]
-
     members = []
-    for key, entry in sorted(state.of("member").items(), key=place):
+    for key, entry in in_place(state.of("member")):
         known = entry if isinstance(entry, dict) else {"role": entry}
         rest = {name: value for name, value in known.items() if name not in ("agent", NUMBER)}
         members.append({"agent": known.get("agent", key), **rest})

@@ -28,41 +28,17 @@ if TYPE_CHECKING:
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")
 TASKS = "IMPLEMENTATION"  # the phase whose tasks are in execution.json
-KEYS = (
-    "workflow_id",
-    "started_at",
-    "last_updated",
-    "current_phase",
-    "phase_status",
-    "completed_phases",
-    "user_checkpoints",
-    "interruption_safe",
+KEYS = tuple(
+    """workflow_id started_at last_updated current_phase phase_status completed_phases user_checkpoints
+    interruption_safe""".split()
 )
 ARCHIVES = 5
 RETENTION = Policy(keep=DEFAULT.keep, runs=DEFAULT.runs, archives=ARCHIVES)
 PHASE, EXECUTION = "phase", "execution"
-STEPS = step_words(
-    {
-        "pending": "pending",
-        "running": "in_progress",
-        "waiting": "in_progress",
-        "blocked": "in_progress",
-        "completed": "complete",
-        "skipped": "complete",
-        "failed": "failed",
-    }
-)
+_AT_WORK = dict.fromkeys(("running", "waiting", "blocked"), "in_progress")
+STEPS = step_words({**_AT_WORK, "completed": "complete", "skipped": "complete"})
 TASK_STEPS = step_words(
-    {
-        "pending": "pending",
-        "running": "running",
-        "waiting": "running",
-        "completed": "complete",
-        "failed": "failed",
-        "blocked": "blocked",
-        "skipped": "skipped",
-    },
-    {"completed": "completed", "in_progress": "running"},
+    {"waiting": "running", "completed": "complete"}, {"completed": "completed", "in_progress": "running"}
 )
 #: where each phase leaves what it produced
 OUTPUTS = {

@@ -7,12 +7,11 @@ import os
 from leftoff.dialects.core.base import read
 from leftoff.dialects.core.files import FileHashes
 from leftoff.dialects.core.notes import masked
-from leftoff.dialects.core.versions import IMPORTED
+from leftoff.dialects.core.versions import IMPORTED, run_named
 from leftoff.dialects.importing import places
 from leftoff.dialects.importing.report import Rejected, Repairs, rejecting
 from leftoff.dialects.mirror.document_edit import ChangedDocument, DocumentEdit
 from leftoff.engine.lifecycle.bulk_import import create_runs, imported_versions, redacted, weight
-from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
@@ -22,7 +21,6 @@ from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from leftoff.dialects.core.base import Dialect
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.importing.report import Reject
     from leftoff.engine.lifecycle.bulk_import import ImportedVersion
     from leftoff.model.changes import Scrubber
-    from leftoff.store.base import Store, View
+    from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
 TOGETHER = 600  # records that are written in one transaction
@@ -218,7 +216,7 @@ class Importer:
             edit = DocumentEdit(self.store, self.project, self.scrubber, changed)
             own = each.dialect.id_names_version or len(each.loaded) > 1
             at = decoded.at if own and decoded.at else self.now
-            done = edit.report(self._finding(each.run_id), at)
+            done = edit.report(run_named(each.run_id), at)
             each.changed = each.changed or done.version is not None
             for both in edit.edits.contradictions if edit.edits is not None else ():
                 each.repairs.add(f"{both.name} was changed here too; the store's value stays.")
@@ -234,10 +232,6 @@ class Importer:
         if len(each.loaded) < 2 or not isinstance(name, str) or loaded is each.loaded[-1]:
             return False
         return self.store.read(lambda view: view.aliased(name, row.run)) is not None
-
-    @staticmethod
-    def _finding(run_id: str) -> Callable[[View], RunRow]:
-        return lambda view: find_run(view, run_id)
 
     def _row(self, run_id: str) -> RunRow | None:
         return self.store.read(lambda view: view.find_run(run_id)) if self.store.exists() else None

@@ -10,22 +10,19 @@ import os
 from leftoff.dialects.core.draft import Source
 from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import read_packed
+from leftoff.dialects.core.versions import run_named
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.importing.report import Repairs
 from leftoff.dialects.mirror.document_edit import ChangedDocument, DocumentEdit
 from leftoff.dialects.mirror.memory import digest
 from leftoff.engine.lifecycle.finish import settle
-from leftoff.engine.lifecycle.opening import find as find_run
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from leftoff.dialects.mirror.mirror import Mirror
-    from leftoff.store.base import View
-    from leftoff.store.rows import RunRow
 
 
 class FileChanges:
@@ -103,7 +100,7 @@ class FileChanges:
 
     def _report(self, edit: DocumentEdit, path: str, run_id: str) -> bool | None:
         try:
-            done = edit.report(self._finding(run_id), self.clock())
+            done = edit.report(run_named(run_id), self.clock())
         except NotFound:
             return self._import(path)
         except LeftoffError as error:
@@ -194,7 +191,7 @@ class FileChanges:
         self.memory.know(path, base or b"", about["run"], about["part"])
         took = self._look_at(path)
         if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
-            find = self._finding(run_id)
+            find = run_named(run_id)
             settle(self.store, find, "abandoned", self.clock(), project=self.project, scrubber=self.scrubber)
             took = True
         self.mirror.stale.add(run_id)
@@ -213,7 +210,3 @@ class FileChanges:
         row = self.store.read(lambda view: view.find_run(run_id))
         state = self.dialect.shown(self.mirror, row) if row is not None else None
         return row is not None and state is not None and path in self.dialect.places(self.mirror, row, state)
-
-    @staticmethod
-    def _finding(run_id: str) -> Callable[[View], RunRow]:
-        return lambda view: find_run(view, run_id)

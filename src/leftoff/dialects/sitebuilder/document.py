@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.clock import compact, iso
 from leftoff.dialects.core.draft import State
 from leftoff.dialects.core.files import created, decode_files, modified
-from leftoff.dialects.core.issues import NUMBER, decode_issues
+from leftoff.dialects.core.issues import NUMBER, decode_issues, in_place
 from leftoff.dialects.core.notes import decode_notes, encode_notes
 from leftoff.dialects.core.times import read_time
 from leftoff.dialects.core.words import run_words, step_words
@@ -23,51 +23,18 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.core.draft import Draft
 
-KEYS = (
-    "checkpoint_id",
-    "agent",
-    "agent_name",
-    "task_id",
-    "task_title",
-    "status",
-    "progress_percent",
-    "started_at",
-    "updated_at",
-    "completed_at",
-    "subtasks",
-    "files_created",
-    "files_modified",
-    "acceptance_criteria_met",
-    "review_scores",
-    "errors",
-    "context",
-    "resumable",
-    "resume_instructions",
-    "heartbeat",
+KEYS = tuple(
+    """checkpoint_id agent agent_name task_id task_title status progress_percent started_at updated_at
+    completed_at subtasks files_created files_modified acceptance_criteria_met review_scores errors
+    context resumable resume_instructions heartbeat""".split()
 )
 _OWN = ("task_id", "task_title", "subtasks", "progress_percent", "acceptance_criteria_met", "resumable")
 STATUS = run_words(
-    {
-        "running": "in_progress",
-        "completed": "complete",
-        "blocked": "blocked",
-        "failed": "failed",
-        "paused": "in_progress",
-        "abandoned": "failed",
-    },
+    {"running": "in_progress", "paused": "in_progress", "completed": "complete", "abandoned": "failed"},
     {"completed": "completed", "in progress": "running"},
 )
 STEPS = step_words(
-    {
-        "pending": "pending",
-        "running": "in_progress",
-        "waiting": "in_progress",
-        "completed": "complete",
-        "failed": "failed",
-        "blocked": "blocked",
-        "skipped": "skipped",
-    },
-    {"completed": "completed"},
+    {"running": "in_progress", "waiting": "in_progress", "completed": "complete"}, {"completed": "completed"}
 )
 RESUMABLE = ("running", "blocked", "paused", "failed")
 RESUME = "resume"  # the key of the note that holds `resume_instructions`
@@ -279,7 +246,7 @@ class Sitebuilder(SitebuilderFiles):
             "files_modified": modified(state),
             "acceptance_criteria_met": {key: _met(value) for key, value in state.of("criterion").items()},
             "review_scores": {key: _score(value) for key, value in state.of("score").items()},
-            "errors": [_entry(about) for about in _in_order(state)],
+            "errors": [_entry(about) for _, about in in_place(state.of("error"))],
             "context": _context(state),
             "resumable": _resumable(state),
             "resume_instructions": _told(state),
@@ -330,14 +297,6 @@ def _met(value: Any) -> Any:
 
 def _score(value: Any) -> Any:
     return value["score"] if isinstance(value, dict) and set(value) <= {"score"} and value else value
-
-
-def _in_order(state: State) -> list[Any]:
-    def place(item: tuple[str, Any]) -> tuple[int, str]:
-        number = item[1].get(NUMBER) if isinstance(item[1], dict) else None
-        return (number if isinstance(number, int) else 1 << 30), item[0]
-
-    return [about for _, about in sorted(state.of("error").items(), key=place)]
 
 
 def _entry(about: Any) -> Any:
