@@ -51,10 +51,10 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
     ("step done, a tracked file is gone", "python"): FILE,
     ("step done, the issue changed", "python"): ISSUE,
     ("step done, dirty files captured", "python"): {**DIRTY, "file/*": CHEAP, "context/workspace": CHEAP},
-    ("step done in git", "python"): DIRTY,
+    ("step done in git", "python"): {**DIRTY, "run/git_head": CHEAP},
     ("step fail, a tracked file changed", "python"): FILE,
     ("workflow, a tracked file changes", "python"): FILE,
-    ("finish in git", "python"): {"context/git_dirty": NOT_SEALED},
+    ("finish in git", "python"): {"context/git_dirty": NOT_SEALED, "run/git_head": NOT_SEALED},
     ("put a run", "python"): {
         "run/status": "put() sets any record, the run's own too",
         "answer 1 to put refused": "put() sets any record, the run's own too",
@@ -166,6 +166,8 @@ WAITING: dict[tuple[str, str], str] = {
     ("put a step", "python"): f"{OWN_RECORD}: put() does not keep the status and the order that it has",
     ("artifact of a step", "python"): f"{OWN_RECORD}: artifact(step=) adds no output to it",
     ("workflow, approval", "runner"): f"{OWN_RECORD}: request_approval leaves `started_at` out",
+    ("workflow, approval, approved", "runner"): f"{OWN_RECORD}: request_approval leaves `started_at` out",
+    ("workflow, approval, rejected", "runner"): f"{OWN_RECORD}: request_approval leaves `started_at` out",
     ("session, a list, skipped", "hooks"): f"{OWN_RECORD}: what was skipped has a start",
     (
         "session, the end of a session, nothing open",

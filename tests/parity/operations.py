@@ -66,6 +66,7 @@ ISSUE = '{"title": "It breaks", "labels": ["state:ready"], "state": "open"}'
 
 
 TRACK = anyhow(op("track", path="f"))
+COMMIT = op("git", command="commit -q --allow-empty -m second")
 REQUEST = op("request", step="sign-off", ask="Publish?")
 CLOSED = '{"title": "It breaks", "labels": ["state:done"], "state": "closed"}'
 OUTPUT = (write("out.txt", "1"), start(steps=["a", "b"]), step("done", outputs=["out.txt"]))

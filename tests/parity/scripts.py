@@ -62,6 +62,9 @@ def hooked(name: str, ops: tuple[Op, ...], *events: Event) -> Case:
     )
 
 
+ASKED = (start(steps=["sign-off"]), REQUEST, anyhow(op("pause")))
+PUBLISH = flow({"sign-off": "approval: Publish?"})
+
 SCRIPTED = (
     # -- a workflow that a runner executes, and one that is a function
     Case("workflow", (AB, *RAN_A, *RAN_B, op("finish")), {"runner": [flow({"a": TRUE, "b": TRUE})]}),
@@ -130,8 +133,18 @@ SCRIPTED = (
     ),
     Case(
         "workflow, approval",
-        (start(steps=["sign-off"]), REQUEST, anyhow(op("pause"))),
-        {"runner": [flow({"sign-off": "approval: Publish?"})]},
+        ASKED,
+        {"runner": [PUBLISH]},
+    ),
+    Case(
+        "workflow, approval, approved",
+        (*ASKED, anyhow(op("approve", step="sign-off")), op("resume"), op("finish")),
+        {"runner": [PUBLISH, ("approve", "the-run", "sign-off"), ("resume", "the-run")]},
+    ),
+    Case(
+        "workflow, approval, rejected",
+        (*ASKED, anyhow(op("reject", step="sign-off"))),
+        {"runner": [PUBLISH, ("reject", "the-run", "sign-off")]},
     ),
     Case(
         "function",

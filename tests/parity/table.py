@@ -10,6 +10,7 @@ from __future__ import annotations
 from tests.parity.operations import (
     AB,
     CLOSED,
+    COMMIT,
     DONE_BOTH,
     FAILED,
     ISSUE,
@@ -79,7 +80,7 @@ CASES = (
         toml="[capture]\ngit = true\n",
         git=True,
     ),
-    Case("step done in git", (AB, op("git", command="checkout -q -b other"), step("done")), git=True),
+    Case("step done in git", (AB, COMMIT, step("done")), git=True),
     Case("step fail", (AB, step("fail", **FAILED))),
     Case("step fail, no reason", (AB, step("fail")), without={"python": "an exception always has a name"}),
     Case("step fail, how to go on", (AB, step("fail", **FAILED, resume_with="ask ops"))),
@@ -175,7 +176,7 @@ CASES = (
     ),
     Case(
         "save in git",
-        (AB, write("dirty", "1"), op("git", command="checkout -q -b other"), op("save")),
+        (AB, write("dirty", "1"), COMMIT, op("save")),
         git=True,
     ),
     Case(
@@ -204,7 +205,7 @@ CASES = (
     Case("finish as failed", (AB, step("fail", **FAILED), op("finish", status="failed"))),
     Case("finish as abandoned", (AB, op("finish", status="abandoned"))),
     Case("finish badly", (AB, op("finish", status="nonsense"))),
-    Case("finish in git", (AB, op("git", command="checkout -q -b other"), op("finish")), git=True),
+    Case("finish in git", (AB, COMMIT, op("finish")), git=True),
     # -- resume
     Case("resume", (AB, step("done"), PAUSED, op("resume"))),
     Case("resume with a step in flight", (AB, step("start"), PAUSED, op("resume"))),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.parity.by_mcp import Mcp
 from tests.parity.by_python import Python
 from tests.parity.by_runner import Runner
 from tests.parity.operations import Case
-from tests.parity.playing import Face
+from tests.parity.playing import Face, git
 from tests.parity.records import Flat, answer, differences, place_in, told
 from tests.parity.table import CASES
 
@@ -60,9 +59,8 @@ def play(face: type[Face], case: Case, folder: Path) -> Flat:
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A git repository with one commit."""
     folder = tmp_path_factory.mktemp("git")
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
-    for words in (["init", "-q", "-b", "trunk"], [*who, "commit", "-q", "--allow-empty", "-m", "first"]):
-        subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+    git(folder, "init -q -b trunk")
+    git(folder, "commit -q --allow-empty -m first")
     return folder
 
 
