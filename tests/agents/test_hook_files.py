@@ -394,10 +394,10 @@ def wait_for(there: Callable[[], bool]) -> None:
 
 def test_what_was_changed_after_the_answer_is_not_the_state_before(folder: Path) -> None:
     """A file that is read too late has no content on record, rather than a wrong one."""
-    from leftoff.agents.hooks.files import peek
+    from leftoff.engine.workspace.edits import peek
     from leftoff.operations import Project
 
-    (late,) = peek(Project(str(folder)), ["told.txt"], until=0)
+    (late,) = peek(Project(str(folder)).workspace(), ["told.txt"], until=0)
     assert (None, False) == (late.data, late.about["captured"])
 
 

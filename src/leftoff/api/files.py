@@ -16,6 +16,7 @@ from leftoff.model.changes import ChangeSet
 if TYPE_CHECKING:
     from leftoff.api.buffer import Buffer
     from leftoff.api.store import Store as Owner
+    from leftoff.engine.workspace.capturing import Workspace
     from leftoff.engine.workspace.plan import Plan
     from leftoff.engine.workspace.restoring import Outcome
     from leftoff.engine.workspace.tracking import Found
@@ -53,27 +54,20 @@ class FilesMixin:
         """Remember files as they are now, with a copy; durable with the next commit. What is recorded of each."""
         from leftoff.engine.workspace.tracking import track_given
 
-        row, now = self._buffer.store.read(self._buffer.row), self._buffer.clock.now()
-        given = [os.fsdecode(path) for path in paths]
-        settings = self._owner._settings.capture
-        found = track_given(
-            self._buffer.store, self._owner.project, self._buffer.redactor, settings, row, now, given
-        )
+        row = self._buffer.store.read(self._buffer.row)
+        found = track_given(self._workspace(), row, [os.fsdecode(path) for path in paths])
         self._keep(found)
         return [got.about for got in found.captured]
 
     def _track_git(self) -> None:
         """Before a checkpoint: what git calls dirty, where the settings say so."""
-        settings = self._owner._settings.capture
-        if settings.git:
+        if self._owner._settings.capture.git:
             from leftoff.engine.workspace.tracking import look_at_git
 
-            row, now = self._buffer.store.read(self._buffer.row), self._buffer.clock.now()
-            self._keep(
-                look_at_git(
-                    self._buffer.store, self._owner.project, self._buffer.redactor, settings, row, now
-                )
-            )
+            self._keep(look_at_git(self._workspace(), self._buffer.store.read(self._buffer.row)))
+
+    def _workspace(self) -> Workspace:
+        return self._owner._project.workspace(redactor=self._buffer.redactor)
 
     def _keep(self, found: Found) -> None:
         with self._buffer.lock:

@@ -134,9 +134,7 @@ class Context:
             return None
         from leftoff.engine.workspace.tracking import for_checkpoint
 
-        return for_checkpoint(
-            self.store, self.project.folder, self.redactor, self.settings.capture, row, self.now
-        )
+        return for_checkpoint(self.project.workspace(), row)
 
     # -- commits
 

@@ -137,12 +137,7 @@ def _tree(ctx: Context, redactor: Redactor) -> Callable[[RunRow], Found]:
     """What a checkpoint says of files. Those with a secret of the workflow in them are only hashed."""
     from leftoff.engine.workspace.tracking import for_checkpoint
 
-    def look(row: RunRow) -> Found:
-        return for_checkpoint(
-            ctx.store, ctx.project.folder, redactor, ctx.settings.capture, row, ctx.project.clock.now()
-        )
-
-    return look
+    return lambda row: for_checkpoint(ctx.project.workspace(redactor=redactor), row)
 
 
 def most_of(ctx: Context) -> int | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.brief import fit, parts, short
-from leftoff.engine.read.show import document
+from leftoff.engine.read.brief import short
+from leftoff.engine.resume.finding import REFUSE, RESUME
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of
+from leftoff.operations.sessions import brief
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.operations import Project
-    from leftoff.store.rows import RunRow
+    from leftoff.operations.sessions import Session, Taken
 
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens
 
@@ -21,45 +21,30 @@ def context(event: str, told: str) -> bytes:
     return text({"hookSpecificOutput": about}).encode("utf-8", "replace") + b"\n"
 
 
-class Findings:
-    """What was found before a run is gone on with, as facts; whether it cannot be."""
-
-    __slots__ = ("refused", "text")
-
-    def __init__(self, text: str, *, refused: bool) -> None:
-        self.text = text
-        self.refused = refused
-
-
-def findings(project: Project, row: RunRow, session: str) -> Findings:
-    """The world, checked against a run as `leftoff resume` does it."""
-    from leftoff.dialects.verdict import verify_run
-    from leftoff.engine.read.find import Target
-    from leftoff.engine.resume.finding import REFUSE, RESUME
-
-    report = verify_run(
-        project.store, Target(row, None), project.at, project.folder, project.settings, session=session
-    )
-    lines = [f"- {one.message}" for one in report.findings if one.level != RESUME]
-    if report.verdict == REFUSE:
-        lines = [f"- {one.message} {one.hint}".rstrip() for one in report.findings if one.level == REFUSE]
-        head = f"The unfinished run {row.run_id} cannot be gone on with as things are:"
-        return Findings("\n".join([head, *lines[:20]]), refused=True)
+def resumed(session: Session, taken: Taken) -> str:
+    """What a session is told that was asked to go on: everything about its run, or why it cannot have one."""
+    found = taken.report.findings if taken.report is not None else []
+    if taken.run is None:
+        assert taken.offered is not None
+        lines = [f"- {one.message} {one.hint}".rstrip() for one in found if one.level == REFUSE]
+        head = f"The unfinished run {taken.offered.run_id} cannot be gone on with as things are:"
+        return "\n".join([head, *lines[:20]])
+    lines = [f"- {one.message}" for one in found if one.level != RESUME]
     said = "\n".join(["Found before it went on:", *lines[:20], "", ""]) if lines else ""
-    return Findings(said, refused=False)
+    return whole_brief(session, taken, said)
 
 
-def whole_brief(project: Project, row: RunRow, agent: str, said: str = "") -> str:
+def whole_brief(session: Session, taken: Taken, said: str = "") -> str:
     """Everything that a session must know of its run. ``said``: what was found when it was taken."""
-    from leftoff.engine.read.find import Target
-
-    found = document(project.store, Target(row, None), project.at, project.limits)
-    head = f"leftoff keeps the progress of this session as run {row.run_id}.\n\n{said[:2000]}"
-    return head + fit(parts(found, project.at, project.folder), LIMITS[agent] - len(head))
+    assert taken.run is not None
+    head = f"leftoff keeps the progress of this session as run {taken.run.run_id}.\n\n{said[:2000]}"
+    return head + brief(session, taken.run, LIMITS[session.who.agent] - len(head))
 
 
-def offer(row: RunRow) -> str:
+def offer(taken: Taken) -> str:
     """One line about a run that nobody works on."""
+    row = taken.offered
+    assert row is not None
     counts = counts_of(row.counts)
     done, total = counts["completed"] + counts["skipped"], sum(counts.values())
     name = f" ({short(row.title, 100)})" if row.title else ""

@@ -8,15 +8,14 @@ import time
 from leftoff.agents.hooks import log
 from leftoff.agents.hooks.bounded import LIMIT, bounded
 from leftoff.agents.hooks.events import read_event
-from leftoff.engine.config.caller import CALLER
-from leftoff.engine.config.project import find_project, store_location
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.config.project import Project, find_project, store_location
 from leftoff.errors import LeftoffError
 from leftoff.host import SHELLS, ancestor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.agents.hooks.events import Event
-    from leftoff.host import Process
 
 
 _FIRST = (
@@ -44,8 +43,8 @@ def run_hook(call: Call, data: bytes) -> bytes:
     try:
         event = read_event(data)
         project, folder = _places(call, event)
-        process = ancestor(SHELLS)
-        answer = bounded(lambda: _work(call, event, project, folder, process))
+        caller = Caller(agent=ancestor(SHELLS))
+        answer = bounded(lambda: _work(call, event, project, folder, caller))
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
         return answer or b""
@@ -56,36 +55,34 @@ def run_hook(call: Call, data: bytes) -> bytes:
 
 def _places(call: Call, event: Event) -> tuple[str, str]:
     """The project's folder, and that of its store."""
-    from leftoff.agents.hooks.handle import where
+    from leftoff.operations.sessions import folder_of
 
-    start = where(event)
+    start = folder_of(event.cwd, os.environ.get("CLAUDE_PROJECT_DIR"))
     project = find_project(start if os.path.isdir(start) else None, call.project)
     location = store_location(project, call.store)
     return project, location if "://" not in location else os.path.join(project, ".leftoff")
 
 
-def _work(call: Call, event: Event, place: str, folder: str, process: Process | None) -> bytes:
+def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> bytes:
     """In a process of its own: everything that may take long, or go wrong."""
     until = time.time_ns() + int(LIMIT * 1e9)
     try:
-        from leftoff.agents.hooks.files import Turn
-        from leftoff.agents.hooks.handle import EVENTS, Hook, is_git
-        from leftoff.engine.lifecycle.sessions import Who
-        from leftoff.operations import Project
+        from leftoff.agents.hooks.handle import EVENTS
+        from leftoff.operations import sessions
 
         react = EVENTS.get(event.name)
         if react is None:
             return b""
         project = Project(place, call.store, lambda text: log.note(folder, call.agent, text))
         try:
-            who = Who(event.session, call.agent, process, CALLER.run)
-            driven = bool(CALLER.attempt)
-            hook = Hook(project, event, who, anywhere=call.anywhere, driven=driven, until=until)
+            session = sessions.Session(
+                project, caller, event.session, call.agent, anywhere=call.anywhere, until=until
+            )
             if event.name in _FIRST:
-                return react(hook)
-            make = event.name == "UserPromptSubmit" and is_git(place)
-            with Turn(project, event.session, alone=event.name in _ALONE, make=make):
-                return react(hook)
+                return react(session, event)
+            begins = event.name == "UserPromptSubmit"
+            with sessions.in_order(session, alone=event.name in _ALONE, begins=begins):
+                return react(session, event)
         finally:
             project.close()
     except Exception as error:

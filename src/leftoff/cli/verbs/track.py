@@ -47,7 +47,6 @@ def run(args: Args, ctx: Context) -> int:
 def _found(args: Args, ctx: Context, row: RunRow) -> Found:
     from leftoff.engine.workspace.tracking import look_at_git, track_given
 
-    capture = ctx.settings.capture
     if args.git:
-        return look_at_git(ctx.store, ctx.project.folder, ctx.redactor, capture, row, ctx.now, always=True)
-    return track_given(ctx.store, ctx.project.folder, ctx.redactor, capture, row, ctx.now, args.rest)
+        return look_at_git(ctx.project.workspace(), row, always=True)
+    return track_given(ctx.project.workspace(), row, args.rest)

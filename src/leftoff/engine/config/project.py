@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.workspace.capturing import Workspace
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
@@ -144,6 +145,11 @@ def home_of(card: dict[str, Any], project: str, folder: str | None) -> str:
     return main if main and folder == os.path.join(main, FOLDER) else project
 
 
+def in_git(folder: str) -> bool:
+    """Whether a folder is in a git repository, without asking git."""
+    return any(os.path.exists(os.path.join(above, ".git")) for above in _upward(folder))
+
+
 def git_facts(project: str) -> dict[str, Any]:
     """What a new run remembers of git, and of the linked work tree that it belongs to."""
     return {
@@ -249,6 +255,11 @@ class Project:
         if self.store.follower is not None:
             self.store.follower.look()
 
+    @property
+    def store_folder(self) -> str:
+        """Where things are that lie beside the store: logs of steps, what waits to be restored."""
+        return getattr(self.store, "folder", None) or os.path.join(self.folder, FOLDER)
+
     def look_into(self, store: Store, folder: Any) -> None:
         """From now on another store is meant, which is gone with its folder when the call ends."""
         self.store.close(soon=True)
@@ -276,6 +287,13 @@ class Project:
 
             known |= take(self.settings.section("issues"), self.folder, issue, branch, self.now)
         return known
+
+    def workspace(self, at: int | None = None, redactor: Redactor | None = None) -> Workspace:
+        """The project's files as they are now. ``at``: the moment that records of them name."""
+        from leftoff.engine.workspace.capturing import Workspace
+
+        at = self.now if at is None else at
+        return Workspace(self.store, self.folder, redactor or self.redactor, self.settings.capture, at)
 
     def close(self, *, soon: bool = True) -> None:
         """The end of the call: pages that follow the store are brought up to date if anything was written. ``soon``:

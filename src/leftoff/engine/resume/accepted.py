@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.workspace.capturing import Limits, Tracked
-from leftoff.engine.workspace.git import repository
+from leftoff.engine.workspace.capturing import Workspace
 from leftoff.engine.workspace.issues import put, take
-from leftoff.engine.workspace.tracking import Found, files_of, track
+from leftoff.engine.workspace.tracking import Found, track
 from leftoff.engine.write.report import report as report_to
 
 TYPE_CHECKING = False
@@ -59,11 +58,8 @@ def _tracked(world: World, findings: list[Finding], at: int, redactor: Redactor)
     paths = [path for finding in findings if finding.code == "files.changed" for path in finding.paths]
     if not paths:
         return Found([], [])
-    known = files_of(world.store, world.row)
-    tracked = Tracked(world.store, world.project, redactor, at, known=known)
-    others = (about for path, about in known.items() if path not in paths)
-    tracked.limits = Limits.of(world.settings.capture, others)
-    return track(tracked, paths, repository(world.project), world.row.created_at)
+    workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
+    return track(workspace, world.row, paths)
 
 
 def _outputs(world: World, findings: list[Finding], at: int, redactor: Redactor) -> list[Captured]:

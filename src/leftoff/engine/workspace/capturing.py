@@ -8,9 +8,10 @@ import stat as bits
 from leftoff.clock import iso
 from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.content import link_to, shown_mode
-from leftoff.engine.workspace.paths import given_path, place
+from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.stat import hashed, open_file, take, unchanged
 from leftoff.errors import Invalid, NotFound
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ _OWN = frozenset(
 )  # fields that say what was found
 
 
+class Workspace(Fields):
+    """The files of a project at a moment: where they are, what is secret, how much of them is kept (``None``: all)."""
+
+    store: Store
+    folder: str
+    redactor: Redactor
+    capture: Capture | None
+    at: int
+
+
 class Limits:
     """How much content is kept: of one file, and of all files of a run together. ``None``: as much as there is."""
 
@@ -42,8 +53,9 @@ class Limits:
         self.left = None if all is None else max(0, all - used)
 
     @classmethod
-    def of(cls, capture: Capture, kept: Iterable[Mapping[str, Any]] = ()) -> Limits:
-        return cls(capture.max_file, capture.max_total, kept)
+    def of(cls, workspace: Workspace, kept: Iterable[Mapping[str, Any]] = ()) -> Limits:
+        capture = workspace.capture
+        return cls(capture.max_file, capture.max_total, kept) if capture is not None else NO_LIMITS
 
     def allow(self, size: int) -> bool:
         """Whether a file of this size is kept; if so, it counts."""
@@ -62,30 +74,23 @@ class Tracked:
 
     def __init__(
         self,
-        store: Store,
-        project: str,
-        redactor: Redactor,
-        at: int,
+        workspace: Workspace,
         *,
         known: Mapping[str, Mapping[str, Any]] | None = None,
         kept: Mapping[str, BlobRow] | None = None,
         limits: Limits = NO_LIMITS,
         withheld: Collection[str] = (),
     ) -> None:
-        self.store = store
-        self.save: Save = store.save_blob
-        self.project = project
-        self.redactor = redactor
-        self.at = at
+        self.store = workspace.store
+        self.save: Save = workspace.store.save_blob
+        self.project = workspace.folder
+        self.redactor = workspace.redactor
+        self.at = workspace.at
         self.known = known or {}
         self.kept = kept or {}  # blobs of what is known that have no row yet, by their tagged hash
         self.limits = limits
         self.withheld = withheld  # paths that are known to hold a secret, whose value may not be known here
         self.until: int | None = None  # nanoseconds: what was changed later is not what was to be captured
-
-    def named(self, given: str) -> str:
-        """The record's key of a file that somebody named."""
-        return given_path(self.project, given)
 
     def capture(self, path: str, **facts: Any) -> Captured:
         """What is at a path, which must be a file or a link. ``facts``: status, staged, by, as far as known."""

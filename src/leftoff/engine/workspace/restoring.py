@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.workspace.capturing import Tracked
+from leftoff.engine.workspace.capturing import Tracked, Workspace
 from leftoff.engine.workspace.content import (
     ABSENT,
     FILE,
@@ -188,9 +188,7 @@ class Restorer:
     def _saved(self, target: Target, plan: Plan) -> Found:
         """The present content of every file that will be touched, and in git of every other dirty one."""
         known = files_of(self.store, target.row)
-        tracked = Tracked(
-            self.store, self.project, self.redactor, self.now(), known=known, withheld=plan.sides.withheld
-        )
+        tracked = Tracked(self._workspace(), known=known, withheld=plan.sides.withheld)
         repo = repository(self.project) if plan.sides.commit is not None else None
         found = dirty_state(tracked, repo) if repo is not None else Found([], [])
         others = {got.key: got for got in found.captured}
@@ -198,6 +196,10 @@ class Restorer:
             others[entry.path] = self._save(tracked, entry, others.get(entry.path), known.get(entry.path))
         dropped = [path for path in found.dropped if path not in others]
         return Found(list(others.values()), dropped, found.commit)
+
+    def _workspace(self) -> Workspace:
+        """However much there is, all of it is kept."""
+        return Workspace(self.store, self.project, self.redactor, None, self.now())
 
     def _save(self, tracked: Tracked, entry: Entry, dirty: Any, known: dict[str, Any] | None) -> Any:
         about = dirty.about if dirty is not None else known or {}
@@ -236,7 +238,7 @@ class Restorer:
         if journal.kind == ROLLBACK:
             self.hand.back(journal.seq)
             return
-        tracked = Tracked(self.store, self.project, self.redactor, self.now())
+        tracked = Tracked(self._workspace())
         captured = []
         for one in journal.todo or []:
             gone = one.want.kind == ABSENT

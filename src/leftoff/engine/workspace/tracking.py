@@ -7,6 +7,7 @@ from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
 from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
+from leftoff.engine.workspace.paths import given_path
 from leftoff.engine.workspace.stat import SAME, look
 from leftoff.errors import CannotResume, NotFound, StoreUnavailable
 
@@ -14,8 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.config.settings import Capture
-    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.workspace.capturing import Workspace
     from leftoff.engine.workspace.git import Dirty, Repo
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Save, Store, View
@@ -57,53 +57,40 @@ class Found:
         return not (same and (marked or self.commit is None))
 
 
+def tracked_of(workspace: Workspace, row: RunRow) -> Tracked:
+    """The files of a run, as its newest version knows them."""
+    store = workspace.store
+    return Tracked(workspace, known=files_of(store, row), withheld=withheld_outputs(store, row))
+
+
 def look_at_git(
-    store: Store,
-    project: str,
-    redactor: Redactor,
-    capture: Capture,
-    row: RunRow,
-    at: int,
-    *,
-    always: bool = False,
-    until: int | None = None,
+    workspace: Workspace, row: RunRow, *, always: bool = False, until: int | None = None
 ) -> Found:
     """The dirty files of a project whose settings say so (or ``always``), for the next checkpoint of a run."""
-    if not capture.git and not always:
+    if not always and not (workspace.capture is not None and workspace.capture.git):
         return Found([], [])
     from leftoff.engine.workspace.git import repository
 
-    repo = repository(project)
+    repo = repository(workspace.folder)
     if repo is None:
         if always:
             raise NotFound("This is no git repository.", hint="Name the files: leftoff track PATH…")
         return Found([], [])
-    known = files_of(store, row)
-    others = [about for about in known.values() if about.get("by") != "git"]
-    limits = Limits.of(capture, others)
-    withheld = withheld_outputs(store, row)
-    tracked = Tracked(store, project, redactor, at, known=known, limits=limits, withheld=withheld)
-    tracked.until = until
+    tracked = tracked_of(workspace, row)
+    others = (about for about in tracked.known.values() if about.get("by") != "git")
+    tracked.limits, tracked.until = Limits.of(workspace, others), until
     return dirty_state(tracked, repo)
 
 
-def for_checkpoint(
-    store: Store, project: str, redactor: Redactor, capture: Capture, row: RunRow, at: int
-) -> Found:
+def for_checkpoint(workspace: Workspace, row: RunRow) -> Found:
     """What a checkpoint of a run says of files: those it knows, as they are by now; where wanted, all that is dirty."""
-    if capture.git:
-        return look_at_git(store, project, redactor, capture, row, at)
-    known = files_of(store, row)
+    if workspace.capture is not None and workspace.capture.git:
+        return look_at_git(workspace, row)
+    known = files_of(workspace.store, row)
     entries = {path: about for path, about in known.items() if "hash" in about or "target" in about}
-    seen = look(project, entries, modes=True)
+    seen = look(workspace.folder, entries, modes=True)
     paths = [path for path, what in seen.items() if what != SAME]
-    if not paths:
-        return Found([], [])
-    from leftoff.engine.workspace.git import repository
-
-    tracked = Tracked(store, project, redactor, at, known=known, withheld=withheld_outputs(store, row))
-    tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
-    return track(tracked, paths, repository(project), row.created_at)
+    return track(workspace, row, paths) if paths else Found([], [])
 
 
 def withheld_outputs(store: Store, row: RunRow) -> set[str]:
@@ -116,17 +103,9 @@ def withheld_outputs(store: Store, row: RunRow) -> set[str]:
     return store.read(read)
 
 
-def track_given(
-    store: Store, project: str, redactor: Redactor, capture: Capture, row: RunRow, at: int, given: list[str]
-) -> Found:
+def track_given(workspace: Workspace, row: RunRow, given: list[str]) -> Found:
     """Files that somebody names from the current folder, for the next commit of a run."""
-    from leftoff.engine.workspace.git import repository
-
-    known = files_of(store, row)
-    tracked = Tracked(store, project, redactor, at, known=known, withheld=withheld_outputs(store, row))
-    paths = list(dict.fromkeys(tracked.named(path) for path in given))
-    tracked.limits = Limits.of(capture, (about for path, about in known.items() if path not in paths))
-    return track(tracked, paths, repository(project), row.created_at)
+    return track(workspace, row, list(dict.fromkeys(given_path(workspace.folder, path) for path in given)))
 
 
 def files_of(store: Store, row: RunRow) -> dict[str, dict[str, Any]]:
@@ -161,8 +140,14 @@ def look_again(tracked: Tracked, since: int) -> Found:
     return Found(out, [])
 
 
-def track(tracked: Tracked, paths: list[str], repo: Repo | None, since: int) -> Found:
-    """Files by their paths in the project. ``since``: when the run began."""
+def track(workspace: Workspace, row: RunRow, paths: list[str]) -> Found:
+    """Files by their paths in the project, for the next commit of a run."""
+    from leftoff.engine.workspace.git import repository
+
+    tracked, repo = tracked_of(workspace, row), repository(workspace.folder)
+    tracked.limits = Limits.of(
+        workspace, (about for path, about in tracked.known.items() if path not in paths)
+    )
     dirty = {one.path: one for one in repo.dirty(paths)} if repo is not None else {}
     commit = repo.head if repo is not None else None
     clean = repo.bases(commit, set(paths) - dirty.keys()) if repo is not None and commit else {}
@@ -171,7 +156,7 @@ def track(tracked: Tracked, paths: list[str], repo: Repo | None, since: int) -> 
         if path in dirty:
             out.append(_capture_dirty(tracked, dirty[path]))
         else:
-            out.append(_capture_other(tracked, path, path in clean, since))
+            out.append(_capture_other(tracked, path, path in clean, row.created_at))
     return Found(out, [])
 
 

@@ -1,0 +1,155 @@
+"""Files that an agent's tool edits: as they are before it first changes them, and after each change."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.artifacts import Captured, relative
+from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
+from leftoff.engine.workspace.paths import is_own
+from leftoff.engine.workspace.tracking import (
+    BEFORE,
+    Found,
+    keep_first,
+    look_again,
+    look_at_git,
+    tracked_of,
+    withheld_outputs,
+)
+from leftoff.errors import LeftoffError, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leftoff.engine.workspace.capturing import Workspace
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Save, Store, Tx, View
+    from leftoff.store.rows import BlobRow, RunRow
+
+
+def inside(folder: str, paths: list[str]) -> list[str]:
+    """Those of the paths that are the project's own, and not the store's, as records name them.
+
+    Whoever writes to a link writes to what it points to: so that is one of them, too.
+    """
+    top, found = os.path.realpath(folder), []
+    for path in paths:
+        above, name = os.path.split(path)
+        real = os.path.join(os.path.realpath(above), name)
+        found += [real, os.path.realpath(real)] if os.path.islink(real) else [real]
+    names = dict.fromkeys(relative(top, path) for path in found)
+    return [name for name in names if not os.path.isabs(name) and not is_own(name)]
+
+
+class Peeked:
+    """A file as it was at a moment, in memory: what its record says, and its content where that is to be kept."""
+
+    __slots__ = ("about", "data", "path")
+
+    def __init__(self, got: Captured, data: bytes | None) -> None:
+        self.path = got.key
+        self.about = got.about
+        self.data = data
+
+
+def peek(workspace: Workspace, paths: list[str], until: int) -> list[Peeked]:
+    """The files as they are, read before anything waits for the store: the agent does not wait for that.
+
+    One that is not there counts as not being there. ``until``: when the agent goes on, in nanoseconds.
+    """
+    from leftoff.model.hashing import long_sha256 as sha256
+    from leftoff.store.rows import BlobRow
+
+    contents: dict[bytes, bytes] = {}
+
+    def keep(chunks: Iterable[bytes]) -> BlobRow:
+        data = b"".join(chunks)
+        row = BlobRow(sha256(data).digest(), len(data), 0, "raw")
+        contents[row.hash] = data
+        return row
+
+    tracked = Tracked(workspace, limits=Limits.of(workspace))
+    tracked.save, tracked.until = keep, until
+    found = [(_captured(tracked, path) or [tracked.deleted(path)])[0] for path in paths]
+    return [Peeked(got, contents[got.blob.hash] if got.blob is not None else None) for got in found]
+
+
+def before(workspace: Workspace, row: RunRow | None, peeked: list[Peeked]) -> list[Captured]:
+    """Of these files those that a run knows nothing of yet; their content is in the store now."""
+    store = workspace.store
+    known = _known(store, row, [one.path for one in peeked])
+    fresh = [one for one in peeked if one.path not in known or _later(known[one.path], one.about)]
+    withheld = withheld_outputs(store, row) if row is not None and fresh else ()
+    for one in fresh:
+        if one.path in withheld:
+            one.data, one.about["captured"] = None, False
+
+    def work(save: Save) -> list[Captured]:
+        rows = [save([one.data]) if one.data is not None else None for one in fresh]
+        return [Captured(one.path, one.about, row) for one, row in zip(fresh, rows, strict=True)]
+
+    return store.save_together(work) if fresh else []
+
+
+def put_first(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: list[Captured]) -> None:
+    """Files as they were before the run first changed them, unless it knows that already."""
+    reader = Reader(store, tx, row.run, row.run_id)
+    for got in found:
+        there = reader.value("file", got.key)
+        first = tx.row(row.run, "context", BEFORE + got.key)
+        if there is None or (first is None and _later(there.plain, got.about)):
+            keep_first(changes, got, known=there is not None)
+
+
+def _later(about: dict[str, Any], than: dict[str, Any]) -> bool:
+    """Whether a record was made after another one: of two hooks that waited, the second may have come first."""
+    return str(about.get("captured_at")) > str(than.get("captured_at"))
+
+
+def after(workspace: Workspace, row: RunRow | None, paths: list[str]) -> list[Captured]:
+    """The files as they are now, and what became of them."""
+    known = _known(workspace.store, row, paths)
+    withheld = withheld_outputs(workspace.store, row) if row is not None else ()
+    tracked = Tracked(workspace, known=known, limits=Limits.of(workspace), withheld=withheld)
+    out = []
+    for path in paths:
+        found = _captured(tracked, path, next_status(known.get(path), True, False))
+        out += found or ([tracked.deleted(path)] if path in known else [])
+    return out
+
+
+def _captured(tracked: Tracked, path: str, status: str | None = None) -> list[Captured]:
+    try:
+        return [tracked.capture(path, status=status)]
+    except NotFound:
+        return []
+    except LeftoffError as error:
+        if "cannot be read" not in error.message:
+            raise
+        return []
+
+
+def _known(store: Store, row: RunRow | None, paths: list[str]) -> dict[str, dict[str, Any]]:
+    """What a run's newest version says of these files."""
+    if row is None:
+        return {}
+
+    def look(view: View) -> dict[str, dict[str, Any]]:
+        reader = Reader(store, view, row.run, row.run_id)
+        found = {path: reader.value("file", path) for path in paths}
+        return {path: value.plain for path, value in found.items() if value is not None}
+
+    return store.read(look)
+
+
+def changed(workspace: Workspace, row: RunRow, until: int | None) -> Found:
+    """All that git calls dirty; outside of a repository, what changed of the files that the run knows."""
+    try:
+        return look_at_git(workspace, row, always=True, until=until)
+    except NotFound:
+        tracked = tracked_of(workspace, row)
+        tracked.limits = Limits.of(workspace, tracked.known.values())
+        return look_again(tracked, row.created_at)
