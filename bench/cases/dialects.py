@@ -88,7 +88,7 @@ def taken_in(project: Path, name: str) -> float:
     importer = Importer(
         store, str(project), load(str(project)).redactor(), SYSTEM.now(), lambda path, error: None
     )
-    importer.take(importer.read([str(project / "_bmad-output")], None))
+    importer.write(importer.read([str(project / "_bmad-output")], None))
     store.close()
     return time.perf_counter() - began
 

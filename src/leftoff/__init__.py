@@ -161,7 +161,7 @@ def _later(home: str, name: str):  # type: ignore[no-untyped-def]
 
 
 seams.follow = _later("leftoff.dialects.mirror.follow", "follow")
-seams.update_page = _later("leftoff.dialects.status_page", "update_page")
+seams.update_page = _later("leftoff.operations.status_page", "update_page")
 
 
 def __getattr__(name: str) -> object:

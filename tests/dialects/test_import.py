@@ -100,7 +100,7 @@ def taken_in(project: Path, into: str) -> leftoff.Store:
     """What is in the project, in a store of its own."""
     store = leftoff.open(project / into / ".leftoff")
     importer = Importer(store._store, str(project), None, 1_765_000_000_000, lambda path, error: None)
-    importer.take(importer.read([str(project / ".claude")], None))
+    importer.write(importer.read([str(project / ".claude")], None))
     return store
 
 

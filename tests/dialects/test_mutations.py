@@ -154,7 +154,7 @@ def taken_in(project: Path, number: int, seed: int) -> tuple[int, int]:
             path = project / f"{name}-{index}" / place
             path.parent.mkdir(parents=True)
             path.write_bytes(data)
-            taken += len(importer.take(importer.read([str(path)], dialect(name))))
+            taken += len(importer.write(importer.read([str(path)], dialect(name))))
     store.close()
     assert all(error.message for error in rejected)
     return taken, len(rejected)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.dialects.status_page import keep_current, replaced
+from leftoff.operations.status_page import keep_current, replaced
 
 TABLE = b"| Agent |\n|---|\n| x |"
 PIECES = [
@@ -116,8 +116,8 @@ def test_what_is_saved_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     """A page that is a symbolic link is changed where it is."""
-    from leftoff.dialects.status_page import page_path
     from leftoff.engine.config.settings import parse
+    from leftoff.operations.status_page import page_path
 
     (tmp_path / "real.md").write_text("")
     (tmp_path / "link.md").symlink_to("real.md")

@@ -127,7 +127,7 @@ def _dialects(args: Args, ctx: Context, paths: list[str], outcome: Outcome) -> N
     if args.dry_run:
         importer.plan(found)
     else:
-        found = importer.take(found)
+        found = importer.write(found)
     outcome.imported += [each.to_json() for each in found]
 
 

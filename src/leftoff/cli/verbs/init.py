@@ -65,11 +65,11 @@ def run(args: Args, ctx: Context) -> int:
 
 def _follow(name: str, ctx: Context) -> tuple[list[str], list[str]]:
     """Say in leftoff.toml that the project follows a protocol; what was written, and lines for .gitignore."""
-    from leftoff.dialects.core.project import say
+    from leftoff.dialects.core.project import set_dialect
     from leftoff.dialects.core.registry import dialect
 
     found = dialect(name)
-    made = say(ctx.project.folder, ctx.settings, name)
+    made = set_dialect(ctx.project.folder, ctx.settings, name)
     ctx.project.forget_settings()
     return made + found.set_up(ctx.project.folder), found.ignored()
 

@@ -14,6 +14,7 @@ from leftoff.dialects.core.words import meaning
 from leftoff.dialects.importing.report import Rejected, Repairs, shown
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode
+from leftoff.model.fields import Fields
 from leftoff.model.ids import check_run_id
 
 TYPE_CHECKING = False
@@ -35,12 +36,11 @@ _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _ENTITY = re.compile(r"&(#x[0-9a-fA-F]{1,6}|#[0-9]{1,7}|\w{1,10});")
 
 
-class Event:
+class Event(Fields):
     """One element: its name, and the texts in it."""
 
-    def __init__(self, name: str, fields: dict[str, str]) -> None:
-        self.name = name
-        self.fields = fields
+    name: str
+    fields: dict[str, str]
 
     @property
     def run_id(self) -> str | None:

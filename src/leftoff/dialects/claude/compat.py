@@ -12,7 +12,7 @@ from leftoff.dialects.core.draft import Source, fit_id
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.importing.report import Repairs
-from leftoff.dialects.mirror.swap import write_new
+from leftoff.dialects.mirror.swap import replace_file
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.retention.policy import kept_for
 from leftoff.model.ids import slug
@@ -103,7 +103,7 @@ class Checkpoints:
     def _write(self, full: str, old: str, document: dict[str, Any]) -> None:
         """Write a checkpoint in the place of an old one, and import it; where that is refused, the old one is back."""
         kept = _bytes(old)
-        _put(full, DIALECT.dump(document).encode())
+        replace_file(full, DIALECT.dump(document).encode())
         if old != full and kept is not None:
             os.unlink(old)
         rejected: list[LeftoffError] = []
@@ -115,11 +115,11 @@ class Checkpoints:
             project.now,
             lambda at, error: rejected.append(error),
         )
-        importer.take(importer.read([full], DIALECT))
+        importer.write(importer.read([full], DIALECT))
         if rejected:
             os.unlink(full)
             if kept is not None:
-                _put(old, kept)
+                replace_file(old, kept)
             raise rejected[0]
 
     def clean_up(self, days: int) -> list[str]:
@@ -139,10 +139,3 @@ def _bytes(full: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
-
-
-def _put(full: str, data: bytes) -> None:
-    os.makedirs(os.path.dirname(full), exist_ok=True)
-    temp = f"{full}.{os.urandom(4).hex()}.leftoff"
-    write_new(temp, data)
-    os.replace(temp, full)

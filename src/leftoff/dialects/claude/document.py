@@ -8,7 +8,7 @@ from leftoff.clock import compact, iso
 from leftoff.dialects.claude import parallel, resume
 from leftoff.dialects.claude.files import FAILED, ClaudeFiles
 from leftoff.dialects.core.base import write
-from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.draft import DONE, version_numbers
 from leftoff.dialects.core.ordinals import decode_counted, numbers, passed_over, total_of
 from leftoff.dialects.core.times import read_stamp
 from leftoff.dialects.core.words import run_words
@@ -41,7 +41,7 @@ LATER = (
 )
 LATER_BEGIN = ("topic_", "template_")
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
-NEWEST = (2, 1)  # the schema version that is understood; older ones have less, and are read as they are
+NEWEST = [2, 1]  # the schema version that is understood; older ones have less, and are read as they are
 LONGEST = 80  # characters of a project's name in an id
 RETENTION = kept_for(7, 30)
 STATUS = run_words({"running": "in_progress"}, {"complete": "completed"})
@@ -272,10 +272,10 @@ def _check_schema(document: dict[str, Any], path: str) -> None:
     version = document.get("schema_version")
     if version is None:
         return
-    parts = str(version).split(".")
-    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
+    numbers = version_numbers(version)
+    if numbers is None:
         raise Rejected(f"{path}: {shown(version)} is no schema version.")
-    if tuple(map(int, parts))[:2] > NEWEST:
+    if numbers[:2] > NEWEST:
         newest = ".".join(map(str, NEWEST))
         raise TooNew(f"{path} has schema version {version}; this leftoff knows up to {newest}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from leftoff.dialects.core.draft import STEP_FIELDS
 from leftoff.dialects.core.words import run_words, step_words
 from leftoff.dialects.importing.report import shown
 from leftoff.model.ids import quote_part, unquote_part
@@ -21,7 +22,6 @@ KIND, PLAN = "operation_type", "plan_path"  # `run` records
 STATUS = run_words({"paused": "pre_execution", "running": "in_progress"})
 _STEPS = step_words({"running": "in_progress"})
 _ID = re.compile(r"parallel_([a-z]+)_(.+)_\d{8}_\d{6}\Z")
-_OURS = frozenset("status order outputs attempt started_at completed_at error result title".split())
 
 
 def is_parallel(document: dict[str, Any]) -> bool:
@@ -52,7 +52,7 @@ def _operation(draft: Draft, entry: Any, number: int) -> None:
     record: dict[str, Any] = {"status": "pending", "order": number}
     if "status" in about:
         record["status"] = _STEPS.read(about.pop("status"), "pending", draft.repairs, f"operation {name}")
-    record |= {key: value for key, value in about.items() if key not in _OURS}
+    record |= {key: value for key, value in about.items() if key not in STEP_FIELDS}
     if not draft.put("step", quote_part(str(name)), record):
         draft.repairs.add(f"the operation {shown(name)} is there twice; the first one counts.")
 
@@ -72,5 +72,5 @@ def encode(state: State) -> dict[str, Any]:
 
 def _entry(path: str, step: dict[str, Any], begun: bool) -> dict[str, Any]:
     """An operation as it was asked for; once the first one has begun, with its status."""
-    entry = {"item_id": unquote_part(path), **{k: v for k, v in step.items() if k not in _OURS}}
+    entry = {"item_id": unquote_part(path), **{k: v for k, v in step.items() if k not in STEP_FIELDS}}
     return {**entry, "status": _STEPS.write(str(step.get("status")))} if begun else entry

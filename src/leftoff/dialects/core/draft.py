@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Records = dict[tuple[str, str], Any]
 
 DONE = ("completed", "skipped")
+#: of a step's record, what leftoff keeps itself; whatever else is in it is the protocol's
+STEP_FIELDS = frozenset("status order outputs attempt started_at completed_at error result title".split())
 MOST_STEPS = 10_000  # a number that says how many there are is believed up to here
 _NOT_AN_ID = str.maketrans({c: "-" for c in map(chr, range(128)) if not (c.isalnum() or c in "._-")})
 
@@ -27,6 +29,12 @@ def fit_id(given: str) -> str:
     """An id with what no id can have replaced."""
     fit = given.translate(_NOT_AN_ID).encode("ascii", "replace").decode().replace("?", "-")
     return fit.lstrip(".-")[:MAX_RUN_ID]
+
+
+def version_numbers(given: Any) -> list[int] | None:
+    """`2.1` as numbers; ``None`` where it is no version."""
+    parts = str(given).split(".")
+    return [*map(int, parts)] if all(p.isascii() and p.isdigit() and len(p) < 6 for p in parts) else None
 
 
 class Source:

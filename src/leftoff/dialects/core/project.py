@@ -33,7 +33,7 @@ def mirrored(project: str, settings: Settings) -> Dialect | None:
         raise Invalid(f"leftoff.toml: [mirror] {error.message}", hint=error.hint) from None
 
 
-def say(project: str, settings: Settings, name: str) -> list[str]:
+def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
     """Say in leftoff.toml that the project follows a protocol; what was written. One that it follows already stays."""
     there = settings.section("mirror").get("dialect")
     if there == name:

@@ -6,6 +6,7 @@ import os
 import re
 
 from leftoff.clock import compact, iso
+from leftoff.dialects.core.draft import version_numbers
 from leftoff.dialects.core.files import decode_files, entry_of
 from leftoff.dialects.core.issues import decode_issues, encode_issues
 from leftoff.dialects.core.times import read_time
@@ -239,10 +240,10 @@ def _check_version(document: dict[str, Any], draft: Draft) -> None:
     given = document.get("version")
     if given is None or given == VERSION:
         return
-    numbers = str(given).split(".")
-    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in numbers):
+    numbers = version_numbers(given)
+    if numbers is None:
         draft.repairs.add(f"version: {shown(given)} is no version; read as {VERSION}.")
-    elif [*map(int, numbers)] > [*map(int, VERSION.split("."))]:
+    elif numbers > (version_numbers(VERSION) or []):
         raise TooNew(f"{draft.source.path} has version {given}; this leftoff knows up to {VERSION}.")
     else:
         draft.repairs.add(f"version: {shown(given)} is read as {VERSION}.")

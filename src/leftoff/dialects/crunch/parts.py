@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.draft import DONE, STEP_FIELDS
 from leftoff.dialects.core.issues import NUMBER, in_place
 from leftoff.dialects.core.words import step_words
 from leftoff.dialects.importing.report import shown
@@ -36,9 +36,7 @@ DEFAULT = {"message": "pending", "conflict": "in_progress", "knowledge": "captur
 _OVER = ("resolved", "answered", "done", "closed", "completed")
 _BATCH = re.compile(r"batch-(\d{1,6})\Z")
 _NODE = re.compile(r"batch_(\d{1,6})_(.+)\Z", re.DOTALL)
-_STEP = frozenset(
-    "status order attempt started_at completed_at result outputs error title total node".split()
-)
+_STEP = STEP_FIELDS | {"total", "node"}
 _OUTPUT = ("completed_at", "output_summary", "output_location")
 
 

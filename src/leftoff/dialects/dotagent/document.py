@@ -6,7 +6,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.dialects.core.base import filled, respelt
-from leftoff.dialects.core.draft import DONE
+from leftoff.dialects.core.draft import DONE, STEP_FIELDS
 from leftoff.dialects.core.times import read_time
 from leftoff.dialects.core.words import step_words
 from leftoff.dialects.dotagent import resume as resuming
@@ -40,18 +40,8 @@ STEPS = step_words({**_AT_WORK, "completed": "complete", "skipped": "complete"})
 TASK_STEPS = step_words(
     {"waiting": "running", "completed": "complete"}, {"completed": "completed", "in_progress": "running"}
 )
-#: where each phase leaves what it produced
-OUTPUTS = {
-    "REQUIREMENTS": "memory/reports/demand.json",
-    "ARCHITECTURE": "memory/reports/final_design.json",
-    "IMPLEMENTATION": "memory/state/execution.json",
-    "VERIFICATION": "memory/reports/verification.json",
-    "REFLECTION": "memory/reports/reflection.json",
-}
 _TASK = ("id", "status", "attempts", "started_at", "completed_at", "output", "error")
-_OURS = frozenset(
-    "status order outputs attempt started_at completed_at error result title total adopted".split()
-)
+_OURS = STEP_FIELDS | {"total", "adopted"}
 
 
 class Dotagent(DotagentFiles):

@@ -1,4 +1,4 @@
-"""Taking in what is there: files are found, read and told of, and become runs, each whole or not at all."""
+"""Importing a protocol's files: they are found, read and told of, and become runs, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 TOGETHER = 600  # records that are written in one transaction
 
 
-class Incoming:
-    """A run on its way in: its documents in order, and what is told of them."""
+class ImportedRun:
+    """A run that is imported: its documents in order, and what is told of them."""
 
     def __init__(self, dialect: Dialect, path: str, run_id: str) -> None:
         self.dialect = dialect
@@ -73,9 +73,9 @@ class Importer:
         self.now = now
         self.reject = reject
 
-    def read(self, paths: list[str], wanted: Dialect | None, *, strict: bool = False) -> list[Incoming]:
+    def read(self, paths: list[str], wanted: Dialect | None, *, strict: bool = False) -> list[ImportedRun]:
         """What the paths hold, each run with its documents; nothing is written."""
-        found: list[Incoming] = []
+        found: list[ImportedRun] = []
         for unit in places.find(paths, wanted, self.reject):
             with rejecting(unit.path, self.reject):
                 found += self._unit(unit)
@@ -86,22 +86,22 @@ class Importer:
             found = [each for each in found if not len(each.repairs)]
         return found
 
-    def _unit(self, unit: places.Unit) -> list[Incoming]:
+    def _unit(self, unit: places.Unit) -> list[ImportedRun]:
         dialect = unit.dialect
-        runs: dict[str, Incoming] = {}
+        runs: dict[str, ImportedRun] = {}
         for loaded in dialect.load(unit.paths, lambda path: places.load(path, dialect), self.reject):
             decoded = self._decoded(dialect, loaded, runs)
             if decoded is None:
                 continue
             path = loaded.source.path if len(unit.paths) == 1 else unit.path
-            each = runs.setdefault(decoded.run_id, Incoming(dialect, path, decoded.run_id))
+            each = runs.setdefault(decoded.run_id, ImportedRun(dialect, path, decoded.run_id))
             each.loaded.append(loaded)
             each.decoded.append(decoded)
             for line in loaded.repairs.lines:
                 each.repairs.add(line if len(unit.paths) == 1 else f"{loaded.source.name}: {line}")
         return list(runs.values())
 
-    def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, Incoming]) -> Decoded | None:
+    def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, ImportedRun]) -> Decoded | None:
         """A document of several is rejected alone."""
         known = next(iter(runs.values())).decoded[-1].state() if runs else None
         try:
@@ -112,7 +112,7 @@ class Importer:
 
     # -- writing
 
-    def plan(self, found: list[Incoming]) -> None:
+    def plan(self, found: list[ImportedRun]) -> None:
         """Which of them would be new, or changed."""
         seen: set[str] = set()
         for each in found:
@@ -124,10 +124,10 @@ class Importer:
                 each.changed = self._would_change(each)
             seen.add(each.run_id)
 
-    def take(self, found: list[Incoming]) -> list[Incoming]:
+    def write(self, found: list[ImportedRun]) -> list[ImportedRun]:
         """Write them; those that came in."""
         self.plan(found)
-        waiting: list[tuple[Incoming, list[ImportedVersion]]] = []
+        waiting: list[tuple[ImportedRun, list[ImportedVersion]]] = []
         done, load = [], 0
         for each in found:
             with rejecting(each.path, self.reject):
@@ -138,7 +138,7 @@ class Importer:
                     self._create(waiting)
                     load = 0
                 if each.archived and each.changed:
-                    self._take_out(each, self.store)
+                    self._unarchive(each, self.store)
                 if not each.new and (each.changed or not each.archived):
                     self._update(each)
                 done.append(each)
@@ -147,7 +147,7 @@ class Importer:
             self._follower.sync(look=False)
         return done
 
-    def _would_change(self, each: Incoming) -> bool:
+    def _would_change(self, each: ImportedRun) -> bool:
         """Whether an archived run is told anything new; it is looked at elsewhere."""
         from tempfile import TemporaryDirectory
 
@@ -156,23 +156,23 @@ class Importer:
         with TemporaryDirectory(prefix="leftoff-") as folder:
             aside = open_store(os.path.join(folder, ".leftoff"))
             try:
-                self._take_out(each, aside)
+                self._unarchive(each, aside)
                 Importer(aside, self.project, self.scrubber, self.now, self.reject)._update(each)
                 return each.changed
             finally:
                 aside.close()
 
-    def _take_out(self, each: Incoming, into: Store) -> None:
+    def _unarchive(self, each: ImportedRun, into: Store) -> None:
         bundle = bundle_of(self.store, each.run_id)
         if bundle is not None:
             take_out(self.store, bundle, into, self.now, (this_process(), "leftoff import"))
 
-    def _create(self, waiting: list[tuple[Incoming, list[ImportedVersion]]]) -> None:
+    def _create(self, waiting: list[tuple[ImportedRun, list[ImportedVersion]]]) -> None:
         if waiting:
             create_runs(self.store, [(each.run_id, history) for each, history in waiting], self.now)
             waiting.clear()
 
-    def _versions(self, each: Incoming) -> list[ImportedVersion]:
+    def _versions(self, each: ImportedRun) -> list[ImportedVersion]:
         versions = []
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
             records = masked(decoded.records, self.scrubber, each.repairs)
@@ -189,7 +189,7 @@ class Importer:
         hashes = FileHashes(self.project, source)
         return hashes.reading(lambda: hashes.put_in(records, self.now))
 
-    def _origin(self, each: Incoming, loaded: Loaded) -> dict[str, Any]:
+    def _origin(self, each: ImportedRun, loaded: Loaded) -> dict[str, Any]:
         return {
             "dialect": each.dialect.name,
             "path": relative(self.project, os.path.abspath(loaded.source.path)),
@@ -205,7 +205,7 @@ class Importer:
         repairs.add(f"{loaded.source.name}: the trigger {loaded.trigger!r} is unknown; read as manual.")
         return "manual"
 
-    def _update(self, each: Incoming) -> None:
+    def _update(self, each: ImportedRun) -> None:
         """A run that is here: each document that is not, as a checkpoint of its own."""
         each.changed = False
         for loaded, decoded in zip(each.loaded, each.decoded, strict=True):
@@ -223,7 +223,7 @@ class Importer:
             for name in edit.redacted:
                 each.repairs.add(f"{name} holds what looks like a secret, which is not stored.")
 
-    def _known(self, each: Incoming, loaded: Loaded) -> bool:
+    def _known(self, each: ImportedRun, loaded: Loaded) -> bool:
         """Whether a document was taken in before, exactly so; of a history, only the newest one may have changed."""
         row = self._row(each.run_id)
         if row is None or self._hash(row) == loaded.hash:
@@ -242,7 +242,7 @@ class Importer:
         return origin.get("hash") if isinstance(origin, dict) else None
 
 
-def _refused(each: Incoming) -> Rejected:
+def _refused(each: ImportedRun) -> Rejected:
     lines = each.repairs.lines
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     return Rejected(f"{each.path} needs repairs, and --strict refuses them: {lines[0]}{more}")

@@ -164,7 +164,7 @@ class FileChanges:
         found = importer.read([self.memory.full(path)], self.dialect)
         moved = self._moved(path, found[0].run_id) if found else None
         if moved is None:
-            found = importer.take([each for each in found if not self._is_copy(path, each.run_id)])
+            found = importer.write([each for each in found if not self._is_copy(path, each.run_id)])
         for line in [*told, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
             self.say(f"leftoff: {line}")
         if moved is not None:

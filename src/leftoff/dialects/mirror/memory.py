@@ -249,8 +249,8 @@ def _intent(data: bytes | None) -> dict[str, Any] | None:
         found = json.loads(data or b"")
     except ValueError:
         return None
-    needed = ("name", "place", "path", "run", "part", "at", "inode", "hash", "before")
-    return found if isinstance(found, dict) and all(key in found for key in needed) else None
+    needed = {"name", "place", "path", "run", "part", "at", "inode", "hash", "before"}
+    return found if isinstance(found, dict) and needed <= found.keys() else None
 
 
 def _is_ours(found: Any) -> bool:
@@ -259,13 +259,8 @@ def _is_ours(found: Any) -> bool:
         return False
     files, runs = found.get("files", {}), found.get("runs", {})
     pool, seen = found.get("pool", []), found.get("seen", {})
-    if not (_is_dict(files) and _is_dict(runs) and isinstance(pool, list) and _is_dict(seen)):
+    if not (all(isinstance(each, dict) for each in (files, runs, seen)) and isinstance(pool, list)):
         return False
-    known = [*files.values(), *pool]
-    needed = ("run", "part", "stat", "hash")
-    whole = all(_is_dict(about) and all(key in about for key in needed) for about in known)
-    return whole and all(map(_is_dict, runs.values()))
-
-
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, dict)
+    known, needed = [*files.values(), *pool], {"run", "part", "stat", "hash"}
+    whole = all(isinstance(about, dict) and needed <= about.keys() for about in known)
+    return whole and all(isinstance(about, dict) for about in runs.values())

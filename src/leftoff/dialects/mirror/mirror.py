@@ -163,9 +163,7 @@ class Mirror:
         return out
 
     def _beat(self, view: View, row: RunRow) -> int | None:
-        if row.status != "running":
-            return None
-        lease = view.lease(row.run)
+        lease = view.lease(row.run) if row.status == "running" else None
         return lease.beat if lease is not None else None
 
     def _write_run(self, row: RunRow) -> bool:

@@ -48,6 +48,14 @@ def write_new(path: str, data: bytes) -> int:
         return os.fstat(file.fileno()).st_ino
 
 
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file that nobody else writes, whole or not at all."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temp = f"{path}.{os.urandom(4).hex()}.leftoff"
+    write_new(temp, data)
+    os.replace(temp, path)
+
+
 def reaches(folder: str, other: str) -> bool:
     """Whether a file can be renamed from one folder to the other."""
     return os.stat(folder).st_dev == os.stat(other).st_dev

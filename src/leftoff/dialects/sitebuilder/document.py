@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.clock import compact, iso
-from leftoff.dialects.core.draft import State
+from leftoff.dialects.core.draft import STEP_FIELDS, State
 from leftoff.dialects.core.files import created, decode_files, modified
 from leftoff.dialects.core.issues import NUMBER, decode_issues, in_place
 from leftoff.dialects.core.notes import decode_notes, encode_notes
@@ -38,9 +38,8 @@ STEPS = step_words(
 )
 RESUMABLE = ("running", "blocked", "paused", "failed")
 RESUME = "resume"  # the key of the note that holds `resume_instructions`
-_OURS = frozenset("status order outputs attempt started_at completed_at error result title total".split())
+_OURS = STEP_FIELDS | {"total"}
 _ERROR = ("type", "message", "timestamp", "blocking")
-WARN_S, STALLED_S = 600, 1800  # without a beat
 
 
 class Sitebuilder(SitebuilderFiles):
@@ -244,8 +243,10 @@ class Sitebuilder(SitebuilderFiles):
             "subtasks": subtasks,
             "files_created": created(state),
             "files_modified": modified(state),
-            "acceptance_criteria_met": {key: _met(value) for key, value in state.of("criterion").items()},
-            "review_scores": {key: _score(value) for key, value in state.of("score").items()},
+            "acceptance_criteria_met": {
+                key: _bare(value, "met") for key, value in state.of("criterion").items()
+            },
+            "review_scores": {key: _bare(value, "score") for key, value in state.of("score").items()},
             "errors": [_entry(about) for _, about in in_place(state.of("error"))],
             "context": _context(state),
             "resumable": _resumable(state),
@@ -291,12 +292,9 @@ def percent(state: State, subtasks: dict[str, Any]) -> int:
     return int(min(100, subtasks["completed"] * 100 // subtasks["total"]))
 
 
-def _met(value: Any) -> Any:
-    return value["met"] if isinstance(value, dict) and set(value) <= {"met"} and value else value
-
-
-def _score(value: Any) -> Any:
-    return value["score"] if isinstance(value, dict) and set(value) <= {"score"} and value else value
+def _bare(value: Any, field: str) -> Any:
+    """A record that holds nothing but one field, as that field's value."""
+    return value[field] if isinstance(value, dict) and set(value) == {field} else value
 
 
 def _entry(about: Any) -> Any:
@@ -319,10 +317,8 @@ def _frozen(value: Any) -> str:
     return repr(sorted(value.items(), key=str)) if isinstance(value, dict) else repr(value)
 
 
-def _derived(state: State | None) -> dict[str, Any]:
+def _derived(state: State) -> dict[str, Any]:
     """Where the work is, for a run that says nothing of it itself."""
-    if state is None:
-        return {}
     leaves = state.leaves()
     done = [path for path, step in leaves if step.get("status") in ("completed", "skipped")]
     left = [path for path, step in leaves if step.get("status") not in ("completed", "skipped")]
@@ -347,10 +343,8 @@ def _resumable(state: State) -> bool:
     return said if isinstance(said, bool) and state.status in RESUMABLE else state.status in RESUMABLE
 
 
-def _told(state: State | None) -> str | None:
+def _told(state: State) -> str | None:
     """What whoever goes on shall do first."""
-    if state is None:
-        return None
     note = state.of("note").get(RESUME)
     if isinstance(note, dict) and isinstance(note.get("text"), str):
         return str(note["text"])
