@@ -127,16 +127,7 @@ class Claude(ClaudeFiles):
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
         _check_schema(document, draft.source.path)
         said = self._stand_ins(draft, document)
-        given = draft.text(said, "checkpoint_id")
-        if given is None:
-            given = _id_in(draft.source.path)
-            if given is None:
-                raise Rejected(f"{draft.source.path} is no claude checkpoint: it has no checkpoint_id.")
-            draft.repairs.add(f"checkpoint_id is missing; the file's name is taken: {given}.")
-        draft.name(given)
-        draft.alias(given)
-        draft.alias(draft.source.name)
-        draft.alias(draft.source.name.removesuffix(".json"))
+        given = self._id(draft, said)
         draft.run("created_at", draft.iso(said, "created_at"))
         draft.run("branch", "main")
         if parallel.is_parallel(document):
@@ -160,6 +151,20 @@ class Claude(ClaudeFiles):
         if document.get(_LAST_ERROR) is not None:
             error = document[_LAST_ERROR]
             draft.put("error", _LAST_ERROR, error if isinstance(error, dict) else {"message": error})
+
+    @staticmethod
+    def _id(draft: Draft, document: dict[str, Any]) -> str:
+        """The checkpoint's id; it is found by the name of its file, too."""
+        given = draft.text(document, "checkpoint_id")
+        if given is None:
+            given = _id_in(draft.source.path)
+            if given is None:
+                raise Rejected(f"{draft.source.path} is no claude checkpoint: it has no checkpoint_id.")
+            draft.repairs.add(f"checkpoint_id is missing; the file's name is taken: {given}.")
+        draft.name(given)
+        for name in (given, draft.source.name, draft.source.name.removesuffix(".json")):
+            draft.alias(name)
+        return given
 
     @staticmethod
     def _stand_ins(draft: Draft, document: dict[str, Any]) -> dict[str, Any]:

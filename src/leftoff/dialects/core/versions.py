@@ -35,9 +35,7 @@ def state_at(store: Store, view: View, row: RunRow, dialect: Dialect, seq: int |
     records = _records_at(store, view, row, seq)
     at = version.at if version is not None else row.updated_at
     alias = own_alias(dialect, version)
-    if (
-        version is not None and version.checkpoint is None
-    ):  # what is only committed goes by the checkpoint before it
+    if version is not None and version.checkpoint is None:  # it goes by the checkpoint before it
         sealed = view.versions(row.run, sealed=True, before=version.seq, limit=1)
         alias = own_alias(dialect, sealed[0]) if sealed else None
     trigger, step = (version.trigger, version.step) if version is not None else (None, None)
@@ -86,9 +84,5 @@ def base_of(store: Store, view: View, row: RunRow, dialect: Dialect, theirs: Dec
 def _records_at(store: Store, view: View, row: RunRow, seq: int | None = None) -> Records:
     """Every record of a run at a version, as plain values."""
     reader = Reader(store, view, row.run, row.run_id, seq)
-    found: Records = {}
-    for collection in reader.collections():
-        if collection != "item":
-            for key, value in reader.plain(collection).items():
-                found[collection, key] = value
-    return found
+    names = [name for name in reader.collections() if name != "item"]
+    return {(name, key): value for name in names for key, value in reader.plain(name).items()}

@@ -58,40 +58,39 @@ class Protocol(Follower):
 class Followed:
     """The same store, followed by a mirror: everything but writing goes straight to it."""
 
+    follower: Protocol
+
     def __init__(self, follower: Protocol) -> None:
         self.__dict__["follower"] = follower
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["follower"].store, name)
+        return getattr(self.follower.store, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.__dict__["follower"].store, name, value)
+        setattr(self.follower.store, name, value)
 
     def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
-        follower: Protocol = self.__dict__["follower"]
-
         def work(tx: Tx) -> T:
-            tx.follower = follower
+            tx.follower = self.follower
             try:
                 return fn(tx)
             finally:
                 tx.follower = None
 
-        follower.read_config()
-        done = follower.store.write(work, durable=durable)
-        follower.sync()
+        self.follower.read_config()
+        done = self.follower.store.write(work, durable=durable)
+        self.follower.sync()
         return done
 
     def prune(self, run: int, drop: Any) -> int:
         """Files of checkpoints that are gone go too."""
-        follower: Protocol = self.__dict__["follower"]
-        freed = follower.store.prune(run, drop)
-        follower.mirror.write_again(run)
+        freed = self.follower.store.prune(run, drop)
+        self.follower.mirror.write_again(run)
         return freed
 
     def remove(self, run: int, *more: Any) -> int:
-        freed = self.__dict__["follower"].store.remove(run, *more)
-        self.__dict__["follower"].sync()
+        freed = self.follower.store.remove(run, *more)
+        self.follower.sync()
         return int(freed)
 
 
