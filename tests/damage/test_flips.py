@@ -14,10 +14,10 @@ import pytest
 import leftoff
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.store.fsck.check_run import RunCheck
-from leftoff.store.repair.pages import is_map
 from leftoff.store.rows import Record
 from leftoff.store.sqlite import connection
 from leftoff.store.sqlite import view as sqlite_view
+from leftoff.store.sqlite.pages import is_map
 from tests.damage.store import PAGE, Sample, flip, problems, tidy, wrong
 
 pytestmark = pytest.mark.damages_store

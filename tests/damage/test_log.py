@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import leftoff
-from leftoff.store.repair.pages import checksum
+from leftoff.store.sqlite.pages import checksum
 from leftoff.store.sqlite.wal import FRAME, HEADER, STEP, Log
 from tests.damage.store import PAGE, flip, problems
 

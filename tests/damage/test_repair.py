@@ -17,6 +17,7 @@ import leftoff
 from leftoff.errors import Corrupt, LeaseHeld, NotFound, StaleEpoch, StoreUnavailable
 from leftoff.store.repair import salvage
 from leftoff.store.repair.carve import Carver
+from leftoff.store.sqlite.pages import mends
 from tests.damage.store import PAGE, Outcome, Sample, everything, flip, problems, tidy
 from tests.damage.test_flips import HEADER, kinds, offsets
 from tests.damage.test_tampering import TAMPERING, tamper
@@ -88,6 +89,20 @@ def test_flipped_bytes_are_put_right(sample: Sample, tmp_path: Path) -> None:
 def test_many_flipped_bytes_are_put_right(sample: Sample, tmp_path: Path) -> None:
     """The same four hundred times: words about a version are lost once in a while, a value never."""
     assert check_flips(sample, tmp_path, 400) >= 380
+
+
+def test_several_bytes_would_explain(sample: Sample, tmp_path: Path) -> None:
+    """Also where the checksum alone does not tell which byte it was, no value is lost: hashes and digests tell."""
+    data = (sample.path / "store.db").read_bytes()
+    schema = {row.pages[0] for row in carver(data).rows() if row.table == "sqlite_schema"}
+    for number in [*schema, kinds(data)["overflow"][0], kinds(data)["leaf index"][0]]:
+        path = sample.copy(tmp_path / f"{number}" / ".leftoff")
+        start = (number - 1) * PAGE
+        flip(path / "store.db", start + 7, 2)  # in the highest byte of a word
+        assert 1 < len(mends((path / "store.db").read_bytes()[start : start + PAGE]))
+        repair(path)
+        left = changed(sample, path)
+        assert all(name.endswith(": history") for name in left), f"page {number}: {left}"
 
 
 @pytest.mark.parametrize("garbage", [False, True], ids=["zeros", "garbage"])

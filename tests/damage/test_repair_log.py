@@ -9,7 +9,7 @@ import pytest
 
 import leftoff
 from leftoff.errors import StoreUnavailable
-from leftoff.store.repair.pages import PageFile, checksum
+from leftoff.store.sqlite.pages import PageFile, checksum
 from leftoff.store.sqlite.wal import FRAME, HEADER, STEP, Log
 from tests.damage.store import PAGE, flip, problems
 from tests.damage.test_log import COMMITS, check_some_version, copied, places

@@ -15,11 +15,11 @@ from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.fsck.check_run import RunCheck
 from leftoff.store.fsck.report import Report
-from leftoff.store.repair.pages import PageFile, is_free
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import wal_check as walcheck
 from leftoff.store.sqlite.connection import PAGE_SIZE
 from leftoff.store.sqlite.failures import translate
+from leftoff.store.sqlite.pages import PageFile, is_free
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.wal import Log
 
@@ -37,21 +37,8 @@ NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 _PAGE = re.compile(r"\bpage (\d+)", re.IGNORECASE)
 
 
-def check(store: SqliteStore, *, repair: bool = False) -> dict[str, Any]:
-    """See ``Store.check``."""
-    report = inspect(store)
-    if repair and report.problems:
-        from leftoff.store.repair.repair import repair as mend
-
-        mended = mend(store, report)
-        again = inspect(store)
-        again.quarantined = mended
-        return {**again.to_json(), "repaired": report.problems}
-    return report.to_json()
-
-
 def inspect(store: SqliteStore) -> Report:
-    """Look at everything; nothing is changed."""
+    """Look at everything; nothing is changed. See ``Store.check``."""
     report = Report()
     if not store.exists():
         _check_missing(store, report)

@@ -8,7 +8,7 @@ from leftoff.model.card import card_of
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
-from leftoff.store.fsck.derived import Leaves, step_of
+from leftoff.store.fsck.derived import Leaves, step_of, up_to
 from leftoff.store.fsck.report import LOST_BLOB
 from leftoff.store.sqlite.queries import Q
 
@@ -43,7 +43,7 @@ class RunCheck:
         if self.row is None:  # removed meanwhile
             return
         for columns in self.view.execute(Q.all_records, (self.run,)):
-            self._record(*columns)
+            self._record(columns)
         self.events.sort(key=lambda event: event[:2])
         leaves = self._versions()
         self._steps(leaves)
@@ -54,19 +54,8 @@ class RunCheck:
 
     # -- records
 
-    def _record(
-        self,
-        run_id: str,
-        collection: str,
-        key: str,
-        seq: int,
-        until: int | None,
-        hash: bytes,
-        stored: bytes | None,
-        blob: bytes | None,
-        status: str | None,
-        leaf: int | None,
-    ) -> None:
+    def _record(self, columns: Any) -> None:
+        run_id, collection, key, seq, until, hash, stored, blob, status, leaf = columns
         self.report.count("records")
         where = f"{collection}/{key} of {run_id}@{seq}"
         wrong = self._wrong(hash, stored, blob)
@@ -125,20 +114,18 @@ class RunCheck:
 
     def _versions(self) -> Leaves:
         """The digest and the counters at every kept version, in one pass over what began and what ended."""
-        total, at, leaves = 0, 0, Leaves()
-        newest = None
-        for version in reversed(self.view.versions(self.run, sealed=False)):
-            while at < len(self.events) and self.events[at][0] <= version.seq:
-                _, kind, value, path, status = self.events[at]
+        total, leaves = 0, Leaves()
+        versions = self.view.versions(self.run, sealed=False)[::-1]
+        news_of = up_to([version.seq for version in versions], self.events)
+        for version, news in zip(versions, news_of, strict=True):
+            for _, kind, value, path, status in news:
                 total += value
-                at += 1
                 if path is not None:
                     leaves.add(path, status) if kind > 0 else leaves.remove(path)
             self.report.count("versions")
             self._version(version, to_bytes(total & MASK), leaves)
-            newest = version
-        self._head(newest)
-        if at < len(self.events):
+        self._head(versions[-1] if versions else None)
+        if self.events and (not versions or self.events[-1][0] > versions[-1].seq):
             self._problem(
                 "digest", f"run {self.row.run_id}", "It has records of a version behind its newest one."
             )

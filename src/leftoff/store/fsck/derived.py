@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.errors import Corrupt
+from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.changes import LAST
 from leftoff.model.codec import BLOB, payload
 from leftoff.model.ids import parent_of
@@ -10,8 +10,10 @@ from leftoff.model.versions import pack_counts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    Event = TypeVar("Event", bound=tuple[int, *tuple[Any, ...]])
 
 
 class Leaves:
@@ -67,7 +69,26 @@ def step_of(load: Callable[[bytes], Iterable[bytes]], stored: bytes, where: str)
     return value
 
 
-def orders(steps: dict[str, dict[str, Any]]) -> dict[str, str]:
+def step_or_pending(load: Callable[[bytes], Iterable[bytes]], stored: bytes, path: str) -> dict[str, Any]:
+    """A step's record; a pending one where its blob is lost."""
+    try:
+        return step_of(load, stored, f"step/{path}")
+    except LeftoffError:
+        return {"status": "pending"}
+
+
+def columns_of(steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By path what the tables keep beside each step: its status, whether it is a leaf, where it stands."""
+    leaves, places = Leaves(), _orders(steps)
+    for path, step in steps.items():
+        leaves.add(path, step["status"])
+    return {
+        path: {"status": step["status"], "leaf": int(leaves.is_leaf(path)), "ord": places[path]}
+        for path, step in steps.items()
+    }
+
+
+def _orders(steps: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Where each step stands among the others: its place below that of the nearest step above it."""
     out: dict[str, str] = {}
     for path in sorted(steps, key=lambda path: path.count("/")):
@@ -89,11 +110,20 @@ def counts_at(steps: Iterable[tuple[str, int, int | None, str]], seqs: Iterable[
             if until is not None:
                 events.append((until, -1, path, status))
     events.sort()
-    leaves, at, out = Leaves(), 0, {}
-    for seq in sorted(seqs):
-        while at < len(events) and events[at][0] <= seq:
-            _, kind, path, status = events[at]
-            at += 1
+    seqs = sorted(seqs)
+    leaves, out = Leaves(), {}
+    for seq, news in zip(seqs, up_to(seqs, events), strict=True):
+        for _, kind, path, status in news:
             leaves.add(path, status) if kind > 0 else leaves.remove(path)
         out[seq] = leaves.packed()
     return out
+
+
+def up_to(seqs: Iterable[int], events: list[Event]) -> Iterator[list[Event]]:
+    """For each version, oldest first, what happened since the one before; events are sorted and begin with theirs."""
+    at = 0
+    for seq in seqs:
+        start = at
+        while at < len(events) and events[at][0] <= seq:
+            at += 1
+        yield events[start:at]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import apsw
 
-from leftoff.store.repair.pages import USABLE, is_free, is_map
 from leftoff.store.sqlite.connection import PAGE_SIZE
 from leftoff.store.sqlite.migrate import MIGRATIONS
+from leftoff.store.sqlite.pages import USABLE, is_free, is_map
 from leftoff.store.sqlite.queries import read
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     GetPage = Callable[[int], bytes | None]
 
-INDEX_INNER, TABLE_INNER, INDEX_LEAF, TABLE_LEAF = 2, 5, 10, 13
+INDEX_INNER, INDEX_LEAF, TABLE_LEAF = 2, 10, 13
 
 _INDEX_LOCAL = (USABLE - 12) * 64 // 255 - 23
 _TABLE_LOCAL = USABLE - 35
@@ -115,20 +115,14 @@ class Carver:
     def rows(self) -> Iterator[Row]:
         for number in range(1, self.count + 1):
             if not is_map(number) and not is_free(self.get, number):
-                yield from self.page_rows(number)
-
-    def page_rows(self, number: int) -> Iterator[Row]:
-        """The rows whose cells are on one page."""
-        for row in self.cells(number):
-            if row is not None:
-                yield row
+                yield from filter(None, self.cells(number))
 
     def cells(self, number: int) -> Iterator[Row | None]:
         """Every cell of a page: its row, or ``None`` where it has none."""
         page = self.get(number)
         if page is None or not _has_rows(number, page):
             return
-        start = start_of(number)
+        start = _start_of(number)
         kind = page[start]
         first = start + (12 if kind == INDEX_INNER else 8)
         cells = int.from_bytes(page[start + 3 : start + 5], "big")
@@ -177,13 +171,13 @@ class Carver:
         return b"".join(parts)
 
 
-def start_of(number: int) -> int:
+def _start_of(number: int) -> int:
     """Where a page's own part begins: the first has the file's header before it."""
     return 100 if number == 1 else 0
 
 
 def _has_rows(number: int, page: bytes) -> bool:
-    return page[start_of(number)] in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF)
+    return page[_start_of(number)] in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

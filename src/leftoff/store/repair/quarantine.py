@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leftoff.store.repair.pages import PageFile
+    from leftoff.store.sqlite.pages import PageFile
     from leftoff.store.sqlite.store import SqliteStore
 
 FOLDER = "quarantine"

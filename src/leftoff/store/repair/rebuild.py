@@ -11,7 +11,7 @@ from leftoff.model.codec import BLOB, encode, payload, text
 from leftoff.model.digest import tagged
 from leftoff.model.values import blob_about, blob_of
 from leftoff.store.base import INLINE
-from leftoff.store.fsck.derived import Leaves, counts_at, orders, step_of
+from leftoff.store.fsck.derived import columns_of, counts_at, step_or_pending
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -96,18 +96,9 @@ class RunRebuild:
 
     def write(self) -> None:
         steps = {rec.key: self._step(rec) for rec in self._live if rec.collection == "step"}
-        places, leaves = orders(steps), Leaves()
-        for path, step in steps.items():
-            leaves.add(path, step["status"])
+        columns, none = columns_of(steps), dict.fromkeys(("status", "ord", "leaf"))
         for rec in self._live:
-            facts: Values = {"status": None, "ord": None, "leaf": None}
-            if rec.collection == "step":
-                facts = {
-                    "status": steps[rec.key]["status"],
-                    "ord": places[rec.key],
-                    "leaf": int(leaves.is_leaf(rec.key)),
-                }
-            self._record("record", rec, facts)
+            self._record("record", rec, columns[rec.key] if rec.collection == "step" else none)
         for rec in self._past:
             self._record("past", rec, {"until": rec.until})
         counted = self._counts()
@@ -116,10 +107,7 @@ class RunRebuild:
         self._run(counted[self._rest.head])
 
     def _step(self, rec: Rec) -> dict[str, Any]:
-        try:
-            return step_of(self._whole.load_blob, rec.stored, f"step/{rec.key}")
-        except LeftoffError:  # it was in a blob that is lost
-            return {"status": "pending"}
+        return step_or_pending(self._whole.load_blob, rec.stored, rec.key)
 
     def _record(self, table: str, rec: Rec, more: Values) -> None:
         data: bytes | None = rec.stored

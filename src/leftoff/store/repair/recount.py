@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.errors import LeftoffError
 from leftoff.model.card import card_of
-from leftoff.store.fsck.derived import Leaves, counts_at, orders, step_of
+from leftoff.store.fsck.derived import columns_of, counts_at, step_or_pending
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -26,42 +25,27 @@ def recount(tx: SqliteTx, blobs: Blobs) -> None:
 
 
 def _recount_run(tx: SqliteTx, blobs: Blobs, run: int) -> None:
+    def load(hash: bytes) -> Any:
+        row = tx.blob(hash)
+        return blobs.load(row) if row is not None else ()
+
     steps: list[tuple[str, int, int | None, str]] = []
     live: dict[str, dict[str, Any]] = {}
     own: dict[str, bytes] = {}
     for _, collection, key, seq, until, _, stored, *_ in tx.execute(Q.all_records, (run,)).fetchall():
         if collection == "step":
-            step = _step(tx, blobs, key, stored)
+            step = step_or_pending(load, stored, key)
             steps.append((key, seq, until, step["status"]))
             if until is None:
                 live[key] = step
         elif collection == "run" and until is None:
             own[key] = stored
-    _recount_steps(tx, run, live)
+    for path, columns in columns_of(live).items():
+        tx.execute(Q.set_step, (columns["status"], columns["leaf"], columns["ord"], run, path))
     versions = tx.versions(run, sealed=False)
     counted = counts_at(steps, [version.seq for version in versions])
     for seq, counts in counted.items():
         tx.execute(Q.set_counts, (counts, run, seq))
     head = versions[0]
     tx.execute(Q.set_head, (head.n, head.seq, head.digest, counted[head.seq], head.at, head.checkpoint, run))
-    columns, card = card_of(own.items())
-    tx.set_card(run, columns, card)
-
-
-def _recount_steps(tx: SqliteTx, run: int, live: dict[str, dict[str, Any]]) -> None:
-    leaves, places = Leaves(), orders(live)
-    for path, step in live.items():
-        leaves.add(path, step["status"])
-    for path, step in live.items():
-        tx.execute(Q.set_step, (step["status"], int(leaves.is_leaf(path)), places[path], run, path))
-
-
-def _step(tx: SqliteTx, blobs: Blobs, path: str, stored: bytes) -> dict[str, Any]:
-    def load(hash: bytes) -> Any:
-        row = tx.blob(hash)
-        return blobs.load(row) if row is not None else ()
-
-    try:
-        return step_of(load, stored, f"step/{path}")
-    except LeftoffError:  # it was in a blob that is lost
-        return {"status": "pending"}
+    tx.set_card(run, *card_of(own.items()))

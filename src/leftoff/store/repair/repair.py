@@ -1,8 +1,8 @@
 """Repair: what is damaged is set aside, what is whole is kept, and nothing that can be read is lost.
 
 Before anything is changed, the database is copied to the quarantine as it is. Then, as far as needed: a damaged log is
-cut behind its sound part; a byte that a page's checksum proves to be wrong is put right; and where that is not enough,
-a new database is built from the rows and versions that still prove themselves. Blobs and the listing's copies come
+cut behind its sound part; a byte is put right where checksum and hashes leave no other; and where that is not enough, a
+new database is built from the rows and versions that still prove themselves. Blobs and the listing's copies come
 last. It needs the store for itself: no other process may drive a run or have the file open.
 """
 
@@ -18,15 +18,15 @@ from leftoff.errors import LeaseHeld, LeftoffError, StoreUnavailable
 from leftoff.host import GONE, this_process
 from leftoff.store.fsck.check import inspect
 from leftoff.store.fsck.report import LOST_BLOB
-from leftoff.store.repair.pages import USABLE, PageFile, checksum, mends
-from leftoff.store.repair.proof import Proof
-from leftoff.store.repair.quarantine import CHUNK, Quarantine
+from leftoff.store.repair.candidates import TRIED, Candidates
+from leftoff.store.repair.quarantine import Quarantine
 from leftoff.store.repair.rebuild import Rebuild, lines
 from leftoff.store.repair.recount import recount
 from leftoff.store.repair.salvage import Salvage, Source
 from leftoff.store.sqlite import connection
 from leftoff.store.sqlite import wal_check as walcheck
 from leftoff.store.sqlite.location import sync, sync_folder
+from leftoff.store.sqlite.pages import USABLE, PageFile, checksum
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.wal import Log
@@ -43,15 +43,23 @@ if TYPE_CHECKING:
 DERIVED = {"run"}
 OUTSIDE = {"blob"}
 PART = "repair.tmp"
-TRIED = 12  # pages that are tried one after the other, at most
+
+
+def check_and_repair(store: SqliteStore) -> dict[str, Any]:
+    """See ``Store.check``."""
+    report = inspect(store)
+    if not report.problems:
+        return report.to_json()
+    quarantined = repair(store, report)
+    again = inspect(store)
+    again.quarantined = quarantined
+    return {**again.to_json(), "repaired": report.problems}
 
 
 def repair(store: SqliteStore, report: Report) -> list[str]:
     """Set the damage of ``report`` aside; where to. What is wrong afterwards, another look at the store tells."""
     _refuse_while_driven(store)
-    turn = Turn(
-        os.path.join(store.folder, "lock")
-    )  # a descriptor of its own: it keeps our own threads out, too
+    turn = Turn(os.path.join(store.folder, "lock"))  # its own descriptor keeps our own threads out, too
     turn.take()
     try:
         store.release()
@@ -129,9 +137,9 @@ class _Repair:
         assert file is not None
         with file:
             self.quarantine.keep_database(file)
-            log = self._mended_log(file, Log(walcheck.read(self.store.path + "-wal")))
+            log, others = self._mended_log(file)
             copied = walcheck.is_copied_back(file, log)
-            if not copied and log.salvaged() != log.committed():
+            if not copied and (others or log.salvaged() != log.committed()):
                 return
             if not copied:
                 self._set_log(log.data)  # cut short while copying, the log still says all that is copied
@@ -155,63 +163,36 @@ class _Repair:
             wal.truncate()
             sync(wal.fileno())
 
-    def _mended_log(self, file: PageFile, log: Log) -> Log:
-        def judge(longer: Log) -> Callable[[int, bytes], bool]:
-            source = _over(file, longer.committed()) or _below(file)
-            return Proof(source.get, source.count).proves
+    def _mended_log(self, file: PageFile | None) -> tuple[Log, list[Log]]:
+        """The log with what one byte explains put right; where several would, each of what it may have been."""
 
-        while log.flipped() or not log.header_sound:
+        def judge(longer: Log) -> Callable[[int, bytes], bool]:
+            return Candidates(_over(file, longer.committed()) or _below(file)).fits
+
+        log, found = Log(walcheck.read(self.store.path + "-wal")), []
+        while "wal" in self.report.codes() and (log.flipped() or not log.header_sound):
             found = log.mends(judge)
-            if 1 < len(found) <= TRIED:
-                best = self._best(file, [(0, one.data) for one in found])
-                found = [one for one in found if (0, one.data) in best]
             if not found or any(one.committed() != found[0].committed() for one in found[1:]):
                 break
-            log = found[0]
-        return log
+            log, found = found[0], []
+        return log, found if len(found) <= TRIED else []
 
     # -- pages
 
     def _mend_pages(self) -> None:
-        """Put right what one byte explains, if it is certain which one: the page's own checksum proves it."""
+        """Put right what one byte explains, if it is certain which one."""
         file = self._open()
         assert file is not None
         with file:
             self.quarantine.keep_database(file)
             source = _below(file)
-            proof = Proof(source.get, source.count)
+            candidates = Candidates(source)
             for number in sorted(source.bad):
-                fitting = mends(file.read(number))
-                if len(fitting) > 1:
-                    fitting = [page for page in fitting if proof.proves(number, page)]
-                    fitting = fitting if proof.matters(number) else fitting[:1]
-                if 1 < len(fitting) <= TRIED:
-                    fitting = [page for _, page in self._best(file, [(number, page) for page in fitting])]
-                first = proof.reads_as(number, fitting[0]) if fitting else None
-                if fitting and all(proof.reads_as(number, page) == first for page in fitting[1:]):
+                fitting = candidates.of(number)
+                if len(fitting) == 1:
                     file.write(number, fitting[0])
             file.sync()
         self._look_again()
-
-    def _best(self, file: PageFile, changes: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Those of the changes with which most adds up, each tried in a copy: a page by its number, or a log (0)."""
-        trial = type(self.store)(os.path.join(self.store.folder, PART), self.store.clock)
-        trial.blobs = self.store.blobs
-        scores = []
-        for number, data in changes:
-            shutil.rmtree(trial.folder, ignore_errors=True)
-            os.mkdir(trial.folder, 0o700)
-            with open(trial.path, "wb") as copy:
-                copy.writelines(file.piece(at, CHUNK) for at in range(0, file.size(), CHUNK))
-                copy.seek((max(number, 1) - 1) * connection.PAGE_SIZE)
-                copy.write(data if number else b"")
-            if not number:
-                with open(trial.path + "-wal", "wb") as copy:
-                    copy.write(data)
-            scores.append(len(inspect(trial).problems))
-            trial.release()
-        shutil.rmtree(trial.folder)
-        return [change for change, score in zip(changes, scores, strict=True) if score == min(scores)]
 
     # -- a new database
 
@@ -219,8 +200,10 @@ class _Repair:
         file = self._open()
         try:
             self.quarantine.keep_database(file)
-            log = Log(walcheck.read(self.store.path + "-wal"))
-            salvage = Salvage(_sources(file, log, damaged="wal" in self.report.codes()))
+            log, others = self._mended_log(file)
+            sources = _sources(file, log, damaged="wal" in self.report.codes())
+            sources += [source for one in others if (source := _over(file, one.committed())) is not None]
+            salvage = Salvage([*sources, *Candidates(sources[0]).readings()])
             for rest in salvage.runs:
                 left = lines(rest, rest.split()[2])
                 first = next(left, None)

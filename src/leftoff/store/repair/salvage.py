@@ -12,6 +12,7 @@ from bisect import bisect_left
 from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, checkpoint_id, term
 from leftoff.model.words import TRIGGERS
+from leftoff.store.fsck.derived import up_to
 from leftoff.store.repair.carve import Carver
 
 TYPE_CHECKING = False
@@ -50,6 +51,12 @@ class Source:
         self.get = get
         self.count = count
         self.bad = bad
+
+    def with_page(self, number: int, page: bytes) -> Source:
+        """The same with another page in one place; what is on it is not sure."""
+        return Source(
+            lambda other: page if other == number else self.get(other), self.count, self.bad | {number}
+        )
 
 
 class Found:
@@ -170,11 +177,9 @@ class Rest:
             (rec.until, -rec.term) for rec in self.records if rec.until is not None and rec.seq != rec.until
         ]
         events.sort()
-        out, total, at = {}, 0, 0
-        for seq in sorted(self.versions):
-            while at < len(events) and events[at][0] <= seq:
-                total += events[at][1]
-                at += 1
+        out, total, seqs = {}, 0, sorted(self.versions)
+        for seq, news in zip(seqs, up_to(seqs, events), strict=True):
+            total += sum(term for _, term in news)
             out[seq] = (total - int.from_bytes(self.versions[seq]["digest"], "big")) & MASK
         return out
 

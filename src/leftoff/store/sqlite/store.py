@@ -416,9 +416,13 @@ class SqliteStore(Store):
         self._typed(lambda: backup(self, folder))
 
     def check(self, *, repair: bool = False) -> dict[str, Any]:
-        from leftoff.store.fsck.check import check
+        if repair:
+            from leftoff.store.repair.repair import check_and_repair
 
-        return self._typed(lambda: check(self, repair=repair))
+            return self._typed(lambda: check_and_repair(self))
+        from leftoff.store.fsck.check import inspect
+
+        return self._typed(lambda: inspect(self).to_json())
 
     def _typed(self, work: Callable[[], T]) -> T:
         try:

@@ -16,7 +16,7 @@ import time
 
 import apsw
 
-from leftoff.store.repair.pages import USABLE, PageFile
+from leftoff.store.sqlite.pages import USABLE, PageFile
 from leftoff.store.sqlite.wal import HEADER, STEP, Log
 
 TRIES = 3  # a writer may restart the log while it is being read
