@@ -13,7 +13,7 @@ from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.cli.options import Opt, Spec
+    from leftoff.cli.options import Opt
 
 SHELLS = ("bash", "zsh", "fish")
 FREE, WORDS, RUNS, STEPS, FILES, FOLDERS = "free", "words", "runs", "steps", "files", "folders"
@@ -45,47 +45,48 @@ class Slot:
         self.kind = WORDS if self.words else _KINDS.get(name, FREE)
 
 
-class Choice:
-    """One option of a verb; ``value`` None: a flag."""
+class Entry:
+    """One line of the table: an option of a verb, or the place of a word behind it.
 
-    __slots__ = ("about", "name", "value")
+    ``verb`` is empty for what may stand before any; ``place`` is the option's name, a number from 0, or ``*`` for every
+    place that is left; ``slot`` is what stands there, or what an option takes (None: a flag).
+    """
 
-    def __init__(self, name: str, value: Slot | None, about: str) -> None:
-        self.name = name
-        self.value = value
+    __slots__ = ("about", "is_option", "place", "slot", "verb")
+
+    def __init__(self, verb: str, place: str, slot: Slot | None, about: str = "") -> None:
+        self.verb = verb
+        self.place = place
+        self.slot = slot
         self.about = about
+        self.is_option = place.startswith("-")
 
 
-class Completable:
-    """One verb."""
+def names() -> dict[str, str]:
+    """Every verb, and every other word for one, with what it is for."""
+    also = {word: VERBS[name][1] for word, name in SAME.items() if name in VERBS}
+    return {**{name: about for name, (_, about) in VERBS.items()}, **also}
 
-    __slots__ = ("about", "choices", "name", "repeats", "slots")
 
-    def __init__(self, name: str, about: str, spec: Spec) -> None:
-        self.name = name
-        self.about = about
+def table() -> list[Entry]:
+    """All that can be completed, verb by verb; what every verb has comes first, and again with each."""
+    out = _common("")
+    for verb in names():
+        spec = load(SAME.get(verb, verb)).SPEC
+        out += [_option(verb, opt) for opt in spec.options] + _common(verb)
         words = [word for word in spec.usage.replace(" | ", "|").split() if word.strip("[]|…")]
-        self.slots = [Slot(word) for word in words]
-        self.repeats = spec.most is None
-        self.choices = [_choice(opt) for opt in spec.options] + common()
+        places = [str(number) for number in range(len(words))]
+        if spec.most is None:
+            places[-1:] = ["*"]
+        out += [Entry(verb, place, Slot(word)) for place, word in zip(places, words, strict=True)]
+    return out
 
 
-def _choice(opt: Opt) -> Choice:
+def _option(verb: str, opt: Opt) -> Entry:
     choices = opt.choices or _VALUES.get(opt.name, ())
-    value = Slot(opt.metavar, choices) if opt.metavar is not None else None
-    return Choice(opt.name, value, opt.help)
+    return Entry(verb, opt.name, Slot(opt.metavar, choices) if opt.metavar is not None else None, opt.help)
 
 
-def common() -> list[Choice]:
-    """The options that every verb has."""
-    known = [Choice(name, Slot(var) if var else None, about) for name, (var, about) in COMMON.items()]
-    return [*known, Choice("--help", None, "explain this verb")]
-
-
-def verbs() -> list[Completable]:
-    """Every verb, and every other word for one."""
-    found = [Completable(name, about, load(name).SPEC) for name, (_, about) in VERBS.items()]
-    also = [
-        Completable(word, VERBS[name][1], load(name).SPEC) for word, name in SAME.items() if name in VERBS
-    ]
-    return found + also
+def _common(verb: str) -> list[Entry]:
+    known = [Entry(verb, name, Slot(var) if var else None, about) for name, (var, about) in COMMON.items()]
+    return [*known, Entry(verb, "--help", None, "explain this verb")]

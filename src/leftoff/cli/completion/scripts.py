@@ -1,15 +1,15 @@
-"""The completion scripts, one per shell, written from ``leftoff.cli.completion.completable``.
+"""The completion scripts, one per shell, each a way to write the table of ``leftoff.cli.completion.completable``.
 
 What only the store knows (runs, steps) is asked of ``leftoff completion runs|steps`` when Tab is pressed.
 """
 
 from __future__ import annotations
 
-from leftoff.cli.completion.completable import FILES, FOLDERS, FREE, RUNS, STEPS, WORDS, common, verbs
+from leftoff.cli.completion.completable import FILES, FOLDERS, FREE, RUNS, STEPS, WORDS, names, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.cli.completion.completable import Choice, Completable, Slot
+    from leftoff.cli.completion.completable import Entry, Slot
 
 
 # -- bash
@@ -85,31 +85,31 @@ complete -F _leftoff leftoff
 
 
 def bash() -> str:
-    known = verbs()
-    values = [_bash_value("", choice) for choice in common()]
-    slots, options = [], []
-    for verb in known:
-        values += [_bash_value(verb.name, choice) for choice in verb.choices]
-        for number, slot in enumerate(verb.slots):
-            more = "*" if verb.repeats and number == len(verb.slots) - 1 else str(number)
-            slots.append(f"    {verb.name}:{more}) echo {_bash_slot(slot)} ;;")
-        options.append(f'    {verb.name}) echo "{" ".join(choice.name for choice in verb.choices)}" ;;')
+    rows = table()
+
+    def written(options: bool) -> str:
+        found = [row for row in rows if row.is_option == options and row.slot is not None]
+        return "\n".join(f"    {row.verb}:{row.place}) echo {_bash_slot(row.slot)} ;;" for row in found)
+
+    options = {
+        verb: " ".join(row.place for row in of(rows, verb) if row.is_option) for verb in ("", *names())
+    }
     parts = {
-        "VALUES": "\n".join(value for value in values if value),
-        "SLOTS": "\n".join(slots),
-        "OPTIONS": "\n".join(options),
-        "COMMON": " ".join(choice.name for choice in common()),
-        "VERBS": " ".join(verb.name for verb in known),
+        "VALUES": written(True),
+        "SLOTS": written(False),
+        "COMMON": options.pop(""),
+        "OPTIONS": "\n".join(f'    {verb}) echo "{known}" ;;' for verb, known in options.items()),
+        "VERBS": " ".join(names()),
     }
     return _filled(BASH, parts)
 
 
-def _bash_value(verb: str, choice: Choice) -> str:
-    return "" if choice.value is None else f"    {verb}:{choice.name}) echo {_bash_slot(choice.value)} ;;"
+def _bash_slot(slot: Slot | None) -> str:
+    return f"{slot.kind} {' '.join(slot.words)}".rstrip() if slot is not None else ""
 
 
-def _bash_slot(slot: Slot) -> str:
-    return f"{slot.kind} {' '.join(slot.words)}".rstrip()
+def of(rows: list[Entry], verb: str) -> list[Entry]:
+    return [row for row in rows if row.verb == verb]
 
 
 def _filled(text: str, parts: dict[str, str]) -> str:
@@ -153,28 +153,22 @@ _ZSH = {RUNS: "_leftoff_runs", STEPS: "_leftoff_steps", FILES: "_files", FOLDERS
 
 
 def zsh() -> str:
-    known = verbs()
-    listed = [f"        {_quoted(f'{verb.name}:{verb.about}')}" for verb in known]
+    rows = table()
+    cases = {verb: " ".join(map(_zsh_word, of(rows, verb))) for verb in names()}
     parts = {
-        "VERBS": "\n".join(listed),
-        "COMMON": "\n".join(f"        {_zsh_option(choice)} \\" for choice in common()),
-        "CASES": "\n".join(_zsh_case(verb) for verb in known),
+        "VERBS": "\n".join(f"        {_quoted(f'{verb}:{about}')}" for verb, about in names().items()),
+        "COMMON": "\n".join(f"        {_zsh_word(row)} \\" for row in of(rows, "")),
+        "CASES": "\n".join(f"        {verb}) _arguments {words} ;;" for verb, words in cases.items()),
     }
     return _filled(ZSH, parts)
 
 
-def _zsh_case(verb: Completable) -> str:
-    words = [_zsh_option(choice) for choice in verb.choices]
-    for number, slot in enumerate(verb.slots, start=1):
-        more = "*" if verb.repeats and number == len(verb.slots) else str(number)
-        words.append(_quoted(f"{more}::{slot.kind}:{_zsh_slot(slot)}"))
-    return f"        {verb.name}) _arguments {' '.join(words)} ;;"
-
-
-def _zsh_option(choice: Choice) -> str:
-    about = choice.about.replace("[", "(").replace("]", ")").replace(":", r"\:")
-    text = f"*{choice.name}[{about}]"
-    return _quoted(text if choice.value is None else f"{text}:{choice.value.kind}:{_zsh_slot(choice.value)}")
+def _zsh_word(row: Entry) -> str:
+    what = f"{row.slot.kind}:{_zsh_slot(row.slot)}" if row.slot is not None else ""
+    if not row.is_option:
+        return _quoted(f"{row.place if row.place == '*' else int(row.place) + 1}::{what}")
+    about = row.about.replace("[", "(").replace("]", ")").replace(":", r"\:")
+    return _quoted(f"*{row.place}[{about}]{':' if what else ''}{what}")
 
 
 def _zsh_slot(slot: Slot) -> str:
@@ -222,24 +216,24 @@ complete -c leftoff -f
 
 
 def fish() -> str:
-    known = verbs()
-    valued = {choice.name for verb in known for choice in verb.choices if choice.value is not None}
-    lines = [_fish_option("__leftoff_first", choice) for choice in common()]
+    rows = table()
+    lines = [*map(_fish_line, of(rows, ""))]
     lines.append("complete -c leftoff -n __leftoff_first -l version -d 'the version of leftoff'")
-    for verb in known:
-        lines.append(f"complete -c leftoff -n __leftoff_first -a {verb.name} -d {_fish(verb.about)}")
-        lines += [_fish_option(f"__leftoff_at {verb.name}", choice) for choice in verb.choices]
-        for number, slot in enumerate(verb.slots):
-            more = "'*'" if verb.repeats and number == len(verb.slots) - 1 else str(number)
-            if slot.kind != FREE:
-                lines.append(f'complete -c leftoff -n "__leftoff_at {verb.name} {more}" {_fish_slot(slot)}')
-    return _filled(FISH, {"VALUED": " ".join(sorted(valued)), "LINES": "\n".join(lines)})
+    for verb, about in names().items():
+        lines.append(f"complete -c leftoff -n __leftoff_first -a {verb} -d {_fish(about)}")
+        lines += filter(None, map(_fish_line, of(rows, verb)))
+    valued = sorted({row.place for row in rows if row.is_option and row.slot is not None})
+    return _filled(FISH, {"VALUED": " ".join(valued), "LINES": "\n".join(lines)})
 
 
-def _fish_option(when: str, choice: Choice) -> str:
-    name = f"-l {choice.name[2:]}" if choice.name.startswith("--") else f"-s {choice.name[1:]}"
-    value = "" if choice.value is None else f" -r {_fish_slot(choice.value)}".rstrip()
-    return f'complete -c leftoff -n "{when}" {name}{value} -d {_fish(choice.about)}'
+def _fish_line(row: Entry) -> str:
+    where = f"__leftoff_at {row.verb}" if row.verb else "__leftoff_first"
+    what = _fish_slot(row.slot) if row.slot is not None else ""
+    if not row.is_option:
+        place = "'*'" if row.place == "*" else row.place
+        return f'complete -c leftoff -n "{where} {place}" {what}' if what != "-f" else ""
+    name = f"-l {row.place[2:]}" if row.place.startswith("--") else f"-s {row.place[1:]}"
+    return f'complete -c leftoff -n "{where}" {name}{" -r " if what else ""}{what} -d {_fish(row.about)}'
 
 
 def _fish_slot(slot: Slot) -> str:

@@ -20,7 +20,6 @@ SPEC = Spec(
   source <(leftoff completion zsh)             in ~/.zshrc, after compinit
   leftoff completion fish | source             in ~/.config/fish/config.fish""",
 )
-SHELLS = ("bash", "zsh", "fish")
 MOST = 100
 
 
@@ -31,10 +30,10 @@ def run(args: Args, ctx: Context) -> int:
         if found:
             ctx.out("\n".join(found))
         return 0
-    if wanted not in SHELLS:
-        raise Usage(f"There is no completion for {wanted!r}.", hint="It is for bash, zsh or fish.")
     from leftoff.cli.completion.scripts import SCRIPTS
 
+    if wanted not in SCRIPTS:
+        raise Usage(f"There is no completion for {wanted!r}.", hint="It is for bash, zsh or fish.")
     script = SCRIPTS[wanted]()
     if args.json:
         ctx.emit({"shell": wanted, "script": script})
