@@ -9,7 +9,7 @@ import pytest
 from leftoff.dialects.core.base import read, write
 from leftoff.dialects.core.draft import Decoded, Source
 from leftoff.dialects.core.registry import BUILT_IN, dialect, recognise
-from leftoff.dialects.importing.report import Repairs
+from leftoff.dialects.core.repairs import Repairs
 from leftoff.model.codec import decode, text
 from tests.dialects.examples import BMAD, CLAUDE, CRUNCH, DOTAGENT, EXAMPLES, SITEBUILDER
 

@@ -16,9 +16,9 @@ from leftoff.dialects.core.base import read, respelt, write
 from leftoff.dialects.core.draft import Source
 from leftoff.dialects.core.reading import read_document
 from leftoff.dialects.core.registry import BUILT_IN, dialect
+from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew
 from leftoff.dialects.core.residue import same
 from leftoff.dialects.importing.documents import Importer
-from leftoff.dialects.importing.report import Rejected, Repairs, TooNew
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
 from leftoff.engine.retention.bundle_check import open_bundle

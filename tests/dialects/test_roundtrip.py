@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from leftoff.dialects.core.base import read, respelt, write
 from leftoff.dialects.core.draft import Source, State
 from leftoff.dialects.core.registry import BUILT_IN, dialect
+from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew
 from leftoff.dialects.core.residue import patch, residue, same
 from leftoff.dialects.crunch.parts import PHASES as CRUNCH_PHASES
 from leftoff.dialects.dotagent.document import PHASES as DOTAGENT_PHASES
-from leftoff.dialects.importing.report import Rejected, Repairs, TooNew
 from leftoff.model.codec import decode, text
 from leftoff.model.words import STEP_STATUS
 from tests.dialects.documents import KEYS, VALUES, documents

@@ -11,9 +11,9 @@ from leftoff.dialects.core.base import read
 from leftoff.dialects.core.draft import Decoded, Source
 from leftoff.dialects.core.reading import MOST_BYTES, read_document
 from leftoff.dialects.core.registry import dialect, recognise
+from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew
 from leftoff.dialects.core.times import read_time
 from leftoff.dialects.core.words import meaning
-from leftoff.dialects.importing.report import Rejected, Repairs, TooNew
 from tests.dialects.examples import BMAD, CLAUDE, DOTAGENT, SITEBUILDER
 
 DAY = 1_768_435_200_000  # 2026-01-15

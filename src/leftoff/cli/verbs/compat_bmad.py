@@ -6,7 +6,7 @@ from leftoff.cli.arguments import asked, read_text
 from leftoff.dialects.bmad import compat
 from leftoff.dialects.bmad.document import workflow_of
 from leftoff.dialects.bmad.events import parse
-from leftoff.dialects.importing.report import shown
+from leftoff.dialects.core.repairs import shown
 from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import Opening, status_changes
 from leftoff.engine.lifecycle.start import start_run

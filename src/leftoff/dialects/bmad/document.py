@@ -12,8 +12,8 @@ from leftoff.dialects.core.files import about_file
 from leftoff.dialects.core.issues import decode_issues, encode_issues
 from leftoff.dialects.core.notes import decode_notes, encode_notes
 from leftoff.dialects.core.ordinals import decode_counted, gaps, numbers, passed_over, step_of, total_of
+from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.dialects.core.words import run_words
-from leftoff.dialects.importing.report import Rejected, shown
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.retention.policy import kept_for
 

@@ -10,8 +10,8 @@ import re
 
 from leftoff.dialects.bmad.document import STATUS
 from leftoff.dialects.core.draft import fit_id
+from leftoff.dialects.core.repairs import Rejected, Repairs, shown
 from leftoff.dialects.core.words import meaning
-from leftoff.dialects.importing.report import Rejected, Repairs, shown
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import decode
 from leftoff.model.fields import Fields

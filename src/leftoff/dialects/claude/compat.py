@@ -9,9 +9,9 @@ from leftoff.clock import iso
 from leftoff.dialects.claude.document import DIALECT, is_key, make_id, project_in, snake
 from leftoff.dialects.core.base import read, write
 from leftoff.dialects.core.draft import Source, fit_id
+from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.importing.documents import Importer
-from leftoff.dialects.importing.report import Repairs
 from leftoff.dialects.mirror.swap import replace_file
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.retention.policy import kept_for

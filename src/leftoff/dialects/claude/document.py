@@ -10,9 +10,9 @@ from leftoff.dialects.claude.files import FAILED, ClaudeFiles
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.draft import DONE, version_numbers
 from leftoff.dialects.core.ordinals import decode_counted, numbers, passed_over, total_of
+from leftoff.dialects.core.repairs import Rejected, TooNew, shown
 from leftoff.dialects.core.times import read_stamp
 from leftoff.dialects.core.words import run_words
-from leftoff.dialects.importing.report import Rejected, TooNew, shown
 from leftoff.engine.retention.policy import kept_for
 from leftoff.model.ids import slug
 from leftoff.model.times import millis

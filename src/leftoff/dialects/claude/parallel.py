@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from leftoff.dialects.core.draft import STEP_FIELDS
+from leftoff.dialects.core.repairs import shown
 from leftoff.dialects.core.words import run_words, step_words
-from leftoff.dialects.importing.report import shown
 from leftoff.model.ids import quote_part, unquote_part
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.importing.report import shown
+from leftoff.dialects.core.repairs import shown
 from leftoff.engine.resume.finding import Finding
 from leftoff.model.times import DAY_MS, millis
 

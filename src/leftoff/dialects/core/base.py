@@ -18,8 +18,8 @@ import re
 
 from leftoff.dialects.core import json_text
 from leftoff.dialects.core.draft import Draft
+from leftoff.dialects.core.repairs import Rejected, Repairs, shown
 from leftoff.dialects.core.residue import patch, residue
-from leftoff.dialects.importing.report import Rejected, Repairs, shown
 from leftoff.engine.retention.policy import DEFAULT, phase
 
 TYPE_CHECKING = False
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.core.draft import Decoded, Source, State
+    from leftoff.dialects.core.repairs import Reject
     from leftoff.dialects.importing.places import Loaded
-    from leftoff.dialects.importing.report import Reject
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.retention.policy import Policy

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
+from leftoff.dialects.core.repairs import Rejected, Repairs, shown
 from leftoff.dialects.core.times import read_time
-from leftoff.dialects.importing.report import Rejected, Repairs, shown
 from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.errors import LeftoffError
 from leftoff.model.fields import Fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.dialects.importing.report import shown
+from leftoff.dialects.core.repairs import shown
 from leftoff.engine.steps.artifacts import hash_file
 from leftoff.engine.workspace.capturing import DELETED, WAS
 from leftoff.errors import StoreUnavailable

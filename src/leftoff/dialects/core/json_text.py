@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 
-from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.dialects.core.repairs import Rejected, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.importing.report import Repairs
+    from leftoff.dialects.core.repairs import Repairs
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _BAD = re.compile(r'\\(?:[^"\\/bfnrtu]|u(?![0-9a-fA-F]{4}))')

@@ -5,7 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.dialects.core.draft import Draft, Records, State
-    from leftoff.dialects.importing.report import Repairs
+    from leftoff.dialects.core.repairs import Repairs
     from leftoff.model.changes import Scrubber
 
 WRITTEN = "written"  # in the key of a note that was in the document, behind its time: they are in that order

@@ -10,14 +10,14 @@ import os
 import stat
 
 from leftoff.dialects.core import json_text
-from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.errors import NotFound, StoreUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.importing.report import Repairs
+    from leftoff.dialects.core.repairs import Repairs
 
 MOST_BYTES = 50 * 10**6
 MOST_DEPTH = 100

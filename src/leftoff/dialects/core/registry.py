@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False

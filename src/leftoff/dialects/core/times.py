@@ -6,14 +6,14 @@ import re
 from calendar import monthrange, timegm
 
 from leftoff.clock import iso
-from leftoff.dialects.importing.report import shown
+from leftoff.dialects.core.repairs import shown
 from leftoff.model.times import DAY_MS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.importing.report import Repairs
+    from leftoff.dialects.core.repairs import Repairs
 
 _FULL = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ]+(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?)?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.dialects.core.base import read, write
 from leftoff.dialects.core.draft import State
-from leftoff.dialects.importing.report import Repairs
+from leftoff.dialects.core.repairs import Repairs
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.state import Reader
 from leftoff.errors import NoCheckpoint

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.importing.report import shown
+from leftoff.dialects.core.repairs import shown
 from leftoff.model.words import RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.importing.report import Repairs
+    from leftoff.dialects.core.repairs import Repairs
 
 # What people write beside the words of the protocols.
 _LOOSE = {

@@ -10,13 +10,13 @@ import re
 
 import yaml
 
-from leftoff.dialects.importing.report import Rejected, shown
+from leftoff.dialects.core.repairs import Rejected, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.importing.report import Repairs
+    from leftoff.dialects.core.repairs import Repairs
 
 MOST_DEPTH = 100
 MOST_NODES = 2_000_000

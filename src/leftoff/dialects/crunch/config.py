@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.core.reading import read_bytes, read_document
-from leftoff.dialects.importing.report import Repairs
+from leftoff.dialects.core.repairs import Repairs
 from leftoff.engine.retention.policy import ALL, DEFAULT, Keep, Policy
 from leftoff.errors import Invalid
 

@@ -9,12 +9,12 @@ from leftoff.clock import compact, iso
 from leftoff.dialects.core.draft import version_numbers
 from leftoff.dialects.core.files import decode_files, entry_of
 from leftoff.dialects.core.issues import decode_issues, encode_issues
+from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew, shown
 from leftoff.dialects.core.times import read_time
 from leftoff.dialects.crunch import parts
 from leftoff.dialects.crunch.config import load as load_config
 from leftoff.dialects.crunch.files import CrunchFiles
 from leftoff.dialects.crunch.parts import PHASES
-from leftoff.dialects.importing.report import Rejected, Repairs, TooNew, shown
 from leftoff.engine.retention.policy import phase
 from leftoff.engine.workspace.issues import KEY as SNAPSHOT
 from leftoff.errors import LeftoffError
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.core.draft import Draft, State
+    from leftoff.dialects.core.repairs import Reject
     from leftoff.dialects.importing.places import Loaded
-    from leftoff.dialects.importing.report import Reject
     from leftoff.engine.retention.policy import Policy
     from leftoff.model.versions import Version
 

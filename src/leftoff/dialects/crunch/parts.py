@@ -6,8 +6,8 @@ import re
 
 from leftoff.dialects.core.draft import DONE, STEP_FIELDS
 from leftoff.dialects.core.issues import NUMBER, in_place
+from leftoff.dialects.core.repairs import shown
 from leftoff.dialects.core.words import step_words
-from leftoff.dialects.importing.report import shown
 from leftoff.model.ids import quote_part, unquote_part
 from leftoff.model.words import UNFINISHED
 

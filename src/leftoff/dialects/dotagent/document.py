@@ -7,11 +7,11 @@ import os
 from leftoff.clock import iso
 from leftoff.dialects.core.base import filled, respelt
 from leftoff.dialects.core.draft import DONE, STEP_FIELDS
+from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.dialects.core.times import read_time
 from leftoff.dialects.core.words import step_words
 from leftoff.dialects.dotagent import resume as resuming
 from leftoff.dialects.dotagent.files import DotagentFiles
-from leftoff.dialects.importing.report import Rejected, shown
 from leftoff.engine.retention.policy import DEFAULT, Policy
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import quote_part, unquote_part
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.core.draft import Draft, State
+    from leftoff.dialects.core.repairs import Reject
     from leftoff.dialects.importing.places import Loaded
-    from leftoff.dialects.importing.report import Reject
     from leftoff.engine.resume.finding import Finding
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")

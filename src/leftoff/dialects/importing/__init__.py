@@ -1,1 +1,1 @@
-"""Taking in documents: finding them, reading them, and a report of what came of each."""
+"""Documents into runs: found, read, and written as new runs, or merged into those that are here."""

@@ -7,10 +7,10 @@ import os
 from leftoff.dialects.core.base import read
 from leftoff.dialects.core.files import FileHashes
 from leftoff.dialects.core.notes import masked
+from leftoff.dialects.core.repairs import Rejected, Repairs, rejecting
 from leftoff.dialects.core.versions import IMPORTED, run_named
 from leftoff.dialects.importing import places
-from leftoff.dialects.importing.report import Rejected, Repairs, rejecting
-from leftoff.dialects.mirror.document_edit import ChangedDocument, DocumentEdit
+from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit
 from leftoff.engine.lifecycle.bulk_import import create_runs, imported_versions, redacted, weight
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.engine.steps.artifacts import relative
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import Decoded, Records, Source
+    from leftoff.dialects.core.repairs import Reject
     from leftoff.dialects.importing.places import Loaded
-    from leftoff.dialects.importing.report import Reject
     from leftoff.engine.lifecycle.bulk_import import ImportedVersion
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store

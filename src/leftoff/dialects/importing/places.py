@@ -8,7 +8,7 @@ import re
 from leftoff.dialects.core.draft import Source
 from leftoff.dialects.core.reading import read_bytes, read_document
 from leftoff.dialects.core.registry import dialects, recognise
-from leftoff.dialects.importing.report import Rejected, Repairs, rejecting
+from leftoff.dialects.core.repairs import Rejected, Repairs, rejecting
 from leftoff.errors import LeftoffError
 from leftoff.model.fields import Fields
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.dialects.core.base import Dialect
-    from leftoff.dialects.importing.report import Reject
+    from leftoff.dialects.core.repairs import Reject
 
 _SKIPPED = frozenset((".git", ".leftoff", "node_modules", ".venv", "__pycache__"))
 _SUFFIXES = (".json", ".yaml", ".yml", ".yaml.gz", ".json.gz")

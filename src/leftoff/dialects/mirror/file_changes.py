@@ -10,10 +10,10 @@ import os
 from leftoff.dialects.core.draft import Source
 from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import read_packed
+from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.versions import run_named
+from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit
 from leftoff.dialects.importing.documents import Importer
-from leftoff.dialects.importing.report import Repairs
-from leftoff.dialects.mirror.document_edit import ChangedDocument, DocumentEdit
 from leftoff.dialects.mirror.memory import digest
 from leftoff.engine.lifecycle.finish import settle
 from leftoff.errors import LeftoffError, NotFound

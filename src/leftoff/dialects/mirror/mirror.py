@@ -2,7 +2,7 @@
 
 After a commit the files of each run that changed are written anew (here). Before, and at every verb that opens a run,
 files that somebody else changed are taken in (`file_changes`), each merged against the version it was written from
-(`document_edit`, `merge`). What was written is remembered (`memory`), files are replaced without losing what others
+(`importing.document_edit`). What was written is remembered (`memory`), files are replaced without losing what others
 write (`swap`), and a store whose commits do all that is made by `follow`.
 """
 
@@ -14,9 +14,9 @@ from _thread import allocate_lock as Lock
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import pack, read_packed
+from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.residue import same
 from leftoff.dialects.core.versions import state_at
-from leftoff.dialects.importing.report import Repairs
 from leftoff.dialects.mirror.file_changes import FileChanges
 from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.dialects.mirror.secrets import needs_secrets, with_secrets

@@ -7,9 +7,9 @@ from leftoff.dialects.core.draft import STEP_FIELDS, State
 from leftoff.dialects.core.files import created, decode_files, modified
 from leftoff.dialects.core.issues import NUMBER, decode_issues, in_place
 from leftoff.dialects.core.notes import decode_notes, encode_notes
+from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.dialects.core.times import read_time
 from leftoff.dialects.core.words import run_words, step_words
-from leftoff.dialects.importing.report import Rejected, shown
 from leftoff.dialects.sitebuilder.files import SitebuilderFiles
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.workspace.surroundings import DIRTY

@@ -6,10 +6,10 @@ from leftoff.clock import iso
 from leftoff.dialects.core.base import need_known, read, respelt, write
 from leftoff.dialects.core.files import FileHashes
 from leftoff.dialects.core.notes import masked
+from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.residue import is_residue, renewed
 from leftoff.dialects.core.versions import IMPORTED, as_said, base_of, own_alias, own_id, state_at
-from leftoff.dialects.importing.report import Repairs
-from leftoff.dialects.mirror.merge import GONE, merge
+from leftoff.dialects.importing.merge import GONE, merge
 from leftoff.engine.lifecycle.bulk_import import redacted
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.report import report
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import Decoded, Records, Source, State
-    from leftoff.dialects.mirror.merge import Edits
+    from leftoff.dialects.importing.merge import Edits
     from leftoff.engine.write.report import Find, Reported
     from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.store.base import Store, Tx
