@@ -44,10 +44,10 @@ def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any])
 
         return int(resume(Target(twin, None), Way(variables=given), (), ctx, workflow))
     if choice == "delete" and twin is not None:
-        from leftoff.cli.verbs.rm import remove_run
-        from leftoff.engine.read.find import Target
+        from leftoff.cli.verbs.rm import told
+        from leftoff.operations.upkeep import remove_run
 
-        return int(remove_run(Target(twin, None), ctx))
+        return told(ctx, remove_run(ctx.project, twin))
     ask = Questions(ctx, ())
     check_requirements(ctx, workflow, ask, fresh=True)
     return _start(args, ctx, workflow, given, ask, twin)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.project import Project
     from leftoff.engine.retention.policy import Plan, Policy, Removal
+    from leftoff.store.rows import RunRow
 
 STAMP = "pruned"  # a file in the store's folder: when retention last ran by itself
 
@@ -91,19 +92,27 @@ class Upkeep:
             if row is None:
                 return False
             if removal.action == ARCHIVE:
-                done.freed += archive.archive(self.store, row, self.now, self.project.limits)[2]
+                done.freed += self.archive(row)[2]
             else:
                 done.freed += remove(self.store, removal.run_id, self.now)
-            if self.dialect is not None:
-                self.dialect.retire(
-                    self.project.folder, row.run_id, row.branch, self.now, removed=removal.action != ARCHIVE
-                )
+                self._retire(row, removed=True)
         except NotFound:
             return False
         except LeftoffError as error:
             done.warnings.append(f"{removal.run_id} stays: {error.message}")
             return False
         return True
+
+    def archive(self, row: RunRow) -> tuple[str, dict[str, Any], int]:
+        """A run into its bundle: the file, the run as it was listed, and the bytes given back."""
+        done = archive.archive(self.store, row, self.now, self.project.limits)
+        self._retire(row, removed=False)
+        return done
+
+    def _retire(self, row: RunRow, *, removed: bool) -> None:
+        """The files of a dialect go where its protocol archives them."""
+        if self.dialect is not None:
+            self.dialect.retire(self.project.folder, row.run_id, row.branch, self.now, removed=removed)
 
     def _archives(self, rules: Policy, done: Pruned) -> None:
         if rules.archives is None:

@@ -1,10 +1,66 @@
-"""Keeping a store in order: what goes by the project's rules, by itself or when somebody asks."""
+"""Keeping a store in order: making it, checking it, and what goes, by the rules or because somebody says so."""
 
 from __future__ import annotations
 
+from leftoff.errors import Conflict, LeftoffError, Usage
+from leftoff.model.fields import Fields
+from leftoff.operations.runs import target
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from leftoff.dialects.retention import Pruned
+    from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.retention.fsck import FsckReport
+    from leftoff.store.rows import RunRow
+
+
+class Initialized(Fields):
+    """Where the store of a project is, whether it was made just now; which files were written for a protocol, and
+    which of its files are not for git."""
+
+    store: str
+    created: bool
+    written: list[str]
+    ignored: list[str]
+
+
+def init(project: Project, dialect: str | None = None) -> Initialized:
+    """Make the store. ``dialect``: say in leftoff.toml that the project follows a protocol."""
+    written, ignored = _follow(project, dialect) if dialect is not None else ([], [])
+    created = not project.store.exists()
+    project.store.write(lambda tx: None)  # that makes the store, or brings an old schema up to date
+    return Initialized(project.store.name, created, written, ignored)
+
+
+def _follow(project: Project, name: str) -> tuple[list[str], list[str]]:
+    from leftoff.dialects.core.project import set_dialect
+    from leftoff.dialects.core.registry import dialect
+
+    found = dialect(name)
+    written = set_dialect(project.folder, project.settings, name)
+    project.forget_settings()
+    return written + found.set_up(project.folder), found.ignored()
+
+
+def fsck(project: Project, *, repair: bool = False) -> FsckReport:
+    """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole."""
+    from leftoff.engine.retention.fsck import fsck
+
+    return fsck(project.store, repair=repair)
+
+
+# -- retention
+
+
+def prune(project: Project, *, dry: bool = False) -> Pruned:
+    """Let go what the rules no longer keep. ``dry``: only say what that is."""
+    from leftoff.dialects.retention import Upkeep
+
+    return Upkeep(project).prune(dry=dry)
 
 
 def by_itself(project: Project) -> None:
@@ -12,9 +68,68 @@ def by_itself(project: Project) -> None:
     if not (project.settings.section("retention") or project.settings.section("mirror")):
         return
     from leftoff.dialects.retention import Upkeep
-    from leftoff.errors import LeftoffError
 
     try:
         Upkeep(project).by_itself()
     except (LeftoffError, OSError) as error:
         project.say(f"leftoff: retention did not run: {getattr(error, 'message', error)}")
+
+
+# -- one run
+
+
+class Archived(Fields):
+    """The bundle that a run is in, and the run as it was listed."""
+
+    path: str
+    run: dict[str, Any]
+
+
+def archive(project: Project, caller: Caller, ref: str) -> Archived:
+    """Move a run that is over into a bundle beside the store; the files of a protocol go where that archives them."""
+    from leftoff.dialects.retention import Upkeep
+    from leftoff.engine.retention.policy import IN_PROGRESS
+
+    found = target(project, caller, ref)
+    row = found.row
+    if found.version is not None:
+        raise Usage(f"{ref} is one version of run {row.run_id}.", hint=f"leftoff archive {row.run_id}")
+    if row.status in IN_PROGRESS:
+        raise Conflict(
+            f"Run {row.run_id} is {row.status}; only a run that is over is archived.",
+            hint=f"`leftoff finish --run {row.run_id}` ends it.",
+        )
+    path, about, _ = Upkeep(project).archive(row)
+    return Archived(path, about)
+
+
+class Removed(Fields):
+    """The run that is gone, and how many bytes that gave back."""
+
+    run_id: str
+    freed: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"removed": [self.run_id], "bytes_freed": self.freed}
+
+
+def remove(project: Project, caller: Caller, ref: str, agree: Callable[[RunRow], bool]) -> Removed | None:
+    """Remove a run for good; ``None`` where somebody did not agree to it."""
+    from leftoff.engine.retention.prune import check_removable
+
+    found = target(project, caller, ref)
+    row = found.row
+    if found.version is not None:
+        raise Usage(
+            f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
+            hint=f"`leftoff rm {row.run_id}` removes all of it.",
+        )
+    check_removable(project.store, row.run_id, project.now)
+    return remove_run(project, row) if agree(row) else None
+
+
+def remove_run(project: Project, row: RunRow) -> Removed:
+    """Remove a run that somebody decided about already."""
+    from leftoff.engine.retention.prune import remove
+
+    return Removed(row.run_id, remove(project.store, row.run_id, project.now))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.cli.options import Spec
 from leftoff.cli.render.text import columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
+    from leftoff.operations.transfer import DialectHere
 
 SPEC = Spec(
     "dialects",
@@ -24,36 +21,19 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    found = [_about(each, ctx) for each in _all(ctx)]
+    from leftoff.operations.transfer import dialects
+
+    found = dialects(ctx.project)
     if args.json:
-        ctx.emit({"dialects": found})
+        ctx.emit({"dialects": [each.to_json() for each in found]})
         return 0
     rows = [("DIALECT", "HERE", "FILES")]
-    rows += [(each["name"], _here(each), each["about"]) for each in found]
+    rows += [(each.name, _here(each), each.about) for each in found]
     ctx.out("\n".join(columns(rows)))
     return 0
 
 
-def _all(ctx: Context) -> list[tuple[Any, list[str]]]:
-    """Each dialect with the files that are its own."""
-    from leftoff.dialects.core.registry import dialects
-    from leftoff.dialects.importing.places import documents_under
-
-    files = documents_under(ctx.project.folder)
-    return [(each, [path for path in files if each.owns(path)]) for each in dialects()]
-
-
-def _about(found: tuple[Any, list[str]], ctx: Context) -> dict[str, Any]:
-    each, files = found
-    return {
-        "name": each.name,
-        "about": each.about,
-        "mirrored": ctx.settings.section("mirror").get("dialect") == each.name,
-        "files": [os.path.relpath(path, ctx.project.folder) for path in files],
-    }
-
-
-def _here(each: dict[str, Any]) -> str:
-    number = len(each["files"])
+def _here(each: DialectHere) -> str:
+    number = len(each.files)
     here = f"{number} file{'' if number == 1 else 's'}" if number else "-"
-    return f"{here}, mirrored" if each["mirrored"] else here
+    return f"{here}, mirrored" if each.mirrored else here

@@ -24,17 +24,11 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.retention.export import export
+    from leftoff.operations.transfer import export
 
     if args.o == "-":
         raise Usage("A bundle is written to a file, not to stdout.", hint=f"usage: {SPEC.line()}")
-    target = ctx.target(args.rest[0])
-    if target.version is not None:
-        raise Usage(
-            f"{args.rest[0]} is one version of {target.row.run_id}; an export has them all.",
-            hint=f"leftoff export {target.row.run_id} -o {args.o}, or fork that version and export the fork.",
-        )
-    done = export(ctx.store, target.row, args.o)
+    done = export(ctx.project, ctx.caller, args.rest[0], args.o)
     if args.json:
         ctx.emit(done.to_json())
     else:

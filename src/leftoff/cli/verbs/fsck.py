@@ -21,9 +21,9 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.retention.fsck import fsck
+    from leftoff.operations.upkeep import fsck
 
-    report = fsck(ctx.store, repair=args.repair)
+    report = fsck(ctx.project, repair=args.repair)
     if args.json:
         ctx.emit(report.to_json())
     else:

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
+    from leftoff.operations.upkeep import Initialized
 
 SPEC = Spec(
     "init",
@@ -46,37 +47,22 @@ After an interruption, `leftoff brief` says where you were.
 
 
 def run(args: Args, ctx: Context) -> int:
-    made, ignored = _follow(args.dialect, ctx) if args.dialect is not None else ([], [])
-    new = not ctx.store.exists()
-    ctx.store.write(
-        lambda tx: None
-    )  # the first write makes the store; this one brings an old schema up to date too
-    ignore = "\n".join([GITIGNORE, *ignored])
+    from leftoff.operations.upkeep import init
+
+    done = init(ctx.project, args.dialect)
+    ignore = "\n".join([GITIGNORE, *done.ignored])
     if args.json:
         suggestions = {"leftoff.toml": TOML, ".gitignore": ignore, "agents": AGENTS}
-        where = {"project": ctx.project.folder, "store": ctx.store.name}
-        ctx.emit(
-            {**where, "created": new, "suggestions": suggestions, "dialect": args.dialect, "written": made}
-        )
+        where = {"project": ctx.project.folder, "store": done.store, "created": done.created}
+        ctx.emit({**where, "suggestions": suggestions, "dialect": args.dialect, "written": done.written})
     else:
-        ctx.out(page(ctx, new, made, ignore))
+        ctx.out(page(ctx, done, ignore))
     return 0
 
 
-def _follow(name: str, ctx: Context) -> tuple[list[str], list[str]]:
-    """Say in leftoff.toml that the project follows a protocol; what was written, and lines for .gitignore."""
-    from leftoff.dialects.core.project import set_dialect
-    from leftoff.dialects.core.registry import dialect
-
-    found = dialect(name)
-    made = set_dialect(ctx.project.folder, ctx.settings, name)
-    ctx.project.forget_settings()
-    return made + found.set_up(ctx.project.folder), found.ignored()
-
-
-def page(ctx: Context, new: bool, made: list[str], ignore: str) -> str:
-    lines = [f"{ctx.store.name}: {'made' if new else 'there already, unchanged'}."]
-    lines += [f"{path}: written." for path in made]
+def page(ctx: Context, done: Initialized, ignore: str) -> str:
+    lines = [f"{done.store}: {'made' if done.created else 'there already, unchanged'}."]
+    lines += [f"{path}: written." for path in done.written]
     if not os.path.exists(os.path.join(ctx.project.folder, "leftoff.toml")):
         lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(TOML)]
     lines += [

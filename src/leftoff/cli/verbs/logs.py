@@ -8,7 +8,7 @@ from leftoff.cli.arguments import asked, number
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.step_output import LogFile, shown, tidy, without_secrets
 from leftoff.cli.render.text import clean
-from leftoff.errors import NotFound, Usage
+from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ SPEC = Spec(
 )
 
 MOST_JSON = 1 << 20  # bytes of one log in a document
-EVERY_S = 0.2
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.read.logs import Choice, find_logs
+    from leftoff.engine.read.logs import Choice
+    from leftoff.operations import logs
 
     if args.f and args.json:
         raise Usage("-f and --json do not go together.", hint=f"usage: {SPEC.line()}")
@@ -50,7 +50,7 @@ def run(args: Args, ctx: Context) -> int:
     choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
     if args.f:
         return follow(row, choice, ctx)
-    found = find_logs(ctx.store, row.run, row.run_id, choice, ctx.now)
+    found = logs.find(ctx.project, row, choice)
     if args.json:
         ctx.emit({"run_id": row.run_id, "logs": [_document(log, ctx) for log in found.logs]})
         return 0
@@ -65,39 +65,18 @@ def run(args: Args, ctx: Context) -> int:
 
 def which(args: Args, ctx: Context) -> tuple[RunRow, str | None]:
     """The run and the step that are meant."""
+    from leftoff.operations.logs import logged_run
+
     words = list(args.rest)
     if args.run is not None and len(words) > 1:
         raise Usage(f"{words[0]} and --run {args.run} both name a run.", hint=f"usage: {SPEC.line()}")
     ref = "@" if args.run is not None or not words else words.pop(0)
-    try:
-        row = ctx.target(ref).row
-    except NotFound as error:
-        last = (
-            ctx.infos(branch=ctx.branch, limit=1)
-            if ref == "@" and not (ctx.caller.named or ctx.caller.run)
-            else []
-        )
-        if not last:
-            _perhaps_step(ref, error, ctx)
-            raise
-        row = last[0].row  # nothing is unfinished: the run that ended last
+    row = logged_run(ctx.project, ctx.caller, ref)
     if not words:
         return row, None
     from leftoff.model.ids import check_step
 
     return row, asked(lambda: check_step(words[0].removeprefix("/")))
-
-
-def _perhaps_step(word: str, error: NotFound, ctx: Context) -> None:
-    """A step where a run is expected: say how it is done."""
-    from leftoff.errors import LeftoffError
-
-    try:
-        run = ctx.current().run
-        if ctx.store.read(lambda view: view.row(run, "step", word)) is not None:
-            error.hint = f"{word} is a step of the current run: `leftoff logs @ {word}`."
-    except LeftoffError:
-        pass
 
 
 def nothing(row: RunRow, choice: Choice) -> str:
@@ -208,25 +187,16 @@ def facts(log: Log, now: int) -> list[str]:
 def follow(row: RunRow, choice: Choice, ctx: Context) -> int:
     """Until the run is finished or paused, or nobody is there who could add anything."""
     import signal
-    import time
 
-    from leftoff.engine.read.logs import find_logs
+    from leftoff.operations import logs
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = Page(ctx, headed=True)
     files: dict[str, LogFile] = {}
     done: set[str] = set()
-    while True:
-        began = time.monotonic()
-        found = find_logs(ctx.store, row.run, row.run_id, choice, ctx.now)
-        more = found.driven or any(
-            log.is_written for log in found.logs
-        )  # before the files are read: none is missed
+    for found, more in logs.follow(ctx.project, row, choice):
         for log in found.logs:
             _add(log, files, done, page, over=not more)
-        if not more:
-            break
-        time.sleep(max(EVERY_S, 4 * (time.monotonic() - began)))
     page.end()
     if not done:
         ctx.say(nothing(row, choice))

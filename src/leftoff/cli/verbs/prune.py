@@ -23,9 +23,9 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.dialects.retention import Upkeep
+    from leftoff.operations.upkeep import prune
 
-    done = Upkeep(ctx.project).prune(dry=args.dry_run)
+    done = prune(ctx.project, dry=args.dry_run)
     if args.json:
         ctx.emit(done.to_json())
         return 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.prompts.ask import confirm
 from leftoff.cli.render.text import clean
-from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.read.find import Target
+    from leftoff.operations.upkeep import Removed
+    from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "rm",
@@ -26,31 +26,22 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    target = ctx.target(args.rest[0])
-    row = target.row
-    if target.version is not None:
-        raise Usage(
-            f"{args.rest[0]} is one version of run {row.run_id}; rm removes a whole run.",
-            hint=f"`leftoff rm {row.run_id}` removes all of it.",
-        )
-    from leftoff.engine.retention.prune import check_removable
+    from leftoff.operations.upkeep import remove
 
-    check_removable(ctx.store, row.run_id, ctx.now)
-    about = (
-        f'Run {row.run_id} ("{clean(row.title or row.workflow)}", {row.status}) would be removed for good.'
-    )
-    if not confirm(ctx, about, hint="--yes removes it."):
+    def agree(row: RunRow) -> bool:
+        what = f'Run {row.run_id} ("{clean(row.title or row.workflow)}", {row.status})'
+        return confirm(ctx, f"{what} would be removed for good.", hint="--yes removes it.")
+
+    done = remove(ctx.project, ctx.caller, args.rest[0], agree)
+    if done is None:
         ctx.say("Nothing was changed.")
         return 0
-    return remove_run(target, ctx)
+    return told(ctx, done)
 
 
-def remove_run(target: Target, ctx: Context) -> int:
-    from leftoff.engine.retention.prune import remove
-
-    freed = remove(ctx.store, target.row.run_id, ctx.now)
+def told(ctx: Context, done: Removed) -> int:
     if ctx.args.json:
-        ctx.emit({"removed": [target.row.run_id], "bytes_freed": freed})
+        ctx.emit(done.to_json())
     else:
-        ctx.say(f"leftoff: run {target.row.run_id} is removed.")
+        ctx.say(f"leftoff: run {done.run_id} is removed.")
     return 0

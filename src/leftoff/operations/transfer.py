@@ -1,0 +1,177 @@
+"""Runs that come from elsewhere or go there: bundles, and the documents of projects that follow a written protocol."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.errors import LeftoffError, StoreUnavailable, Usage
+from leftoff.model.fields import Fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.retention.export import Exported
+
+BUNDLES = "leftoff"  # the dialect of what `export` writes
+
+
+def export(project: Project, caller: Caller, ref: str, path: str) -> Exported:
+    """Write a run with its whole history to one file."""
+    from leftoff.engine.retention.export import export
+    from leftoff.operations.runs import target
+
+    found = target(project, caller, ref)
+    if found.version is not None:
+        run_id = found.row.run_id
+        raise Usage(
+            f"{ref} is one version of {run_id}; an export has them all.",
+            hint=f"leftoff export {run_id} -o {path}, or fork that version and export the fork.",
+        )
+    return export(project.store, found.row, path)
+
+
+# -- taking in
+
+
+class Import(Fields):
+    """Files to take in. ``dialect``: what they are, where that is not for them to say. ``strict``: what needs repairs
+    is refused. ``dry``: nothing is written."""
+
+    paths: list[str]
+    dialect: str | None = None
+    strict: bool = False
+    dry: bool = False
+
+
+class Imported:
+    """What became of the files."""
+
+    def __init__(self) -> None:
+        self.imported: list[dict[str, Any]] = []
+        self.rejected: list[dict[str, Any]] = []
+        self.codes: list[int] = []
+
+    def accept(self, path: str, run_id: str, new: bool) -> None:
+        about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": [], "new": new}
+        self.imported.append(about)
+
+    def reject(self, path: str, error: LeftoffError) -> None:
+        self.rejected.append({"path": path, "code": error.code, "message": error.message, "hint": error.hint})
+        self.codes.append(error.exit_code)
+
+    def exit_code(self, strict: bool) -> int:
+        """A conflict wants somebody to decide; other rejections count where nothing else came in."""
+        if 5 in self.codes:
+            return 4 if 4 in self.codes and not self.imported else 5
+        if self.codes and not self.imported:
+            return self.codes[0] if len(set(self.codes)) == 1 else 4
+        return 4 if strict and self.rejected else 0
+
+
+def import_runs(project: Project, request: Import) -> Imported:
+    """Take in runs, each whole or not at all."""
+    outcome = Imported()
+    project.looks = False  # files are taken in as they are asked for here, and told of
+    bundles, others = _sorted(request, outcome)
+    for path in bundles:
+        try:
+            outcome.accept(path, *_import_bundle(project, path, dry=request.dry))
+        except StoreUnavailable:
+            raise  # it is not the file's fault
+        except LeftoffError as error:
+            outcome.reject(path, error)
+    if others:
+        _import_documents(project, request, others, outcome)
+    return outcome
+
+
+def _sorted(request: Import, outcome: Imported) -> tuple[list[str], list[str]]:
+    """Bundles, and whatever else is named. All are looked at before the store is opened: one may be the store."""
+    from leftoff.engine.retention.bundle_check import sniff
+
+    bundles, others = [], []
+    for path in request.paths:
+        if request.dialect not in (None, BUNDLES) or not (request.dialect or _looks_like_one(path)):
+            others.append(path)
+            continue
+        try:
+            sniff(path)
+            bundles.append(path)
+        except LeftoffError as error:
+            outcome.reject(path, error)
+    return bundles, others
+
+
+def _looks_like_one(path: str) -> bool:
+    """Whether a file is a database, as bundles are."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
+def _import_documents(project: Project, request: Import, paths: list[str], outcome: Imported) -> None:
+    from leftoff.dialects.core.registry import dialect
+    from leftoff.dialects.importing.documents import Importer
+
+    try:
+        wanted = dialect(request.dialect) if request.dialect is not None else None
+    except Usage as error:
+        raise Usage(f"--dialect cannot be {request.dialect!r}.", hint=error.hint) from None
+    importer = Importer(project.store, project.folder, project.redactor, project.now, outcome.reject)
+    found = importer.read(paths, wanted, strict=request.strict)
+    if request.dry:
+        importer.plan(found)
+    else:
+        found = importer.write(found)
+    outcome.imported += [each.to_json() for each in found]
+
+
+def _import_bundle(project: Project, path: str, *, dry: bool) -> tuple[str, bool]:
+    """The run's id, and whether it is (or would be) new here."""
+    from leftoff.engine.retention.bundle_check import open_bundle
+    from leftoff.engine.retention.export import import_bundle, would_import
+    from leftoff.host import this_process
+
+    bundle = open_bundle(path)
+    try:
+        if dry:
+            return bundle.run_id, would_import(project.store, bundle)
+        by = (this_process(), "leftoff import")
+        return bundle.run_id, import_bundle(project.store, bundle, project.now, by)
+    finally:
+        bundle.close()
+
+
+# -- protocols
+
+
+class DialectHere(Fields):
+    """A protocol that is understood: whether its files are kept in step here, and which there are."""
+
+    name: str
+    about: str
+    mirrored: bool
+    files: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "about": self.about, "mirrored": self.mirrored, "files": self.files}
+
+
+def dialects(project: Project) -> list[DialectHere]:
+    """Every protocol, with the files of each in this project."""
+    from leftoff.dialects.core.registry import dialects
+    from leftoff.dialects.importing.places import documents_under
+
+    files, followed = documents_under(project.folder), project.settings.section("mirror").get("dialect")
+    out = []
+    for each in dialects():
+        own = [os.path.relpath(path, project.folder) for path in files if each.owns(path)]
+        out.append(DialectHere(each.name, each.about, each.name == followed, own))
+    return out
