@@ -12,9 +12,12 @@ from pathlib import Path
 
 from bench.registry import Context, Row, case
 from leftoff.clock import SYSTEM, iso
+from leftoff.engine.config.project import Project
 from leftoff.engine.config.settings import load
 from leftoff.engine.lifecycle.opening import Opening, start
 from leftoff.engine.read.find import Target
+from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks
+from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import verify
 from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.write.report import report
@@ -24,6 +27,7 @@ from leftoff.store.rows import RunRow
 from leftoff.store.sqlite.store import SqliteStore
 
 RUN = "r"
+CHECKS = (EngineChecks(), RepeatChecks(()))
 SETTLE_S = 0.1  # a file that was changed in the tick in which it was hashed must be hashed again
 
 
@@ -77,15 +81,17 @@ def verifying(context: Context) -> Iterator[Row]:
             paths = written(folder, count)
             outputs = {f"s{path[4:9]}": [path] for path in paths} if each else {"all": paths}
             store = recorded(folder, outputs)
-            settings, here = load(str(folder)), str(folder)
-            target = Target(store.read(_row), None)
+            here = str(folder)
+            project, request = (
+                Project(here, f"{here}/.leftoff"),
+                ResumeRequest(Target(store.read(_row), None)),
+            )
             full = [f"{here}/{path}" for path in paths]
             ours, stats = [], []
             for _ in range(context.rounds(15, 3)):
                 stats.append(taken(lambda full=full: [os.stat(path) for path in full]))  # type: ignore[misc]
-                ours.append(
-                    taken(lambda s=store, t=target, h=here, x=settings: verify(s, t, SYSTEM.now(), h, x))  # type: ignore[misc]
-                )
+                ours.append(taken(lambda p=project, r=request: verify(p, r, CHECKS)))  # type: ignore[misc]
+            project.close()
             store.close()
         yield Row(
             f"verify / os.stat of each, outputs {label}",

@@ -146,3 +146,14 @@ def _name(pid: int) -> str:
         out = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True).stdout
         return os.path.basename(out.strip()).lstrip("-")
     return _text(f"/proc/{pid}/comm").lstrip("-")
+
+
+def user() -> str:
+    """Whose process this is, as user@host."""
+    try:
+        import pwd
+
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):  # a container may run under a number that has no name
+        name = os.environ.get("LOGNAME") or os.environ.get("USER") or str(os.getuid())
+    return f"{name}@{os.uname().nodename}".encode("utf-8", "replace").decode()

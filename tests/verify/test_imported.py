@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.agents.mcp.work import Work
 from leftoff.clock import SYSTEM, iso
 from tests.cli.command import Called, call, succeed
 from tests.cli.terminal import Terminal
@@ -254,6 +255,14 @@ def test_dotagent_crash_after_the_output(place: Place) -> None:
     assert "its output says that it is completed" == why["task-001"]
     assert "its output says that it failed" == why["task-002"]
     run.resume("--yes")
+    assert "completed" == run.steps()["IMPLEMENTATION/task-001"]
+
+
+def test_dotagent_crash_after_the_output_for_a_tool(place: Place) -> None:
+    """The same through the server's tool: what an output settles is settled whoever goes on."""
+    report(place, "task-001.json", {"status": "complete"})
+    run = tasks(place, {"status": "running"})
+    Work(str(place.folder), None).resume(run.ref, [])
     assert "completed" == run.steps()["IMPLEMENTATION/task-001"]
 
 

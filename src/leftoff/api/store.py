@@ -19,6 +19,7 @@ from leftoff.engine.read.info import RunInfo, list_info
 from leftoff.engine.resume.declared import refuse_unless
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
+from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.retention import prune as retention
 from leftoff.engine.retention.fsck import FsckReport, fsck
 from leftoff.errors import CannotResume, LeftoffError, NotFound
@@ -85,13 +86,9 @@ class Store:
     def _check(self, run: Run, accept: Sequence[str]) -> None:
         """What the run declared or tracked; where that stands in the way, nobody drives it."""
         try:
-            target, how = (
-                find.Target(self._store.read(run._buffer.row), None),
-                f"leftoff.run({run.workflow!r}, ",
-            )
-            refuse_unless(
-                accept, self._store, target, self._clock.now(), self.project, self._settings, how=how
-            )
+            target = find.Target(self._store.read(run._buffer.row), None)
+            request = ResumeRequest(target, accept=accept)
+            refuse_unless(self._project, request, f"leftoff.run({run.workflow!r}, ")
         except BaseException:
             run._release()
             raise
@@ -131,7 +128,7 @@ class Store:
         self._look()
         target = self._unfinished(ref, branch)
         now = self._clock.now()
-        refuse_unless(accept, self._store, target, now, self.project, self._settings)
+        refuse_unless(self._project, ResumeRequest(target, accept=accept))
         head, epoch = open_run(
             self._store, target.row.run_id, now, driver=self._driver(), take_over=take_over
         )

@@ -172,11 +172,14 @@ class Context:
 
     def emit_run(self, run: int) -> None:
         """A run as JSON, as it is now."""
+        self.emit(self.run_json(run))
+
+    def run_json(self, run: int) -> dict[str, Any]:
         from leftoff.engine.read.info import run_info
 
         found = run_info(self.store, run, self.now, self.limits)
         assert found is not None
-        self.emit(found.to_json())
+        return found.to_json()
 
     def told(self, done: Reported, **more: Any) -> int:
         """The end of a report: with --json, which version of which run it made."""

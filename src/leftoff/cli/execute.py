@@ -1,114 +1,78 @@
-"""`run FILE`: start a run of a workflow file, or go on with the one that is there."""
+"""Executing a workflow file from the command, and going on with a run: what `run` and `resume` have in common."""
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked
-from leftoff.cli.drive import (
-    Questions,
-    attempts_folder,
-    check_requirements,
-    drive,
-    interruptible,
-    most_of,
-    setting_of,
-)
+from leftoff.cli.arguments import asked, positive
+from leftoff.cli.drive import drive, interruptible
+from leftoff.cli.prompts import failures
+from leftoff.cli.prompts.answers import Terminal
 from leftoff.cli.prompts.ask import can_ask
-from leftoff.cli.prompts.failures import decided
-from leftoff.errors import BadDefinition, Conflict, NeedsPerson, NotFound
+from leftoff.cli.render.text import clean_lines
+from leftoff.engine.read.find import Target
+from leftoff.engine.resume.answers import LateQuestions
+from leftoff.engine.resume.finding import levels_of
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.errors import NeedsPerson
 from leftoff.model.ids import check_run_id
+from leftoff.operations import execution
+from leftoff.operations import resume as resuming
+from leftoff.operations.reports import this_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Collection
 
     from leftoff.cli.context import Context
-    from leftoff.cli.options import Args
-    from leftoff.engine.lifecycle.opening import Opening
-    from leftoff.engine.read.find import Target
-    from leftoff.store.base import View
+    from leftoff.engine.write.commit import Guard
+    from leftoff.operations.execution import Execution, RunRequest
+    from leftoff.operations.resume import Resumed
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.model import Workflow
-    from leftoff.workflow.recovery.resume import Onward, Unanswered
+    from leftoff.workflow.recovery.resume import Unanswered
+    from leftoff.workflow.run.runner import Runner
+
+    Begin = Callable[[Execution], Runner]
+
+_FAILED = 1  # the exit code of a run with a failed step
 
 
-def execute(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> int:
-    """Execute a definition that is in order, with the variables that were given."""
-    if args.run_id is not None:
-        asked(lambda: check_run_id(args.run_id))
-    twin = _twin(args, ctx, workflow)
-    choice = _choice(args, ctx, twin) if twin is not None else "start"
+def execute(ctx: Context, request: RunRequest) -> int:
+    """Execute a definition that is in order; or go on with the unfinished run of it, as was said or is answered."""
+    named = request.run_id
+    if named is not None:
+        asked(lambda: check_run_id(named))
+    twin = execution.find_twin(ctx.project, ctx.caller, request)
+    choice = _choice(ctx, request, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
-        from leftoff.cli.verbs.resume import resume
-        from leftoff.engine.read.find import Target
-        from leftoff.engine.resume.continue_run import Way
-
-        return int(resume(Target(twin, None), Way(variables=given), (), ctx, workflow))
+        return resume(
+            ctx,
+            ResumeRequest(
+                Target(twin, None),
+                variables=request.variables,
+                yes=bool(ctx.args.yes),
+                workflow=request.workflow,
+            ),
+        )
     if choice == "delete" and twin is not None:
         from leftoff.cli.verbs.rm import told
         from leftoff.operations.upkeep import remove_run
 
         return told(ctx, remove_run(ctx.project, twin))
-    ask = Questions(ctx, ())
-    check_requirements(ctx, workflow, ask, fresh=True)
-    return _start(args, ctx, workflow, given, ask, twin)
+    questions = _questions(ctx, Terminal(ctx))
+    _check_agents(ctx, request.workflow, fresh=True)
+    execution.check_requirements(ctx.project, request.workflow, questions)
+
+    def begin(how: Execution) -> Runner:
+        return execution.start(ctx.project, ctx.caller, request, how, twin)
+
+    return _drive(ctx, request.workflow, questions, begin)
 
 
-def _twin(args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
-    """The unfinished run that this would be a second one of. An id that is given names one run, and no other."""
-    from leftoff.model.words import UNFINISHED
-
-    if not ctx.store.exists():
-        return None
-    if args.run_id:
-        row = ctx.store.read(lambda view: view.find_run(args.run_id))
-        if row is None and not args.fresh:
-            return None
-        if row is None:
-            return ctx.store.read(lambda view: _latest(view, args, ctx, workflow))
-        if args.resume and row.status in UNFINISHED and row.workflow == workflow.name:
-            return row
-        raise Conflict(
-            f"Run {args.run_id} exists already: {row.workflow}, {row.status}.",
-            hint=f"`leftoff resume {args.run_id}` goes on with it; choose another id for a new run.",
-        )
-    return ctx.store.read(lambda view: _latest(view, args, ctx, workflow))
-
-
-def _latest(view: View, args: Args, ctx: Context, workflow: Workflow) -> RunRow | None:
-    """The newest unfinished run of this workflow and branch; of this title and issue, where they are given."""
-    from leftoff.engine.read.find import twins
-
-    return next(iter(twins(view, workflow.name, ctx.branch, args.title, _issue(args))), None)
-
-
-def review_for_twin(args: Args, ctx: Context, given: dict[str, Any]) -> Workflow | None:
-    """The definition, with the variables of the unfinished run that is to be resumed; ``None`` without such a run."""
-    from leftoff.engine.read.definition import names_of
-    from leftoff.model.words import UNFINISHED
-    from leftoff.workflow.definition.parse import load
-
-    if not (args.resume or args.yes) or not ctx.store.exists():
-        return None
-    where: dict[str, Any] = {"branch": ctx.branch, "status": UNFINISHED}
-    for row in ctx.store.read(lambda view: view.list_runs(where, 50)):
-        try:
-            workflow = load(args.rest[0], given={*given, *names_of(ctx.store, row)})
-        except BadDefinition:
-            continue
-        if workflow.name == row.workflow:
-            return workflow
-    return None
-
-
-def _issue(args: Args) -> str | None:
-    return args.issue.lstrip("#") if args.issue else None
-
-
-def _choice(args: Args, ctx: Context, twin: RunRow) -> str:
+def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
     """What to do about an unfinished run: as told, or as the person at the terminal says."""
-    if args.fresh:
+    if request.fresh:
         return "start"
-    if args.resume or args.yes:
+    if request.resume or ctx.args.yes:
         return "resume"
     if not can_ask(ctx):
         raise NeedsPerson(
@@ -116,125 +80,116 @@ def _choice(args: Args, ctx: Context, twin: RunRow) -> str:
             hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
         )
     from leftoff.cli.prompts.resume_prompt import ask
-    from leftoff.engine.read.find import Target
     from leftoff.engine.read.show import document
 
     target = Target(twin, None)
-    found = document(ctx.store, target, ctx.now, ctx.limits)
-    return ask(ctx, target, found)
+    return ask(ctx, target, document(ctx.store, target, ctx.now, ctx.limits))
 
 
-def _start(
-    args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any], ask: Questions, twin: RunRow | None
-) -> int:
-    from leftoff.cli.progress import Info, observer
-    from leftoff.workflow.definition.graph import Graph
-    from leftoff.workflow.run.runner import start
-
-    info = Info.of(workflow, Graph(workflow).batches(), most_of(ctx))
-    with interruptible(), observer(ctx, info) as watching:
-        setting = setting_of(ctx, workflow, watching, ask, _issue(args))
-        if twin is not None:
-            _abandon(ctx, twin)
-        opening = _opening(args, ctx, workflow, given)
-        alone = None if args.run_id else lambda view: _refuse_twin(_latest(view, args, ctx, workflow))
-        runner = start(setting, workflow, opening, alone=alone)
-        code = drive(ctx, runner, watching)
-    return decided(ctx, runner, code)
+def _questions(ctx: Context, answerer: Terminal, accepted: Collection[str] = ()) -> LateQuestions:
+    levels = levels_of(ctx.settings.section("verify"))
+    return LateQuestions(answerer, levels, accepted, yes=bool(ctx.args.yes))
 
 
-def _refuse_twin(twin: RunRow | None) -> None:
-    """Somebody started the same in this very moment."""
-    if twin is not None:
-        raise Conflict(
-            f"Run {twin.run_id} of this workflow was started just now.",
-            hint=f"`leftoff status` shows how it gets on, `leftoff resume {twin.run_id}` goes on with it.",
-        )
+def _check_agents(ctx: Context, workflow: Workflow, *, fresh: bool = False) -> None:
+    """Agents that the workflow's steps name must be there. ``fresh``: nothing of it is done yet."""
+    if workflow.has("agent"):
+        from leftoff.agents.headless.action import check, register
+
+        check(workflow, ctx.project.folder, prompts=fresh)
+        register(ctx.project.folder)
 
 
-def _abandon(ctx: Context, twin: RunRow) -> None:
-    """Start fresh: the old run is not deleted; nothing of it runs on."""
-    from leftoff.engine.lifecycle.finish import settle
-    from leftoff.workflow.run.stop import forsake_attempts
-
-    settle(
-        ctx.store,
-        lambda view: row_now(view, twin.run),
-        "abandoned",
-        ctx.now,
-        project=ctx.project.folder,
-        scrubber=ctx.redactor,
-        note="abandoned: started afresh",
-    )
-    forsake_attempts(ctx.store, twin, attempts_folder(ctx), ctx.settings.run.grace)
-    ctx.say(f"leftoff: {twin.run_id} is abandoned.")
+# -- going on
 
 
-def row_now(view: View, run: int) -> RunRow:
-    """A run as it is now."""
-    row = view.run_row(run)
-    if row is None:
-        raise NotFound("The run is gone: somebody removed it.")
-    return row
+def resume(ctx: Context, request: ResumeRequest) -> int:
+    """Check the world, ask what must be asked, and go on."""
+    answerer = Terminal(ctx)
+    done = resuming.resume(ctx.project, ctx.caller, request, answerer)
+    if done.outcome == resuming.STOPPED:
+        if ctx.args.json:
+            ctx.emit({"event": "end", "run": ctx.run_json(request.target.row.run)})
+        return done.report.exit_code
+    if done.outcome == resuming.GIVEN_UP:
+        return 0
+    if done.outcome == resuming.AGREED:
+        return _agreed(ctx, done, answerer)
+    if done.changes is not None:
+        ctx.say_redacted(done.changes)
+    return _show_brief(ctx, Target(request.target.row, None))
 
 
-def _opening(args: Args, ctx: Context, workflow: Workflow, given: dict[str, Any]) -> Opening:
-    from leftoff.engine.config import project
-    from leftoff.engine.lifecycle.opening import Opening
+def _show_brief(ctx: Context, target: Target) -> int:
+    from leftoff.engine.read.brief import brief
 
-    facts = {
-        **project.git_facts(ctx.project.folder),
-        "issue": _issue(args),
-        "description": workflow.description or None,
-    }
-    return Opening(
-        workflow.name,
-        title=args.title,
-        branch=ctx.branch,
-        run_id=args.run_id,
-        variables={**workflow.vars, **given},
-        facts=facts,
-        context=ctx.project.surroundings(facts["issue"], facts["git_branch"]),
-    )
+    text = brief(ctx.store, target, ctx.now, ctx.project.folder)
+    if ctx.args.json:
+        emit_end(ctx, target.row, brief=text)
+    else:
+        ctx.out(clean_lines(text))
+    return 0
 
 
-def go_on(
-    ctx: Context,
-    target: Target,
-    way: Onward,
-    *,
-    workflow: Workflow | None = None,
-    accept: tuple[str, ...] = (),
-) -> int:
-    """Resume a run that a runner drives. ``workflow``: where its file was given."""
-    from leftoff.cli.progress import Info, observer
-    from leftoff.workflow.definition.graph import Graph
-    from leftoff.workflow.recovery.resume import Unanswered, resume
-    from leftoff.workflow.recovery.verdict import loaded
-
-    ask = Questions(ctx, accept)
-    found = loaded(ctx.store, target, ctx.project.folder, way.variables, workflow)
-    if found is None or found.new is None:
-        raise (found.problem if found is not None else None) or NotFound(
-            "The run has no definition any more."
-        )
-    info = Info.of(found.new, Graph(found.new).batches(), most_of(ctx))
-    with interruptible(), observer(ctx, info) as watching:
-        setting = setting_of(ctx, found.new, watching, ask, target.row.issue)
-        check_requirements(ctx, found.new, ask)
-        try:
-            runner = resume(setting, target, found, way, take_over=True)
-        except Unanswered as error:
-            if not ctx.args.json:
-                raise
-            return _unanswered(ctx, target, error)
-        code = drive(ctx, runner, watching)
-    return decided(ctx, runner, code)
+def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
+    """The last event, which is also the run."""
+    run = ctx.run_json(row.run)
+    ctx.emit({**run, "event": "end", "run": run, **more})
 
 
-def _unanswered(ctx: Context, target: Target, error: Unanswered) -> int:
+def _agreed(ctx: Context, agreed: Resumed, answerer: Terminal) -> int:
+    """A run of a workflow file, on to its end."""
+
+    def carry_out(guard: Guard) -> None:
+        resuming.carry_out(ctx.project, ctx.caller, agreed, answerer, guard)
+
+    return _go_on(ctx, agreed.request, carry_out)
+
+
+def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None] | None = None) -> int:
+    from leftoff.workflow.recovery.resume import Unanswered
+
+    definitions = execution.definitions_now(ctx.project, request)
+    assert definitions.new is not None
+    _check_agents(ctx, definitions.new)
+
+    def begin(how: Execution) -> Runner:
+        return execution.go_on(ctx.project, request, definitions, how, agreed)
+
+    try:
+        return _drive(ctx, definitions.new, _questions(ctx, Terminal(ctx), request.accept), begin)
+    except Unanswered as error:
+        if not ctx.args.json:
+            raise
+        return _unanswered(ctx, request.target.row, error)
+
+
+def _unanswered(ctx: Context, row: RunRow, error: Unanswered) -> int:
     """For programs: what was found is a result, as every verdict is; the run is as it was."""
     found = {"verdict": error.finding.level, "findings": [error.finding.to_json()]}
-    ctx.emit({"event": "verdict", **found, "run_id": target.row.run_id})
-    ctx.emit({"event": "end", "run": ctx.info(target.row).to_json(), "exit": error.exit_code})
+    ctx.emit({"event": "verdict", **found, "run_id": row.run_id})
+    ctx.emit({"event": "end", "run": ctx.run_json(row.run), "exit": error.exit_code})
     return error.exit_code
+
+
+# -- driving
+
+
+def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Begin) -> int:
+    """To its end; what failed goes on where somebody says so."""
+    from leftoff.cli.progress import Info, observer
+    from leftoff.workflow.definition.graph import Graph
+
+    most = positive(ctx.args.max_parallel, "--max-parallel")
+    who = f"leftoff {'run' if hasattr(ctx.args, 'graph') else 'resume'}"
+    with interruptible(), observer(ctx, Info.of(workflow, Graph(workflow).batches(), most)) as watching:
+        runner = begin(execution.Execution(watching, questions, most, who))
+        code = drive(ctx, runner, watching)
+    failed = runner.undecided() if code == _FAILED else []
+    choice = failures.ask(ctx, runner.run_id, failed)
+    if choice == failures.QUIT:
+        return code
+    find = this_run(runner.ledger.run, runner.run_id)
+    if choice == failures.SKIP:
+        execution.skip_failed(ctx.project, find, failed)
+    return _go_on(ctx, ResumeRequest(Target(ctx.store.read(find), None)))

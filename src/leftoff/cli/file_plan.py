@@ -1,4 +1,4 @@
-"""What `rollback --files` and `restore` have in common: the plan, shown; the question, asked; the hand that commits."""
+"""What `rollback --files` and `restore` have in common: the plan, shown, and the question, asked."""
 
 from __future__ import annotations
 
@@ -9,25 +9,10 @@ from leftoff.errors import NeedsPerson
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.engine.read.find import Target
     from leftoff.engine.workspace.plan import Entry, Plan
-    from leftoff.engine.workspace.restoring import Restorer
-    from leftoff.engine.write.commit import Guard
 
 MOST = 200  # lines of a plan, before it is carried out
 HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
-
-
-def restorer(ctx: Context, target: Target, guard: Guard | None = None) -> Restorer:
-    """``guard``: of whoever drives the run himself."""
-    from leftoff.engine.workspace.reporting import ReportHand
-    from leftoff.engine.workspace.restoring import Restorer
-
-    def now() -> int:
-        return ctx.now
-
-    hand = ReportHand(ctx.store, target, now, session=ctx.caller.session, guard=guard or ctx.guard())
-    return Restorer(ctx.store, ctx.project.folder, ctx.redactor, now, hand)
 
 
 def agree(ctx: Context, plan: Plan) -> bool:

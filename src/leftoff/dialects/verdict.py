@@ -1,74 +1,56 @@
-"""The verdict on a run, with what its protocol has to say: the one operation that every face asks."""
+"""What the protocol that a run follows adds to the verdict on it."""
 
 from __future__ import annotations
 
-from functools import partial
-
+from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.errors import LeftoffError
-from leftoff.workflow.recovery import verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import State
+    from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.checks.world import World
     from leftoff.engine.resume.finding import Finding
-    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.resume.request import Selection
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition.model import Workflow
 
 
-def verify_run(
-    store: Store,
-    target: Target,
-    now: int,
-    project: str,
-    settings: Settings,
-    *,
-    deep: bool = False,
-    given: Mapping[str, Any] | None = None,
-    session: str | None = None,
-    workflow: Workflow | None = None,
-) -> Report:
-    """Check the world against a run, with all that is known of it.
+class DialectChecks(CheckProvider):
+    """What a protocol checks of a run, and what the outputs of steps say of them."""
 
-    ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
-    """
-    look = partial(
-        verdict.verify_run,
-        store,
-        target,
-        now,
-        project,
-        settings,
-        deep=deep,
-        given=given,
-        session=session,
-        workflow=workflow,
-    )
-    dialect = dialect_of(target.row, project, settings)
+    def __init__(self, dialect: Dialect, state: State, project: str, *, is_head: bool) -> None:
+        self._dialect = dialect
+        self._state = state
+        self._project = project
+        self._settled = dialect.settled(state, project) if is_head else {}
+        self.waiting = (self._look,)
+        self.question = dialect.corrupted
+        if dialect.errors_block and not state.of("error"):
+            self.dismisses = ("blocked.errors",)
+
+    def _look(self, world: World) -> Iterable[Finding]:
+        return self._dialect.findings(self._state, self._project, world.now)
+
+    def known(self, world: World, selection: Selection) -> Mapping[str, tuple[str, str]]:
+        return {path: _intent(record["status"]) for path, record in self._settled.items()}
+
+
+def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
+    """Those of the run's protocol; ``None`` where it follows none, or cannot be read."""
+    dialect = dialect_of(target.row, project.folder, project.settings)
     if dialect is None:
-        return look()
+        return None
     try:
-        state = state_of(store, target, dialect)
+        state = state_of(project.store, target, dialect)
     except LeftoffError:  # what is wrong with it, the verdict says
-        return look()
-
-    def findings(world: World) -> Iterable[Finding]:
-        return dialect.findings(state, project, now)
-
-    settled = dialect.settled(state, project) if target.version is None else {}
-    known = {path: _intent(record["status"]) for path, record in settled.items()}
-    report = look(more=(findings,), known=known)
-    if dialect.errors_block and not state.of("error"):
-        report.dismiss("blocked.errors")
-    return report
+        return None
+    return DialectChecks(dialect, state, project.folder, is_head=target.version is None)
 
 
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, dataclass_transform
+    from typing import Any, Self, dataclass_transform
 else:
 
     def dataclass_transform(**_):
@@ -59,6 +59,6 @@ class Fields:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
         return f"{type(self).__name__}({shown})"
 
-    def but(self, **changed: Any) -> Any:
+    def but(self, **changed: Any) -> Self:
         """The same with other values in some fields."""
         return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **changed})

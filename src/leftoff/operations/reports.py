@@ -36,6 +36,20 @@ def current_row(project: Project, caller: Caller, *, latest: bool = False) -> Ru
     return project.store.read(current(project, caller, latest=latest))
 
 
+def this_run(run: int, run_id: str) -> Find:
+    """How to find a run that is known, as it is by now."""
+    from leftoff.engine.write.head import need_run
+
+    return lambda view: need_run(view, run, run_id)
+
+
+def session_of(project: Project, caller: Caller) -> str | None:
+    """The agent's session that the caller belongs to."""
+    if caller.session or caller.agent is None or not project.store.exists():
+        return caller.session
+    return project.store.read(caller.session_in)
+
+
 def guard_of(caller: Caller) -> Guard:
     """Reports of a step that leftoff started carry its attempt's token."""
     from leftoff.engine.write.commit import NO_GUARD, Guard

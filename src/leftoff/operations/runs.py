@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.config.project import open_store
-from leftoff.operations.reports import current
+from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.report import report
+from leftoff.operations.reports import current, this_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
     from leftoff.engine.write.report import Find
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
 
 
 def target(
@@ -80,3 +85,17 @@ def _is_known(project: Project, caller: Caller, ref: str) -> bool:
     except LeftoffError:
         return False
     return True
+
+
+def hand_over(project: Project, row: RunRow, agent: str, session: str | None) -> None:
+    """From now on another agent works on a run: a checkpoint says so. ``session``: its own earlier one, if any."""
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
+        changes.put("run", "agent", agent)
+        if session:
+            changes.put("run", "session_id", session)
+        elif row.session:
+            changes.delete("run", "session_id")  # it was another agent's; the new one says its own
+        return Seal("manual", note=f"handed over to {agent}")
+
+    report(project.store, this_run(row.run, row.run_id), make, project.now, scrubber=project.redactor)

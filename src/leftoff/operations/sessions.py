@@ -171,12 +171,12 @@ def _take(session: Session, *, offered: bool) -> RunRow | None:
 
 def _verified(session: Session, row: RunRow) -> Report:
     """The world, checked against a run as `leftoff resume` does it."""
-    from leftoff.dialects.verdict import verify_run
+    from leftoff.engine.config.caller import Caller
     from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.operations.resume import verify
 
-    project = session.project
-    target, id = Target(row, None), session.who.session
-    return verify_run(project.store, target, project.at, project.folder, project.settings, session=id)
+    return verify(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
 
 
 def brief(session: Session, row: RunRow, room: int) -> str:

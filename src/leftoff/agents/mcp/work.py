@@ -11,12 +11,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.mcp.words import for_a_model
-from leftoff.dialects.verdict import dialect_of, verify_run
 from leftoff.engine.config.caller import Caller
 from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.lifecycle.start import start_run, unfinished
+from leftoff.engine.lifecycle.start import start_run
 from leftoff.engine.read.brief import brief
 from leftoff.engine.read.definition import definition_of
 from leftoff.engine.read.diff import diff
@@ -24,9 +23,9 @@ from leftoff.engine.read.find import Target, resolve
 from leftoff.engine.read.info import list_info, run_info
 from leftoff.engine.read.show import document
 from leftoff.engine.read.state import Reader
-from leftoff.engine.resume.accepted import take_in
-from leftoff.engine.resume.continue_run import Way, pick_up
-from leftoff.engine.resume.finding import ASK, NEVER_YES, REFUSE, check_codes
+from leftoff.engine.resume.answers import Answerer, check_by_proxy
+from leftoff.engine.resume.finding import NEVER_YES, REFUSE
+from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.approvals import OPTIONS, how, question
 from leftoff.engine.steps.next_step import up_next
 from leftoff.engine.steps.reports import (
@@ -37,7 +36,6 @@ from leftoff.engine.steps.reports import (
     refuse_approval,
     step_changes,
 )
-from leftoff.engine.workspace.journal import forget
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Guard, Seal
 from leftoff.engine.write.notes import put_note
@@ -49,9 +47,9 @@ from leftoff.model.changes import NOTHING, ChangeSet
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
 from leftoff.operations import Project, reports
+from leftoff.operations.resume import RUNNING, resume, stands_in_the_way, verify
 
 if TYPE_CHECKING:
-    from leftoff.engine.resume.finding import Finding
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.write.report import Make, Reported
     from leftoff.errors import LeftoffError
@@ -113,23 +111,14 @@ class Work:
         facts.update(opening.pop("facts"))
         branch = opening.pop("branch") or self.caller().branch
         made = Opening(opening.pop("workflow"), branch=branch, facts=facts, **opening)
-        if resume and self.store.exists():
-            self._protocol_agrees(made)
+        report = stands_in_the_way(self.project, self.caller(), made) if resume else None
+        if report is not None:
+            raise _not_now(_for_a_model(report))
         started = start_run(self.store, made, self.at, scrubber=self.project.redactor, resume=resume)
         out = self.run_json(started.run)
         if started.twin is not None:
             out["unfinished_twin"] = started.twin.run_id
         return out
-
-    def _protocol_agrees(self, made: Opening) -> None:
-        """A run that follows a protocol goes on by its rules; any other just does."""
-        row = self.store.read(lambda view: unfinished(view, self.store.follower, made, self.at))
-        if row is None or dialect_of(row, self.project.folder, self.project.settings) is None:
-            return
-        report = self.verdict(Target(row, None))
-        report.findings = [finding for finding in report.findings if not finding.code.startswith("lease.")]
-        if report.verdict in (ASK, REFUSE):
-            raise _not_now(report)
 
     def step(self, run_id: str | None, step: str, status: str, **facts: Any) -> dict[str, Any]:
         action = _ACTIONS.get(status)
@@ -296,37 +285,18 @@ class Work:
 
     # -- resuming
 
-    def verdict(self, target: Target) -> Report:
-        project = self.project
-        found = verify_run(
-            self.store, target, self.at, project.folder, project.settings, session=self.session
-        )
-        for finding in found.findings:
-            finding.hint = for_a_model(finding.hint)
-        return found
-
     def verify(self, run_id: str | None) -> dict[str, Any]:
-        return self.verdict(self.target(run_id)).to_json()
+        request = ResumeRequest(self.target(run_id), resumes=False)
+        return _for_a_model(verify(self.project, self.caller(), request)).to_json()
 
     def resume(self, run_id: str | None, accept: list[str]) -> dict[str, Any]:
         target = self.target(run_id)
         self._refuse(target, run_id)
-        for code in check_codes(accept):
-            if code in NEVER_YES:
-                raise NeedsPerson(
-                    f"{code} cannot be accepted here.",
-                    hint=f"A person decides it, in a shell: leftoff resume {target.row.run_id}",
-                )
-        report = self.verdict(target)
-        report.accept(accept)
-        if report.verdict in (ASK, REFUSE):
+        check_by_proxy(accept, target.row.run_id)
+        done = resume(self.project, self.caller(), ResumeRequest(target, accept=accept), Answerer())
+        report = _for_a_model(done.report)
+        if done.outcome != RUNNING:
             raise _not_now(report)
-        if any(finding.code == "files.half_restored" for finding in report.findings):
-            forget(self.store, self.project.folder, target.row.run_id)
-        agreed = [finding for finding in report.findings if _stays(finding)]
-        if agreed:
-            take_in(report.world, agreed, self.current(target.row.run_id), self.at, self.project.redactor)
-        pick_up(self.store, target, Way(), self.at, scrubber=self.project.redactor, session=self.session)
         found = [finding.to_json() for finding in report.findings]
         return {
             **self.run_json(target.row.run),
@@ -354,10 +324,11 @@ class Work:
             )
 
 
-def _stays(finding: Finding) -> bool:
-    """Whether what was found is how it shall be from now on."""
-    known = finding.code in ("files.changed", "outputs.changed") or finding.code.startswith("issue.")
-    return known or bool(finding.clears)
+def _for_a_model(report: Report) -> Report:
+    """With hints that say what a tool can do."""
+    for finding in report.findings:
+        finding.hint = for_a_model(finding.hint)
+    return report
 
 
 def _not_now(report: Report) -> LeftoffError:

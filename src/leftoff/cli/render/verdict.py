@@ -7,16 +7,13 @@ from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from leftoff.cli.context import Context
     from leftoff.cli.render.screen import Screen
     from leftoff.cli.render.text import Line
-    from leftoff.engine.read.find import Target
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.resume.verdict import Report
-    from leftoff.workflow.definition.model import Workflow
 
 _LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
 _SAYS = {
@@ -29,32 +26,14 @@ _DIFF = 40  # lines of one
 _STEPS = 30
 
 
-def report_of(
-    ctx: Context,
-    target: Target,
-    *,
-    deep: bool = False,
-    given: Mapping[str, Any] | None = None,
-    workflow: Workflow | None = None,
-) -> Report:
-    """Check the world against a run, with all that is known of it.
-
-    ``given``: variables that are set again. ``workflow``: its definition, where that was given, too.
-    """
-    from leftoff.dialects.verdict import verify_run
-
-    ctx.project.at_home(target.row)
-    return verify_run(
-        ctx.store,
-        target,
-        ctx.now,
-        ctx.project.folder,
-        ctx.settings,
-        deep=deep,
-        given=given,
-        session=ctx.caller.session,
-        workflow=workflow,
-    )
+def show(ctx: Context, report: Report, *, plan: bool) -> int:
+    """The verdict, as a page or as JSON; the exit code that it means."""
+    if ctx.args.json:
+        ctx.emit(report.to_json())
+    else:
+        screen = ctx.screen()
+        screen.show(page(report, screen, plan=plan))
+    return report.exit_code
 
 
 def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:

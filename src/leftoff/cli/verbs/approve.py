@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.cli.arguments import asked
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.render.text import clean
@@ -42,6 +40,7 @@ def run(args: Args, ctx: Context) -> int:
 def decide(args: Args, ctx: Context, choice: str | None) -> int:
     """Also what `reject` does."""
     from leftoff.engine.steps import approvals
+    from leftoff.host import user
 
     row = _run(args, ctx)
     done = approvals.decide(
@@ -49,7 +48,7 @@ def decide(args: Args, ctx: Context, choice: str | None) -> int:
         lambda view: _again(view, row),
         _step(args.rest[1]),
         choice,
-        who(),
+        user(),
         ctx.now,
         note=ctx.redactor.mask(args.note) if args.note else None,
         scrubber=ctx.redactor,
@@ -81,17 +80,6 @@ def _step(word: str) -> str:
     from leftoff.model.ids import check_step
 
     return asked(lambda: check_step(word.removeprefix("/")))
-
-
-def who() -> str:
-    """Who calls, as user@host."""
-    try:
-        import pwd
-
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError):  # a container may run under a number that has no name
-        name = os.environ.get("LOGNAME") or os.environ.get("USER") or str(os.getuid())
-    return f"{name}@{os.uname().nodename}".encode("utf-8", "replace").decode()
 
 
 def told(done: Decided, ctx: Context) -> str:

@@ -31,11 +31,10 @@ def _end_steps(ctx: Context, row: RunRow) -> None:
 
     if definition_of(ctx.store, row) is None:
         return
-    from leftoff.cli.drive import attempts_folder
     from leftoff.cli.render.text import clean
     from leftoff.workflow.run.stop import forsake_attempts
 
-    ended = forsake_attempts(ctx.store, row, attempts_folder(ctx), ctx.settings.run.grace)
+    ended = forsake_attempts(ctx.store, row, ctx.project.store_folder, ctx.settings.run.grace)
     if ended:
         ctx.say(f"leftoff: ended: {clean(', '.join(ended))}.")
 

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.read.find import Target
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
-    from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "handover",
@@ -44,11 +41,11 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
-    from leftoff.engine.resume.continue_run import driver_of
+    from leftoff.operations.resume import check_free
 
     asked(lambda: check_agent(args.to, custom_agents(ctx.project.settings.section("agents"))))
     target = ctx.target(args.rest[0])
-    driver_of(ctx.store, target, ctx.now, ctx.caller.session)
+    check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)
     if args.go:
         return _go(found, target, ctx)
@@ -63,22 +60,11 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
     """A checkpoint, then the agent in our place."""
     import shutil
 
-    from leftoff.engine.lifecycle.opening import find
-    from leftoff.engine.write.commit import Seal
-    from leftoff.engine.write.report import report
+    from leftoff.operations.runs import hand_over
 
     if shutil.which(found.words[0]) is None:
         raise NotFound(f"{found.words[0]} is not installed.", hint="Nothing was changed.")
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
-        changes.put("run", "agent", found.agent)
-        if found.session:
-            changes.put("run", "session_id", found.session)
-        elif row.session:
-            changes.delete("run", "session_id")  # it was another agent's; the new one says its own
-        return Seal("manual", note=f"handed over to {found.agent}")
-
-    report(ctx.store, lambda view: find(view, target.row.run_id), make, ctx.now, scrubber=ctx.redactor)
+    hand_over(ctx.project, target.row, found.agent, found.session)
     ctx.close()
     os.chdir(ctx.project.folder)
     os.execvpe(found.words[0], found.words, {**os.environ, **found.env})

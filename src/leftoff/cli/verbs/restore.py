@@ -28,15 +28,18 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.file_plan import agree, restorer, said_no
+    from leftoff.cli.file_plan import agree, said_no
     from leftoff.engine.workspace.paths import given_path
     from leftoff.engine.workspace.plan import NOT_KEPT, WHY_NOT_KEPT
+    from leftoff.operations.files import restorer
 
     ref, *given = args.rest
     target = ctx.target(ref)
     paths = list(dict.fromkeys(given_path(ctx.project.folder, path) for path in given))
     ctx.project.at_home(target.row)
-    done = restorer(ctx, target).restore(target, ref, paths, lambda plan: agree(ctx, plan))
+    done = restorer(ctx.project, ctx.caller, target).restore(
+        target, ref, paths, lambda plan: agree(ctx, plan)
+    )
     if not done.done:
         return said_no(ctx)
     if done.before:

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from leftoff.cli.arguments import asked, assignments, positive, step_path
+from leftoff.cli.arguments import assignments, positive, step_path
+from leftoff.cli.execute import emit_end, resume
 from leftoff.cli.options import Opt, Spec
-from leftoff.cli.prompts.answers import FirstQuestion, carry_out, decide, tell
-from leftoff.cli.render.text import clean, clean_lines
-from leftoff.cli.render.verdict import page, report_of
-from leftoff.dialects.verdict import dialect_of
-from leftoff.engine.config.caller import CALLER
-from leftoff.engine.read.definition import definition_of
-from leftoff.engine.resume.continue_run import Way, driver_of, from_step, with_outer
-from leftoff.engine.resume.finding import REFUSE
-from leftoff.engine.resume.plan import Wish
-from leftoff.errors import Ambiguous, CannotResume, Conflict, NoCheckpoint, NotFound, Usage
+from leftoff.cli.prompts.answers import Terminal
+from leftoff.cli.render.text import clean
+from leftoff.cli.render.verdict import show
+from leftoff.engine.resume.finding import REFUSE, check_codes
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.errors import Ambiguous, NoCheckpoint, Usage
+from leftoff.operations.resume import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.cli.prompts.answers import Answers
-    from leftoff.dialects.core.base import Dialect
     from leftoff.engine.read.find import Target
-    from leftoff.engine.resume.verdict import Report
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
-    from leftoff.workflow.definition.model import Workflow
 
 SPEC = Spec(
     "resume",
@@ -73,8 +63,6 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.resume.finding import check_codes
-
     positive(args.max_parallel, "--max-parallel")
     accepted = check_codes(args.accept)
     if args.from_step is not None and (args.only or args.failed):
@@ -90,143 +78,21 @@ def run(args: Args, ctx: Context) -> int:
     further_back = args.from_step is not None or args.only
     if target.row.status == "completed" and target.version is None and not further_back:
         return finished(target, ctx)
-    older = target.version is not None and target.version.seq != target.row.seq
-    way = Way(target.seq if older else None, _step(args), assignments(args.var))
-    return resume(target, way, accepted, ctx)
-
-
-def resume(
-    target: Target, way: Way, accepted: Collection[str], ctx: Context, workflow: Workflow | None = None
-) -> int:
-    """Check the world, ask what must be asked, and go on. ``workflow``: where its file was given."""
-    report = report_of(ctx, target, given=way.variables, workflow=workflow)
-    wish = _wish(report, way, target, ctx)
-    report.wish(wish)
-    if getattr(ctx.args, "dry_run", False):
-        report.accept(accepted)
-        return _dry(report, ctx)
-    problem = report.drive.problem
-    if problem is not None and report.exit_code == CannotResume.exit_code:
-        raise problem
-    driven = definition_of(ctx.store, target.row) is not None
-    dialect = dialect_of(target.row, ctx.project.folder, ctx.settings)
-    answers = _answers(ctx, report, accepted, target, dialect, driven)
-    if answers is None:
-        if ctx.args.json:
-            ctx.emit({"event": "end", "run": ctx.info(target.row).to_json()})
-        return report.exit_code
-    way.variables.update(answers.given)
-    way.repeat = frozenset(answers.again) | (wish.repeat if way.step is None else frozenset())
-    if dialect is not None and not _begin(dialect, target, ctx):
-        return 0
-    if driven:
-        return _drive(target, way, wish, report, answers, ctx, workflow)
-    driver_of(ctx.store, target, ctx.now, session())  # somebody may have taken it while a question was open
-    carry_out(target, report, answers, ctx)
-    return go_on(target, way, ctx)
-
-
-def _answers(
-    ctx: Context,
-    report: Report,
-    accepted: Collection[str],
-    target: Target,
-    dialect: Dialect | None,
-    driven: bool,
-) -> Answers | None:
-    """What to go on with. Where something needs a person, a protocol may have a question that comes first."""
-    first = None
-    if dialect is not None and dialect.corrupted is not None:
-        from leftoff.cli.prompts.protocol import start_fresh
-
-        first = FirstQuestion(dialect.corrupted, partial(start_fresh, dialect, target, ctx))
-    quiet = ("definition.changed",) if driven else ()
-    return decide(ctx, report, accepted, quiet=quiet, first=first)
-
-
-def _begin(dialect: Dialect, target: Target, ctx: Context) -> bool:
-    from leftoff.cli.prompts.protocol import begin
-
-    return begin(dialect, target, ctx)
-
-
-def _wish(report: Report, way: Way, target: Target, ctx: Context) -> Wish:
-    """What --from-step, --only and --failed ask for, as steps."""
-    steps, args = report.world.steps, ctx.args
-    restart = bool(getattr(args, "restart", None))
-    if way.step is not None:
-        return Wish(from_step(steps, way.step, target.row.run_id), restart=restart)
-    named = [step_path(step) for word in getattr(args, "only", ()) for step in word.split(",") if step]
-    if getattr(args, "failed", False):
-        named += [path for path in report.world.leaves() if steps[path].get("status") == "failed"]
-        if not named:
-            raise NotFound(
-                f"No step of run {target.row.run_id} has failed.", hint="Leave out --failed to go on."
-            )
-    elif not named:
-        return Wish(restart=restart)
-    for step in named:
-        from_step(steps, step, target.row.run_id)  # says which there are, where there is none
-    wanted = with_outer(steps, named)
-    done = {path for path in named if steps.get(path, {}).get("status") in ("completed", "skipped")}
-    _check_needs(report, wanted)
-    repeat = with_outer(steps, done) & set(report.world.leaves()) if done else ()
-    return Wish(repeat, wanted, restart=restart)
-
-
-def _check_needs(report: Report, wanted: Collection[str]) -> None:
-    """A step whose needs are neither done nor among the wanted could never begin."""
-    graph = report.world.records.get("context", {}).get("graph")
-    needs = graph.get("needs") if isinstance(graph, dict) else None
-    for path in sorted(wanted):
-        for other in (needs or {}).get(path, ()):
-            status = report.world.steps.status(other) or "completed"
-            if other not in wanted and status not in ("completed", "skipped"):
-                raise Conflict(
-                    f"Step {path} needs {other}, which is {status}.",
-                    hint=f"Name it too: --only {other} {path}",
-                )
-
-
-def _dry(report: Report, ctx: Context) -> int:
-    """What would be done, and nothing is."""
-    if ctx.args.json:
-        ctx.emit(report.to_json())
-    else:
-        screen = ctx.screen()
-        screen.show(page(report, screen, plan=True))
-    return report.exit_code
-
-
-def _drive(
-    target: Target,
-    way: Way,
-    wish: Wish,
-    report: Report,
-    answers: Answers,
-    ctx: Context,
-    workflow: Workflow | None,
-) -> int:
-    """A run of a workflow file: back to where it shall go on from, then on to its end."""
-    from leftoff.cli import execute
-    from leftoff.workflow.recovery.resume import Onward
-
-    onward = Onward(
-        way.variables,
-        again=way.step,
-        repeat=way.repeat,
-        only=wish.only,
-        agreed=lambda guard: carry_out(target, report, answers, ctx, guard),
+    request = ResumeRequest(
+        target,
+        from_step=step_path(args.from_step) if args.from_step is not None else None,
+        only=[step_path(step) for word in args.only for step in word.split(",") if step],
+        failed=bool(args.failed),
+        variables=assignments(args.var),
+        accept=accepted,
+        yes=bool(args.yes),
+        restart=bool(args.restart),
     )
-    return execute.go_on(ctx, target, onward, workflow=workflow, accept=tuple(answers.accepted))
-
-
-def session() -> str | None:
-    return CALLER.session
-
-
-def _step(args: Args) -> str | None:
-    return step_path(args.from_step) if args.from_step is not None else None
+    if not args.dry_run:
+        return resume(ctx, request)
+    report = verify(ctx.project, ctx.caller, request)
+    report.accept(accepted)
+    return show(ctx, report, plan=True)
 
 
 def find(args: Args, ctx: Context) -> Target:
@@ -257,7 +123,7 @@ def latest(view: View, ctx: Context) -> RunRow:
     try:
         return ctx.current_in(view)
     except Ambiguous as error:
-        if getattr(ctx.args, "run", None) or CALLER.run:
+        if getattr(ctx.args, "run", None) or ctx.caller.run:
             raise
         row = ctx.current_in(view, latest=True)
         others = [name for name in error.candidates if name != row.run_id]
@@ -271,12 +137,12 @@ def latest(view: View, ctx: Context) -> RunRow:
 
 def finished(target: Target, ctx: Context) -> int:
     """A completed run has nothing left, whatever became of what it made."""
-    row, report = target.row, report_of(ctx, target)
+    row, report = target.row, verify(ctx.project, ctx.caller, ResumeRequest(target))
     report.rest()
     if ctx.args.dry_run:
-        return _dry(report, ctx)
+        return show(ctx, report, plan=True)
     if report.verdict == REFUSE:
-        tell(ctx, report.findings, report)
+        Terminal(ctx).tell(report.findings, report)
         return report.exit_code
     unmet = _unmet(target, ctx)
     steps = (
@@ -285,7 +151,7 @@ def finished(target: Target, ctx: Context) -> int:
         else _steps(target, ctx)
     )
     if ctx.args.json:
-        _emit(target, "", ctx, **({"unmet": [*unmet], "could_meet": steps} if unmet else {}))
+        emit_end(ctx, row, brief="", **({"unmet": [*unmet], "could_meet": steps} if unmet else {}))
         return 0
     ctx.out(f"Run {row.run_id} is completed: nothing is left to do.")
     if unmet:
@@ -316,33 +182,3 @@ def _steps(target: Target, ctx: Context) -> list[str]:
 
     values = read(ctx.store, target.row.run, target.row.run_id, "step")
     return in_order({path: value.plain for path, value in values.items()})
-
-
-def go_on(target: Target, way: Way, ctx: Context) -> int:
-    from leftoff.engine.read.find import Target
-    from leftoff.engine.resume.continue_run import pick_up
-
-    given = asked(
-        lambda: pick_up(
-            ctx.store, target, way, ctx.now, scrubber=ctx.redactor, session=session(), guard=ctx.guard()
-        )
-    )
-    ctx.say_redacted(given)
-    return _tell(Target(target.row, None), ctx)
-
-
-def _tell(target: Target, ctx: Context) -> int:
-    from leftoff.engine.read.brief import brief
-
-    text = brief(ctx.store, target, ctx.now, ctx.project.folder)
-    if ctx.args.json:
-        _emit(target, text, ctx)
-    else:
-        ctx.out(clean_lines(text))
-    return 0
-
-
-def _emit(target: Target, text: str, ctx: Context, **more: object) -> None:
-    """The last event, which is also the run."""
-    run = ctx.info(target.row).to_json()
-    ctx.emit({**run, "event": "end", "run": run, "brief": text, **more})

@@ -56,23 +56,22 @@ def run(args: Args, ctx: Context) -> int:
         return said_no(ctx)
     if args.files:
         return _with_files(args, ctx, target, ref)
-    from leftoff.engine.resume.continue_run import go_back
+    from leftoff.operations.resume import rollback
 
-    session = ctx.caller.session
-    go_back(ctx.store, target, ctx.now, session=session, guard=ctx.guard())
+    rollback(ctx.project, ctx.caller, target)
     return _told(args, ctx, target, None)
 
 
 def _quiet(ctx: Context, target: Target) -> bool:
     """Whether nothing of the run's steps writes on, or does no more."""
     from leftoff.engine.read.definition import definition_of
-    from leftoff.engine.resume.continue_run import driver_of
+    from leftoff.operations.resume import check_free
 
     if definition_of(ctx.store, target.row) is None:
         return True
     from leftoff.cli.prompts.orphans import ended
 
-    driver_of(ctx.store, target, ctx.now, ctx.caller.session)
+    check_free(ctx.project, ctx.caller, target)
     return ended(ctx, target.row)
 
 
@@ -93,9 +92,10 @@ def _dry_run(ctx: Context, target: Target) -> int:
 
 
 def _with_files(args: Args, ctx: Context, target: Target, ref: str) -> int:
-    from leftoff.cli.file_plan import agree, restorer
+    from leftoff.cli.file_plan import agree
+    from leftoff.operations.files import restorer
 
-    done = restorer(ctx, target).rollback(target, ref, lambda plan: agree(ctx, plan))
+    done = restorer(ctx.project, ctx.caller, target).rollback(target, ref, lambda plan: agree(ctx, plan))
     if not done.done:
         return said_no(ctx)
     return _told(args, ctx, target, done)

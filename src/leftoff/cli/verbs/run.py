@@ -55,8 +55,18 @@ def run(args: Args, ctx: Context) -> int:
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
+    from leftoff.operations.execution import RunRequest
 
-    code = execute(args, ctx, workflow, given)
+    request = RunRequest(
+        workflow,
+        given,
+        title=args.title,
+        issue=args.issue.lstrip("#") if args.issue else None,
+        run_id=args.run_id,
+        resume=bool(args.resume),
+        fresh=bool(args.fresh),
+    )
+    code = execute(ctx, request)
     from leftoff.operations.upkeep import by_itself
 
     by_itself(ctx.project)
@@ -70,9 +80,11 @@ def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, 
     try:
         return review(args.rest[0], given=given)
     except BadDefinition:
-        from leftoff.cli.execute import review_for_twin
+        workflow = None
+        if (args.resume or args.yes) and not (args.check or args.graph):
+            from leftoff.operations.execution import definition_of_twin
 
-        workflow = None if args.check or args.graph else review_for_twin(args, ctx, given)
+            workflow = definition_of_twin(ctx.project, ctx.caller, args.rest[0], given)
         if workflow is None:
             raise
         return workflow, []

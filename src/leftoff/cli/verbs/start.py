@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import asked, assignments, number
 from leftoff.cli.options import Opt, Spec
-from leftoff.errors import Usage
+from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.errors import CannotResume, NeedsPerson, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,19 +65,22 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def _protocol_agrees(opening: Opening, ctx: Context) -> None:
-    """A run that follows a protocol goes on by its rules; any other just does."""
-    from leftoff.dialects.verdict import dialect_of
-    from leftoff.engine.lifecycle.start import unfinished
-    from leftoff.engine.read.find import Target
+    """An error where the run that would be gone on with follows a protocol, which refuses or needs a person."""
+    from leftoff.operations.resume import stands_in_the_way
 
-    if not ctx.store.exists():
+    report = stands_in_the_way(ctx.project, ctx.caller, opening)
+    if report is None:
         return
-    row = ctx.store.read(lambda view: unfinished(view, ctx.store.follower, opening, ctx.now))
-    dialect = dialect_of(row, ctx.project.folder, ctx.settings) if row is not None else None
-    if row is not None and dialect is not None and row.workflow == opening.workflow:
-        from leftoff.cli.prompts.protocol import begin_unasked
-
-        begin_unasked(dialect, Target(row, None), ctx)
+    try:
+        report.insist("")
+    except CannotResume as error:
+        if report.verdict == REFUSE:
+            raise
+        codes = sorted({finding.code for finding in report.findings if finding.level == ASK})
+        accept = " ".join(f"--accept {code}" for code in codes)
+        hint = f"`leftoff resume {report.world.run_id}` asks; with {accept} it goes on."
+        asked = f"{report.question} " if report.question is not None else ""
+        raise NeedsPerson(f"{asked}{error.message}", hint=hint) from None
 
 
 def _opening(args: Args, ctx: Context) -> Opening:

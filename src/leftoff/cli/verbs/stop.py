@@ -27,13 +27,12 @@ _SHOWN = 6
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.drive import attempts_folder
     from leftoff.workflow.run.stop import end_attempts, pause, stop_driver
 
     row = ctx.target(args.rest[0]).row
     grace = ctx.settings.run.grace
     stopped = stop_driver(ctx.store, row, ctx.now, grace)
-    ended = end_attempts(ctx.store, row, attempts_folder(ctx), grace)
+    ended = end_attempts(ctx.store, row, ctx.project.store_folder, grace)
     now = ctx.store.read(lambda view: view.run_row(row.run))
     if now is None or now.status in FINISHED:
         _tell(

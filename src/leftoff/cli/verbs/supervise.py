@@ -39,7 +39,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.engine.read.watch import Memory, Settings
 
     settings = Settings(ctx.settings.section("supervise"))
-    folder = getattr(ctx.store, "folder", None) or os.path.join(ctx.project.folder, ".leftoff")
+    folder = ctx.project.store_folder
     watch = Watch(ctx, settings, folder, restart=bool(args.restart) or settings.restart)
     memory = Memory(folder)
     if args.once:
@@ -147,10 +147,11 @@ class Watch:
 
     def _consider(self, info: RunInfo, memory: Memory) -> None:
         """Resume a dead run of a workflow file, unless something stands in the way or it was tried too often."""
-        from leftoff.cli.render.verdict import report_of
         from leftoff.engine.read.definition import definition_of
         from leftoff.engine.read.find import Target
         from leftoff.engine.read.watch import may_restart, restarted
+        from leftoff.engine.resume.request import ResumeRequest
+        from leftoff.operations.resume import verify
 
         told, now = memory.of(info.run_id), self.ctx.now
         if definition_of(self.ctx.store, info.row) is None:
@@ -159,7 +160,7 @@ class Watch:
             if told.get("restarts", 0) >= self.settings.limit:
                 self._held(told, info, f"it died {self.settings.limit} times without getting further")
             return
-        report = report_of(self.ctx, Target(info.row, None))
+        report = verify(self.ctx.project, self.ctx.caller, ResumeRequest(Target(info.row, None)))
         if report.verdict not in ("resume", "warn"):
             self._held(told, info, "; ".join(dict.fromkeys(finding.code for finding in report.findings)))
             return

@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.store.base import View
-    from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "unblock",
@@ -26,23 +24,19 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.verbs.approve import who
     from leftoff.engine.steps.unblock import unblock
+    from leftoff.host import user
+    from leftoff.operations.reports import this_run
 
-    target = ctx.target(args.rest[0])
+    row = ctx.target(args.rest[0]).row
     step = step_path(args.rest[1]) if len(args.rest) > 1 else None
 
-    def find(view: View) -> RunRow:
-        from leftoff.cli.execute import row_now
-
-        return row_now(view, target.row.run)
-
-    done = unblock(ctx.store, find, step, ctx.now, by=who(), scrubber=ctx.redactor)
+    done = unblock(ctx.store, this_run(row.run, row.run_id), step, ctx.now, by=user(), scrubber=ctx.redactor)
     if args.json:
-        ctx.emit_run(target.row.run)
+        ctx.emit_run(row.run)
     elif done.done.version is None:
-        ctx.say(f"Nothing blocks run {target.row.run_id}.")
+        ctx.say(f"Nothing blocks run {row.run_id}.")
     else:
         steps = f": {', '.join(map(clean, done.steps))}" if done.steps else ""
-        ctx.say(f"Unblocked{steps}. `leftoff resume {target.row.run_id}` goes on.")
+        ctx.say(f"Unblocked{steps}. `leftoff resume {row.run_id}` goes on.")
     return 0

@@ -24,12 +24,9 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.render.verdict import page, report_of
+    from leftoff.cli.render.verdict import show
+    from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.operations.resume import verify
 
-    report = report_of(ctx, ctx.target(args.rest[0]), deep=bool(args.deep))
-    if args.json:
-        ctx.emit(report.to_json())
-    else:
-        screen = ctx.screen()
-        screen.show(page(report, screen, plan=False))
-    return report.exit_code
+    request = ResumeRequest(ctx.target(args.rest[0]), deep=bool(args.deep), resumes=False)
+    return show(ctx, verify(ctx.project, ctx.caller, request), plan=False)

@@ -21,24 +21,26 @@ if TYPE_CHECKING:
 class Caller:
     """Who calls an operation: what its environment says, and what it named itself.
 
-    ``named``: the run that it names. ``branch``: the branch of runs that it means. ``agent``: the agent's process that
-    it belongs to, where the session is known by that. Variables are read when they are asked for; an empty one counts
-    as unset.
+    ``named``: the run that it names. ``branch``: the branch of runs that it means. ``session``: the agent's session,
+    where that is known without a variable. ``agent``: the agent's process that it belongs to, where the session is
+    known by that. Variables are read when they are asked for; an empty one counts as unset.
     """
 
-    __slots__ = ("_branch", "_environ", "agent", "named")
+    __slots__ = ("_branch", "_environ", "_session", "agent", "named")
 
     def __init__(
         self,
         *,
         named: str | None = None,
         branch: str | None = None,
+        session: str | None = None,
         agent: Process | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.named = named or None
         self.agent = agent
         self._branch = branch
+        self._session = session
         self._environ = os.environ if environ is None else environ
 
     def variable(self, name: str) -> str | None:
@@ -55,7 +57,7 @@ class Caller:
     @property
     def session(self) -> str | None:
         """The agent's session that this belongs to."""
-        return self.variable("LEFTOFF_SESSION")
+        return self._session or self.variable("LEFTOFF_SESSION")
 
     def session_in(self, view: View) -> str | None:
         """The session: as the environment says, or the one that the agent's process was last seen with."""

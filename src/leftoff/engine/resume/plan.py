@@ -6,14 +6,13 @@ from leftoff.engine.resume.finding import ASK, REFUSE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any, Protocol
 
-    from leftoff.engine.resume.checks.world import World
     from leftoff.engine.resume.finding import Finding
-    from leftoff.errors import LeftoffError
+    from leftoff.engine.resume.request import Selection
 
-    class Lay(Protocol):
+    class Layout(Protocol):
         """A run's steps, and those of them that something is done with, in order."""
 
         @property
@@ -26,59 +25,11 @@ _OF_A_STEP = ("outputs.missing", "outputs.changed", "step.not_idempotent", "step
 _DONE = ("completed", "skipped")
 
 
-class Wish:
-    """What is asked for beyond going on: steps to do once more; the only ones to do (``None``: all that is left).
-
-    ``restart``: what still runs of a step is ended, and the step is done anew. Not ``resumes``: somebody only looks.
-    """
-
-    __slots__ = ("only", "repeat", "restart", "resumes")
-
-    def __init__(
-        self,
-        repeat: Collection[str] = (),
-        only: Collection[str] | None = None,
-        *,
-        restart: bool = False,
-        resumes: bool = True,
-    ) -> None:
-        self.repeat = frozenset(repeat)
-        self.only = None if only is None else frozenset(only)
-        self.restart = restart
-        self.resumes = resumes
-
-    def leaves_out(self, path: str) -> bool:
-        """Whether a step is not among those that shall be done now."""
-        return self.only is not None and path not in self.only
-
-
-class Drive:
-    """What whoever executes a run knows of it. Of one that somebody only reports on there is nothing to know."""
-
-    problem: LeftoffError | None = None  # why it could not be executed
-
-    @property
-    def checks(self) -> tuple[Callable[[World], Iterable[Finding]], ...]:
-        return ()
-
-    def wished(self, world: World, wish: Wish) -> Iterable[Finding]:
-        """What is found in view of what is asked for."""
-        return ()
-
-    def known(self, world: World, wish: Wish) -> Mapping[str, tuple[str, str]]:
-        """What becomes of steps that were in flight or decided, and why."""
-        return {}
-
-    def lay(self, world: World) -> Lay:
-        return world
-
-    def once(self, path: str) -> bool:
-        """Whether a step must not simply run a second time."""
-        return False
-
-
 def make_plan(
-    lay: Lay, findings: Iterable[Finding], known: Mapping[str, tuple[str, str]], wish: Wish
+    layout: Layout,
+    findings: Iterable[Finding],
+    known: Mapping[str, tuple[str, str]],
+    selection: Selection,
 ) -> list[dict[str, Any]]:
     """One entry per leaf step, in declared order. ``known``: what a runner knows of steps that were in flight."""
     asked = {
@@ -86,13 +37,13 @@ def make_plan(
         for finding in findings
         if finding.subject is not None and finding.code in _OF_A_STEP and finding.level in (ASK, REFUSE)
     }
-    plan, steps = [], lay.steps
-    for path in lay.leaves():
+    plan, steps = [], layout.steps
+    for path in layout.leaves():
         question = asked.get(path)
         action, why = _intent(steps.get(path, {}), question, known.get(path))
-        if path in wish.repeat and question is None:
+        if path in selection.repeat and question is None:
             action, why = "run", "it is to be done once more"
-        elif wish.leaves_out(path) and question is None and action in ("run", "ask"):
+        elif selection.leaves_out(path) and question is None and action in ("run", "ask"):
             action, why = "skip", "it is not among those to be done now"
         plan.append({"step": path, "action": action, "why": why})
     return plan

@@ -10,24 +10,25 @@ from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from leftoff.engine.resume.checks.world import World
-    from leftoff.engine.resume.plan import Drive, Wish
+    from leftoff.engine.resume.request import Selection
 
 _SHOWN = 6
 
 
-def again(world: World, wish: Wish, drive: Drive) -> Iterator[Finding]:
-    meant = bool(wish.repeat) or wish.only is not None
+def again(world: World, selection: Selection, runs_once: Callable[[str], bool]) -> Iterator[Finding]:
+    """``runs_once``: whether a step must not simply run a second time."""
+    meant = bool(selection.repeat) or selection.only is not None
     if world.is_head and not meant and world.facts.get("status") == "abandoned":
         yield _abandoned(world.run_id)
-    repeated = _repeated(world, wish)
-    if repeated and wish.only is None:  # else they were named one by one
-        yield _repeating(repeated, None if wish.resumes else WARN)
+    repeated = _repeated(world, selection)
+    if repeated and selection.only is None:  # else they were named one by one
+        yield _repeating(repeated, None if selection.resumes else WARN)
     for path in repeated:
-        if drive.once(path):
+        if runs_once(path):
             yield Finding(
                 "step.not_idempotent",
                 f"Step {path}: it is finished, and it must not simply run again.",
@@ -53,16 +54,18 @@ def _repeating(repeated: list[str], level: str | None) -> Finding:
     return Finding("step.again", message, "--yes goes back all the same.", repeated[0], level=level)
 
 
-def _repeated(world: World, wish: Wish) -> list[str]:
+def _repeated(world: World, selection: Selection) -> list[str]:
     """The steps that are finished now, and would run once more."""
     if world.is_head:
         return (
-            [p for p in world.leaves() if p in wish.repeat and _ended(world.steps[p])] if wish.repeat else []
+            [p for p in world.leaves() if p in selection.repeat and _ended(world.steps[p])]
+            if selection.repeat
+            else []
         )
     now, then = _now(world), world.steps
     inner = inner_steps(now)
     finished = [path for path in in_order(now) if path not in inner and _ended(now[path])]
-    return [path for path in finished if path in wish.repeat or not _ended(then.get(path, {}))]
+    return [path for path in finished if path in selection.repeat or not _ended(then.get(path, {}))]
 
 
 def _now(world: World) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.resume.checks import run as own
-from leftoff.engine.resume.checks import tree
-from leftoff.engine.resume.checks.issue import issue
+from leftoff.engine.resume.checks.run import integrity
 from leftoff.engine.resume.checks.world import World
 from leftoff.engine.resume.finding import (
     ASK,
@@ -18,39 +16,52 @@ from leftoff.engine.resume.finding import (
     stop_at,
     worst,
 )
-from leftoff.engine.resume.plan import Drive, Wish, make_plan, resume_from
-from leftoff.engine.resume.repeats import again
+from leftoff.engine.resume.plan import make_plan, resume_from
+from leftoff.engine.resume.request import select
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from leftoff.engine.config.settings import Settings
-    from leftoff.engine.read.find import Target
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.resume.checks.provider import Check, CheckProvider
     from leftoff.engine.resume.finding import Finding
-    from leftoff.store.base import Store
-
-    Check = Callable[[World], Iterable[Finding]]
-
-# Those that only look at what was read; and those that wait for something else, which go on at the same time.
-QUICK: tuple[Check, ...] = (
-    own.integrity,
-    own.incomplete_write,
-    own.not_resumable,
-    own.times,
-    own.age,
-    own.progress,
-    own.lease,
-    own.criteria,
-    own.blocked,
-    own.prerequisites,
-    tree.half_restored,
-)
-WAITING: tuple[Check, ...] = (tree.outputs, tree.files, tree.git, issue, own.blobs)
-
+    from leftoff.engine.resume.request import ResumeRequest, Selection
+    from leftoff.errors import LeftoffError
 
 OF_A_STEP = ("outputs.missing", "outputs.changed", "variables.redacted")  # findings about what a step left
+
+
+def verify(
+    project: Project,
+    request: ResumeRequest,
+    providers: Sequence[CheckProvider],
+    session: str | None = None,
+    *,
+    whole: bool = True,
+) -> Report:
+    """Check the world against a run, in view of what is asked for: the verdict that every face goes by.
+
+    ``session``: whose the run may be without standing in the way. Not ``whole``: only what the run declared or tracked
+    is read.
+    """
+    levels = levels_of(project.settings.section("verify"))
+    world = World(project, request, session, whole=whole)
+    if world.damage:  # nothing else can be known
+        return Report(world, select(world, request), providers, [*integrity(world)], levels)
+    found = [finding for provider in providers for check in provider.quick for finding in check(world)]
+    found += _at_once([check for provider in providers for check in provider.waiting], world)
+    selection = select(world, request)
+    dismissed = {code for provider in providers for code in provider.dismisses}
+    found = [f for f in found if f.code not in dismissed and not _is_done_again(f, selection)]
+    found += [finding for provider in providers for finding in provider.findings(world, selection)]
+    return Report(world, selection, providers, found, levels)
+
+
+def _is_done_again(finding: Finding, selection: Selection) -> bool:
+    """Whether it is about what a step left that is done once more: that is no question."""
+    return finding.code in OF_A_STEP and finding.subject in selection.repeat
 
 
 class Report:
@@ -59,29 +70,17 @@ class Report:
     def __init__(
         self,
         world: World,
+        selection: Selection,
+        providers: Sequence[CheckProvider],
         found: list[Finding],
-        drive: Drive,
         levels: Mapping[str, str],
-        known: Mapping[str, tuple[str, str]],
     ) -> None:
         self.world = world
-        self.drive = drive
-        self._known = known
-        self.findings: list[Finding] = []
-        self._found = found
-        self._levels = levels
-        self.wish(Wish(resumes=False))
-
-    def wish(self, wish: Wish) -> None:
-        """In view of what is asked for. What a step lacks that is done again anyway is no question."""
-        self._wish = wish
-        found = [f for f in self._found if not (f.code in OF_A_STEP and f.subject in wish.repeat)]
-        if not self.world.damage:
-            found += self.drive.wished(self.world, wish)
-            found += again(self.world, wish, self.drive)
+        self.selection = selection
+        self._providers = providers
         for finding in found:
-            levelled(finding, self._levels)
-            if finding.code == "outputs.missing" and self.drive.once(str(finding.subject)):
+            levelled(finding, levels)
+            if finding.code == "outputs.missing" and self.runs_once(str(finding.subject)):
                 finding.hint = (
                     "--accept outputs.missing goes on without it. The step must not simply run again: if it may, "
                     "--yes --accept step.not_idempotent makes it again."
@@ -94,19 +93,32 @@ class Report:
         """What would be done with each step, and why, as things are found and accepted by now."""
         if self.world.damage:
             return []
-        known = {**self._known, **self.drive.known(self.world, self._wish)}
-        return make_plan(self.drive.lay(self.world), self.findings, known, self._wish)
+        known: dict[str, tuple[str, str]] = {}
+        for provider in reversed(self._providers):
+            known.update(provider.known(self.world, self.selection))
+        layouts = (provider.layout(self.world) for provider in self._providers)
+        layout = next((layout for layout in layouts if layout is not None), self.world)
+        return make_plan(layout, self.findings, known, self.selection)
+
+    @property
+    def problem(self) -> LeftoffError | None:
+        """Why the run could not be executed."""
+        return next((p.problem for p in self._providers if p.problem is not None), None)
+
+    @property
+    def question(self) -> str | None:
+        """What is asked before anything else where something needs a person."""
+        return next((p.question for p in self._providers if p.question is not None), None)
+
+    def runs_once(self, path: str) -> bool:
+        """Whether a step must not simply run a second time."""
+        return any(provider.runs_once(path) for provider in self._providers)
 
     def accept(self, codes: Collection[str]) -> None:
         """Questions that were answered before they were asked are worth a word, and no more."""
         for finding in self.findings:
             if finding.level == ASK and finding.code in codes:
                 finding.level = WARN
-
-    def dismiss(self, code: str) -> None:
-        """Whoever knows the run better says that this is nothing, whatever is asked for."""
-        self._found = [finding for finding in self._found if finding.code != code]
-        self.wish(self._wish)
 
     def rest(self) -> None:
         """Nothing is left to do: what was found stands in nobody's way, unless the run is damaged."""
@@ -139,32 +151,6 @@ class Report:
         }
 
 
-def verify(
-    store: Store,
-    target: Target,
-    now: int,
-    project: str,
-    settings: Settings,
-    *,
-    deep: bool = False,
-    session: str | None = None,
-    drive: Drive | None = None,
-    more: Sequence[Check] = (),
-    known: Mapping[str, tuple[str, str]] | None = None,
-) -> Report:
-    """Check the world against a run. ``drive``: what whoever executes it knows of it.
-
-    ``more``: checks of whoever else knows something; ``known``: what became of steps, as far as they know.
-    """
-    levels, drive = levels_of(settings.section("verify")), drive or Drive()
-    world = World(store, target, now, project, settings, deep=deep, session=session)
-    if world.damage:
-        return Report(world, list(own.integrity(world)), drive, levels, {})
-    found = [finding for check in QUICK for finding in check(world)]
-    found += _at_once([*WAITING, *drive.checks, *more], world)
-    return Report(world, found, drive, levels, known or {})
-
-
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:
     """Checks that wait for processes and disks do so beside each other; the first is done by whoever asks."""
     from threading import Thread
@@ -181,7 +167,8 @@ def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:
     others = [Thread(target=look, args=(n,), name="verify", daemon=True) for n in range(1, len(checks))]
     for other in others:
         other.start()
-    found[0] = list(checks[0](world))
+    for check in checks[:1]:
+        found[0] = list(check(world))
     for other in others:
         other.join()
     if wrong:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
 TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
-CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 NOT_IDEMPOTENT, ELSEWHERE = "step.not_idempotent", "step.elsewhere"
 CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
 
@@ -170,9 +169,3 @@ def _judge_exit(orphan: Orphan) -> Orphan | None:
     if exit.cut_off:
         return orphan.again("it was cut off, and nobody knows how far it came")
     return orphan.judged(RUN, f"it ended with exit code {exit.code} while nobody was watching")
-
-
-def was_killed(record: Mapping[str, Any]) -> bool:
-    """Whether a step failed in such a way that nobody knows how far it came."""
-    error = record.get("error")
-    return record.get("status") == "failed" and isinstance(error, dict) and error.get("type") in CUT_OFF

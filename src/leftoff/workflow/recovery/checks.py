@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
-from leftoff.engine.resume.plan import Drive, make_plan
+from leftoff.engine.resume.plan import make_plan
 from leftoff.engine.steps.approvals import how
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Protocol
 
-    from leftoff.engine.resume.plan import Lay, Wish
+    from leftoff.engine.resume.plan import Layout
+    from leftoff.engine.resume.request import Selection
     from leftoff.store.base import Store
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition.model import Workflow
@@ -79,7 +81,7 @@ def has_secret(record: Mapping[str, Any]) -> bool:
     return "result" in record and bool(marks(record["result"]))
 
 
-class RunnerChecks(Drive):
+class WorkflowChecks(CheckProvider):
     """The checks of one run of a workflow file. ``given``: variables that are set again."""
 
     def __init__(
@@ -95,13 +97,10 @@ class RunnerChecks(Drive):
         self._folder = store_folder
         self._given = given
         self._state = state
-        self._looked: tuple[Wish, list[Orphan], list[Attempt]] | None = None
+        self._looked: tuple[Selection, list[Orphan], list[Attempt]] | None = None
+        self.waiting = (self.requirements,)
 
-    @property
-    def checks(self) -> tuple[Any, ...]:
-        return (self.requirements,)
-
-    def once(self, path: str) -> bool:
+    def runs_once(self, path: str) -> bool:
         step = step_of(self.new, path, {"item": None}) if self.new is not None else None
         return step is not None and not step.idempotent
 
@@ -122,32 +121,35 @@ class RunnerChecks(Drive):
                 choices=("type them", "stop"),
             )
 
-    def wished(self, seen: Seen, wish: Wish) -> Iterator[Finding]:
+    def findings(self, seen: Seen, selection: Selection) -> Iterator[Finding]:
         """What else is found, in view of what is asked for."""
         if self.new is None:
             wrong = self.problem or LeftoffError("The workflow file cannot be read.")
             yield Finding("definition.changed", wrong.message, wrong.hint, self._path, level=REFUSE)
             return
-        yield from self.of_definition(seen, wish)
-        yield from self.of_steps(seen, wish)
-        yield from self._waiting(seen, wish, self.new)
+        yield from self.of_definition(seen, selection)
+        yield from self.of_steps(seen, selection)
+        yield from self._waiting(seen, selection, self.new)
 
-    def of_definition(self, seen: Seen, wish: Wish) -> Iterator[Finding]:
+    def of_definition(self, seen: Seen, selection: Selection) -> Iterator[Finding]:
         """What the definition changes, and what it needs that was not stored."""
         if self.new is not None:
-            yield from self._definition(seen, wish, self.new)
-            yield from self._redacted(seen, wish, self.new)
+            yield from self._definition(seen, selection, self.new)
+            yield from self._redacted(seen, selection, self.new)
 
-    def of_steps(self, seen: Seen, wish: Wish) -> Iterator[Finding]:
+    def of_steps(self, seen: Seen, selection: Selection) -> Iterator[Finding]:
         """Steps that must not simply run again."""
         if self.new is not None:
-            for path, why, code in (*self._in_flight(seen, wish), *self._cut_off(seen, wish, self.new)):
-                if not wish.leaves_out(path):
+            for path, why, code in (
+                *self._in_flight(seen, selection),
+                *self._cut_off(seen, selection, self.new),
+            ):
+                if not selection.leaves_out(path):
                     yield _question(seen.run_id, path, why, code)
 
     # -- the definition
 
-    def _definition(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
+    def _definition(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[Finding]:
         """The workflow file changed: later steps only is worth a word, finished ones a question."""
         if self._is_gone:
             gone = f"{self._path} is gone; the run's own copy of it is used."
@@ -159,9 +161,9 @@ class RunnerChecks(Drive):
             told = f"{what} what it was is not known (a text with a secret in it is not stored)."
             yield Finding("definition.changed", told, _GO_ON, self._path)
             return
-        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - wish.repeat
+        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - selection.repeat
         done |= {path.rpartition("/")[0] for path in done if "item" in seen.steps[path]}
-        done |= {orphan.step.path for orphan in self.look(seen, wish)[0] if orphan.action in TAKEN}
+        done |= {orphan.step.path for orphan in self.look(seen, selection)[0] if orphan.action in TAKEN}
         differs = compare(self.old, new, done)
         if differs:
             hint, level = (_GO_ON, None) if differs.finished else ("", WARN)
@@ -169,17 +171,17 @@ class RunnerChecks(Drive):
 
     # -- values that were not stored
 
-    def _redacted(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
+    def _redacted(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[Finding]:
         """Secret variables and results that steps which are left mention, and that nobody has given again."""
         missing = [name for name in seen.redacted if name not in self._given]
         lost = [path for path, record in _open(seen.steps).items() if _is_done(record) and has_secret(record)]
-        lost = [path for path in lost if path not in wish.repeat]
+        lost = [path for path in lost if path not in selection.repeat]
         if not (missing or lost):
             return
-        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - wish.repeat
+        done = {path for path in seen.steps if _status(seen.steps, path) in DONE} - selection.repeat
         templates, used, texts = Templates(), set[str](), list[str]()
         for step in new.leaves():
-            if step.path not in done and not wish.leaves_out(step.path):
+            if step.path not in done and not selection.leaves_out(step.path):
                 found = mentioned(templates, step)
                 used |= found
                 texts += [str(step.key_facts())] if "results" in found else []
@@ -197,21 +199,21 @@ class RunnerChecks(Drive):
 
     # -- what was in flight
 
-    def look(self, seen: Seen, wish: Wish) -> tuple[list[Orphan], list[Attempt]]:
+    def look(self, seen: Seen, selection: Selection) -> tuple[list[Orphan], list[Attempt]]:
         """The attempts of steps that were in flight, and what to do about each; and those that just end."""
         if self.new is None:
             return [], []
-        if self._looked is None or self._looked[0] is not wish:
+        if self._looked is None or self._looked[0] is not selection:
             back = not seen.is_head
             old = self.old or self.new
             found, strays = orphans(seen.steps, old, self.new, seen.attempts, self._folder, back=back)
             for orphan in found:
-                restarted = wish.restart and orphan.action == REATTACH
-                if back or restarted or orphan.unit in wish.repeat:
+                restarted = selection.restart and orphan.action == REATTACH
+                if back or restarted or orphan.unit in selection.repeat:
                     orphan.end()
                 elif orphan.action in (ADOPT, CHECK) and orphan.step.outputs:
                     self._look_at_outputs(seen, orphan)
-            self._looked = wish, found, strays
+            self._looked = selection, found, strays
         return self._looked[1:]
 
     def _look_at_outputs(self, seen: Seen, orphan: Orphan) -> None:
@@ -244,14 +246,14 @@ class RunnerChecks(Drive):
             self._state.load()
         return self._state
 
-    def _in_flight(self, seen: Seen, wish: Wish) -> Iterator[tuple[str, str, str]]:
-        for orphan in self.look(seen, wish)[0]:
+    def _in_flight(self, seen: Seen, selection: Selection) -> Iterator[tuple[str, str, str]]:
+        for orphan in self.look(seen, selection)[0]:
             if orphan.action == ASK:
                 yield orphan.unit, orphan.why, orphan.code or NOT_IDEMPOTENT
 
-    def _cut_off(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[tuple[str, str, str]]:
+    def _cut_off(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[tuple[str, str, str]]:
         """Steps that failed so that nobody knows how far they came."""
-        judged = {orphan.unit for orphan in self.look(seen, wish)[0]}
+        judged = {orphan.unit for orphan in self.look(seen, selection)[0]}
         for path, record in _open(seen.steps).items():
             if was_cut_off(record) and path not in judged:
                 step = step_of(new, path, record)
@@ -260,16 +262,16 @@ class RunnerChecks(Drive):
 
     # -- people
 
-    def _waiting(self, seen: Seen, wish: Wish, new: Workflow) -> Iterator[Finding]:
+    def _waiting(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[Finding]:
         """Steps that wait for a person: a question where nothing goes without the answer, else worth a word."""
         waiting = [
             path
             for path, record in _open(seen.steps).items()
             if record.get("status") == "waiting"
             and new.find(path) is not None
-            and not (path in wish.repeat or wish.leaves_out(path) or _is_over(record, seen.now))
+            and not (path in selection.repeat or selection.leaves_out(path) or _is_over(record, seen.now))
         ]
-        level = WARN if waiting and self._goes_on(seen, wish, new, waiting) else None
+        level = WARN if waiting and self._goes_on(seen, selection, new, waiting) else None
         for path in waiting:
             if seen.steps[path].get("kind") == "approval":
                 what, hint = "a decision", how(seen.run_id, path)
@@ -277,26 +279,26 @@ class RunnerChecks(Drive):
                 what, hint = "a person", f"leftoff step done {as_word(path)} --run {seen.run_id}"
             yield Finding("step.waiting", f"Step {path} waits for {what}.", f"`{hint}`", path, level=level)
 
-    def _goes_on(self, seen: Seen, wish: Wish, new: Workflow, waiting: list[str]) -> bool:
+    def _goes_on(self, seen: Seen, selection: Selection, new: Workflow, waiting: list[str]) -> bool:
         """Whether something can be done before anybody has decided."""
         from leftoff.workflow.definition.graph import Graph
 
         graph = Graph(new)
         behind = {path for leaf in waiting for path in graph.after(leaf)}
-        plan = make_plan(self.lay(seen), (), self.known(seen, wish), wish)
+        plan = make_plan(self.layout(seen), (), self.known(seen, selection), selection)
         todo = (entry["step"] for entry in plan if entry["action"] not in ("skip", "ask"))
         return any(path not in behind and path.rpartition("/")[0] not in behind for path in todo)
 
     # -- the plan
 
-    def known(self, seen: Seen, wish: Wish) -> dict[str, tuple[str, str]]:
+    def known(self, seen: Seen, selection: Selection) -> dict[str, tuple[str, str]]:
         """What would be done about each step that was in flight, or was decided, and why."""
         known = {
             orphan.unit: (_WORDS.get(orphan.action, orphan.action), orphan.why)
-            for orphan in self.look(seen, wish)[0]
+            for orphan in self.look(seen, selection)[0]
         }
         for path, record in _open(seen.steps).items():
-            if path in wish.repeat:
+            if path in selection.repeat:
                 continue
             if is_rejected(record):
                 known[path] = "skip", "it was rejected"
@@ -316,7 +318,7 @@ class RunnerChecks(Drive):
 
         stops = step.on_failure == "stop"
         behind = Graph(self.new).after(rejected)
-        left = [path for path in self.lay(seen).leaves() if _status(seen.steps, path) not in DONE]
+        left = [path for path in self.layout(seen).leaves() if _status(seen.steps, path) not in DONE]
         why = (
             f"{rejected} is rejected, which stops the run"
             if stops
@@ -325,11 +327,11 @@ class RunnerChecks(Drive):
         held = (path for path in left if stops or path in behind or path.rpartition("/")[0] in behind)
         return {path: ("skip", why) for path in held if path != rejected}
 
-    def lay(self, seen: Seen) -> Lay:
-        return _Lay(self.new, seen.steps) if self.new is not None else seen  # type: ignore[return-value]
+    def layout(self, seen: Seen) -> Layout:
+        return _Layout(self.new, seen.steps) if self.new is not None else seen  # type: ignore[return-value]
 
 
-class _Lay:
+class _Layout:
     """The steps that a definition has by now, and the items that are known of them."""
 
     def __init__(self, workflow: Workflow, steps: Mapping[str, dict[str, Any]]) -> None:

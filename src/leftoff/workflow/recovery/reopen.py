@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.lifecycle.opening import status_changes
-from leftoff.engine.resume.continue_run import from_step, with_outer
+from leftoff.engine.resume.request import from_step, with_outer
 from leftoff.engine.write.commit import Seal
 from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.definition.changes import differs, is_gone

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import open_run
-from leftoff.engine.resume.continue_run import from_step, with_outer
 from leftoff.engine.resume.finding import ASK as ASK_LEVEL
 from leftoff.engine.resume.finding import REFUSE, WARN, levelled
-from leftoff.engine.resume.plan import Wish, make_plan
+from leftoff.engine.resume.plan import make_plan
+from leftoff.engine.resume.request import Selection
 from leftoff.engine.write.commit import Guard
 from leftoff.engine.write.lease import free
 from leftoff.errors import CannotResume, NeedsPerson
@@ -21,7 +21,7 @@ from leftoff.workflow.processes.files import read_exit
 from leftoff.workflow.processes.job import Exit
 from leftoff.workflow.recovery import proof
 from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, folder_of, lives
-from leftoff.workflow.recovery.checks import RunnerChecks
+from leftoff.workflow.recovery.checks import WorkflowChecks
 from leftoff.workflow.recovery.reopen import DONE, Reopening, is_rejected
 from leftoff.workflow.run import checkers, finish, leftovers
 from leftoff.workflow.run.people import expire, tell_waiting
@@ -32,61 +32,38 @@ from leftoff.workflow.run.unit import RUNNING, Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from leftoff.engine.read.find import Target
     from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.resume.request import ResumeRequest
     from leftoff.store.base import Tx
     from leftoff.store.rows import Attempt, RunRow
     from leftoff.workflow.definition.of_run import Definitions
     from leftoff.workflow.recovery.attempts import Orphan
     from leftoff.workflow.run.runner import Setting
 
+    Agreed = Callable[[Guard], None]
 
 NO_EPOCH = 0  # of whoever has no lease yet
 
 
-class Onward:
-    """How to go on: variables that are given, and what is asked for beyond going on.
-
-    ``again``: this step and every later one are to be done once more; ``repeat``: single ones; ``only``: nothing but
-    these is done. ``agreed`` is called when nothing stands in the way any more, and before anything else is changed.
-    """
-
-    __slots__ = ("again", "agreed", "only", "repeat", "variables")
-
-    def __init__(
-        self,
-        variables: dict[str, Any] | None = None,
-        *,
-        again: str | None = None,
-        repeat: frozenset[str] = frozenset(),
-        only: frozenset[str] | None = None,
-        agreed: Callable[[Guard], None] | None = None,
-    ) -> None:
-        self.variables = dict(variables or {})
-        self.again = again
-        self.repeat = repeat
-        self.only = only
-        self.agreed = agreed
-
-
 def resume(
-    setting: Setting, target: Target, definitions: Definitions, way: Onward, *, take_over: bool = False
+    setting: Setting, request: ResumeRequest, definitions: Definitions, agreed: Agreed | None = None
 ) -> Runner:
     """Go on with a run: see what was in flight, ask what must be asked, take its lease; then go back, where an older
     version is meant, and put back what is to be done. Whoever refuses, or is refused, has changed nothing, and has
-    taken the run from nobody.
+    taken the run from nobody. ``agreed`` is called when nothing stands in the way any more, and before anything else
+    is changed.
     """
-    row, now = target.row, setting.clock.now()
+    target, now = request.target, setting.clock.now()
     assert definitions.new is not None
-    head, _ = open_run(setting.store, row.run_id, now)
-    runner = Runner(setting, definitions.new, head, NO_EPOCH, dict(way.variables))
+    head, _ = open_run(setting.store, target.row.run_id, now)
+    runner = Runner(setting, definitions.new, head, NO_EPOCH, dict(request.variables))
     try:
         if target.version is not None and target.version.seq != head.seq:
             runner.ledger.seq = target.version.seq
-        resumption = Resumption(runner, row, definitions, way)
+        resumption = Resumption(runner, definitions, request)
         resumption.consider()
-        runner.ledger.take((this_process(), setting.who), take_over=take_over)
-        resumption.go()
+        runner.ledger.take((this_process(), setting.who), take_over=True)
+        resumption.go(agreed)
     except BaseException:
         runner.close()
         _let_go(runner)
@@ -135,59 +112,57 @@ class _Now:
 class Resumption:
     """Going on with a run, step by step: what changed, what was in flight, what is asked, what is put back."""
 
-    def __init__(self, runner: Runner, row: RunRow, definitions: Definitions, way: Onward) -> None:
+    def __init__(self, runner: Runner, definitions: Definitions, request: ResumeRequest) -> None:
         self.runner = runner
-        self.row = row
+        self.row = request.target.row
         self.stage = runner.stage
         self.state = runner.state
         self.setting = runner.setting
         self.old = definitions.old or runner.workflow
         self.changed = definitions.changed
-        self.way = way
-        self.checks = RunnerChecks(definitions, self.setting.folder, way.variables, self.state)
+        self.request = request
+        self.checks = WorkflowChecks(definitions, self.setting.folder, request.variables, self.state)
         self.orphans: list[Orphan] = []
         self.strays: list[Attempt] = []
         self.plan: list[dict[str, Any]] = []
         self._proven: dict[str, str] = {}  # attempts whose checks were run: what does not hold
         self._asked: set[tuple[str, str | None]] = set()  # what was told or answered
 
-    def consider(self) -> Wish:
+    def consider(self) -> Selection:
         """Look at everything that can stand in the way, and ask; nothing is changed."""
         self.state.load()
-        wish = self._wish()
+        selection = self._selection()
         seen = _Now(self.runner, self.row)
-        self._ask(self.checks.of_definition(seen, wish))
-        self._look(seen, wish)
-        self._ask(self.checks.of_steps(seen, wish))
-        return wish
+        self._ask(self.checks.of_definition(seen, selection))
+        self._look(seen, selection)
+        self._ask(self.checks.of_steps(seen, selection))
+        return selection
 
-    def go(self) -> None:
+    def go(self, agreed: Agreed | None = None) -> None:
         """With the lease, which nobody else can have any more: look once more, then change what is to be changed."""
-        wish = self.consider()
-        if self.way.agreed is not None:
-            self.way.agreed(Guard(self.runner.ledger.epoch))
+        selection = self.consider()
+        if agreed is not None:
+            agreed(Guard(self.runner.ledger.epoch))
         self._end_strays()
         self.runner.ledger.begin()
         self.state.load()
         expire(self.stage)
         self.state.load()
-        self._make_plan(wish)
+        self._make_plan(selection)
         self._reopen()
         self._tell()
         self._restore()
 
     # -- what is there, and what a person must say of it, before anything is changed
 
-    def _wish(self) -> Wish:
-        way, steps = self.way, self.state.steps
-        repeat = with_outer(steps, way.repeat)
-        if way.again is not None:
-            repeat |= set(from_step(steps, way.again, self.runner.run_id))
-        return Wish(repeat, way.only, restart=self.setting.restart)
+    def _selection(self) -> Selection:
+        request = self.request
+        only = None if request.only is None else frozenset(request.only)
+        return Selection(frozenset(request.repeated(self.state.steps)), only, request.restart)
 
-    def _look(self, seen: _Now, wish: Wish) -> None:
+    def _look(self, seen: _Now, selection: Selection) -> None:
         """What was in flight; where nobody knows how it ended, what it left tells, or does not."""
-        found, strays = self.checks.look(seen, wish)
+        found, strays = self.checks.look(seen, selection)
         for orphan in found:
             if orphan.action == CHECK and not orphan.ends:
                 failing = self._failing(orphan)
@@ -246,18 +221,18 @@ class Resumption:
 
     def _reopen(self) -> None:
         """In one commit; then what becomes of each attempt that is not taken over."""
-        new, entries, way = self.runner.workflow, self.stage.entries, self.way
+        new, entries, request = self.runner.workflow, self.stage.entries, self.request
         reopening = Reopening(
             self.old,
             new,
             records_of(new),
             held={orphan.unit for orphan in self.orphans},
-            again=way.again,
+            again=request.from_step,
             about=context_of(new, self.setting.project) if self.changed else {},
-            variables=way.variables,
-            repeat=way.repeat,
+            variables=dict(request.variables),
+            repeat=request.repeat,
         )
-        if (way.again is not None or way.repeat) and self._head_is_open():
+        if (request.from_step is not None or request.repeat) and self._head_is_open():
             self.stage.add(entries.seal("manual", None, "before a rollback"))
         self.stage.add(reopening.entry(self.runner.ledger))
         for orphan in self.orphans:
@@ -281,10 +256,10 @@ class Resumption:
 
     # -- what is told
 
-    def _make_plan(self, wish: Wish) -> None:
+    def _make_plan(self, selection: Selection) -> None:
         """As it was told before: from the records as they are before anything is put back."""
         seen = _Now(self.runner, self.row)
-        self.plan = make_plan(self.checks.lay(seen), (), self.checks.known(seen, wish), wish)
+        self.plan = make_plan(self.checks.layout(seen), (), self.checks.known(seen, selection), selection)
 
     def _tell(self) -> None:
         self.runner.tell_start(resumed=True)
@@ -292,14 +267,14 @@ class Resumption:
         tell_waiting(self.stage)
 
     def _leaves_out(self, path: str) -> bool:
-        return self.way.only is not None and not _is_one_of(path, self.way.only)
+        return self.request.only is not None and not _is_one_of(path, self.request.only)
 
     # -- the scheduler, as it would be had nobody died
 
     def _restore(self) -> None:
         """What ended, ended; then what is followed, and what is adopted."""
         scheduler, state = self.stage.scheduler, self.state
-        if self.way.only is not None:
+        if self.request.only is not None:
             scheduler.only = frozenset(leaf for leaf in state.graph.leaves if not self._leaves_out(leaf))
         ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
         self.stage.restore_batches()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
 from leftoff.engine.write.commit import save_blobs
 from leftoff.host import this_process
+from leftoff.model.fields import Fields
 from leftoff.workflow.definition.graph import Graph
 from leftoff.workflow.processes.client import Launcher
 from leftoff.workflow.run.driver import Driver
@@ -41,49 +42,31 @@ if TYPE_CHECKING:
     ]  # a finding's code, what is the matter, what to do: whether to go on
 
 
-class Setting:
-    """Where and for whom a run is driven."""
+class Setting(Fields):
+    """Where and for whom a run is driven.
 
-    def __init__(
-        self,
-        store: Store,
-        project: str,
-        folder: str,
-        redaction: Redaction,
-        redactor: Redactor,
-        clock: Clock,
-        observer: Observer,
-        ask: Ask,
-        *,
-        store_url: str = "",
-        secrets: dict[str, str] | None = None,
-        most: int | None = None,
-        heartbeat: float = 30.0,
-        grace: float = GRACE,
-        restart: bool = False,
-        who: str = "leftoff run",
-        levels: Mapping[str, str] | None = None,
-        seen: Callable[[], dict[str, Any]] = dict,
-        tree: Callable[[RunRow], Found] | None = None,
-    ) -> None:
-        self.store = store
-        self.project = project
-        self.folder = folder
-        self.redaction = redaction  # for the processes of steps
-        self.redactor = redactor
-        self.clock = clock
-        self.observer = observer
-        self.ask = ask
-        self.store_url = store_url or folder
-        self.secrets = secrets or {}
-        self.most = most
-        self.heartbeat = heartbeat
-        self.grace = grace
-        self.restart = restart
-        self.who = who
-        self.levels = levels or {}  # how bad findings are in this project
-        self.seen = seen  # what the run's issue is like by now, as `context` records
-        self.tree = tree  # the files that the run knows, for a checkpoint
+    ``folder``: of the store, with the processes' files. ``redaction``: for the processes of steps. ``levels``: how bad
+    findings are in this project. ``seen``: what the run's issue is like by now, as `context` records. ``tree``: the
+    files that the run knows, for a checkpoint.
+    """
+
+    store: Store
+    project: str
+    folder: str
+    redaction: Redaction
+    redactor: Redactor
+    clock: Clock
+    observer: Observer
+    ask: Ask
+    store_url: str
+    secrets: dict[str, str]
+    seen: Callable[[], dict[str, Any]]
+    tree: Callable[[RunRow], Found]
+    levels: Mapping[str, str]
+    most: int | None = None
+    heartbeat: float = 30.0
+    grace: float = GRACE
+    who: str = "leftoff run"
 
 
 class Runner:
@@ -122,6 +105,18 @@ class Runner:
     def drive(self) -> int:
         """Until nothing more can be done; the exit code."""
         return self.driver.drive()
+
+    def undecided(self) -> list[tuple[str, str]]:
+        """The steps and items that failed under `on_failure: ask`, and why each did."""
+        asking = {path for path, step in self.stage.scheduler.steps.items() if step.on_failure == "ask"}
+        found = []
+        for path, record in self.state.steps.items():
+            own = path in asking and "items" not in record
+            item = "item" in record and any(path.startswith(f"{leaf}/") for leaf in asking)
+            if record["status"] == "failed" and (own or item):
+                error = record.get("error") or {}
+                found.append((path, str(error.get("message", "no reason is on record"))))
+        return found
 
     def close(self) -> None:
         """Nothing is driven after all."""

@@ -19,11 +19,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.config.settings import Settings
-    from leftoff.engine.read.find import Target
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.resume.request import ResumeRequest
     from leftoff.model.digest import Row
     from leftoff.model.versions import Version
-    from leftoff.store.base import Store, View
+    from leftoff.store.base import View
     from leftoff.store.rows import Attempt, Lease, RunRow
 
 _LOOKED_AT = 10  # checkpoints, for one that is whole
@@ -35,22 +35,14 @@ class World:
     """One run at one version, and where it is looked at from."""
 
     def __init__(
-        self,
-        store: Store,
-        target: Target,
-        now: int,
-        project: str,
-        settings: Settings,
-        *,
-        deep: bool = False,
-        session: str | None = None,
-        whole: bool = True,
+        self, project: Project, request: ResumeRequest, session: str | None = None, *, whole: bool = True
     ) -> None:
-        self.store = store
+        target = request.target
+        self.store = project.store
         self.target = target
-        self.now = now
-        self.settings = settings
-        self.deep = deep
+        self.now = project.now
+        self.settings = project.settings
+        self.deep = request.deep
         self._whole = whole  # else only what the run declared or tracked is read
         self.session = session  # whose the run may be without standing in the way
         self.row: RunRow
@@ -69,10 +61,12 @@ class World:
         self.row = target.row
         self._seq = target.row.seq if target.version is None else target.version.seq
         try:
-            store.read(self._read)
+            self.store.read(self._read)
         except Corrupt as error:  # of a page: nothing more can be read
             self._damaged(error)
-        self.project = home_of(self.records.get("run", {}), project, getattr(store, "folder", None))
+        self.project = home_of(
+            self.records.get("run", {}), project.folder, getattr(self.store, "folder", None)
+        )
 
     def _read(self, view: View) -> None:
         row = need_run(view, self.target.row.run, self.target.row.run_id)

@@ -1,0 +1,129 @@
+"""How a run shall go on, in the one shape that every face asks in; and which steps that means."""
+
+from __future__ import annotations
+
+from leftoff.engine.read.show import in_order, inner_steps
+from leftoff.errors import Conflict, NotFound
+from leftoff.model.fields import Fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.checks.world import World
+
+_DONE = ("completed", "skipped")
+
+
+class ResumeRequest(Fields):
+    """What is asked for. ``target``: the run, and the version to go back to where that is an older one.
+
+    ``from_step``: this step and every later one are done again. ``only``: nothing but these is done, finished ones
+    again (``None``: all that is left); ``failed``: what failed is among them. ``repeat``: single steps that are done
+    once more, whatever comes after them. ``variables``: values that are set first. ``accept``: findings that stand in
+    nobody's way; ``yes``: the answer to most others. ``restart``: what still runs of a step is ended, not followed.
+    ``workflow``: the definition as it shall be from now on, where its file was given. ``deep``: every file is hashed.
+    Not ``resumes``: somebody only looks.
+    """
+
+    target: Target
+    from_step: str | None = None
+    only: Collection[str] | None = None
+    failed: bool = False
+    repeat: frozenset[str] = frozenset()
+    variables: Mapping[str, Any] = {}
+    accept: Collection[str] = ()
+    yes: bool = False
+    restart: bool = False
+    max_parallel: int | None = None
+    workflow: Any = None
+    deep: bool = False
+    resumes: bool = True
+
+    @property
+    def seq(self) -> int | None:
+        """The version to go back to; ``None``: it goes on from where it is."""
+        version = self.target.version
+        return version.seq if version is not None and version.seq != self.target.row.seq else None
+
+    def repeated(self, steps: Mapping[str, Any]) -> set[str]:
+        """All that is done once more, with the steps that contain it."""
+        found = with_outer(steps, self.repeat)
+        if self.from_step is not None:
+            found |= set(from_step(steps, self.from_step, self.target.row.run_id))
+        return found
+
+
+class Selection(Fields):
+    """The steps that a request means: those done once more; the only ones to do (``None``: all that is left)."""
+
+    repeat: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+    restart: bool = False
+    resumes: bool = True
+
+    def leaves_out(self, path: str) -> bool:
+        """Whether a step is not among those that shall be done now."""
+        return self.only is not None and path not in self.only
+
+
+def select(world: World, request: ResumeRequest) -> Selection:
+    """What a request means for the steps of a run."""
+    steps, restart = world.steps, request.restart
+    if request.from_step is not None:
+        repeat = from_step(steps, request.from_step, world.run_id)
+        return Selection(frozenset(repeat), restart=restart, resumes=request.resumes)
+    named = [*(request.only or ())]
+    if request.failed:
+        named += [path for path in world.leaves() if steps[path].get("status") == "failed"]
+        if not named:
+            raise NotFound(f"No step of run {world.run_id} has failed.", hint="Leave out --failed to go on.")
+    if not named:
+        return Selection(restart=restart, resumes=request.resumes)
+    for step in named:
+        from_step(steps, step, world.run_id)  # says which there are, where there is none
+    wanted = with_outer(steps, named)
+    done = {path for path in named if steps.get(path, {}).get("status") in _DONE}
+    _check_needs(world, wanted)
+    again = with_outer(steps, done) & set(world.leaves()) if done else ()
+    return Selection(frozenset(again), frozenset(wanted), restart, request.resumes)
+
+
+def _check_needs(world: World, wanted: Collection[str]) -> None:
+    """A step whose needs are neither done nor among the wanted could never begin."""
+    graph = world.records.get("context", {}).get("graph")
+    needs = graph.get("needs") if isinstance(graph, dict) else None
+    for path in sorted(wanted):
+        for other in (needs or {}).get(path, ()):
+            status = world.steps.status(other) or "completed"
+            if other not in wanted and status not in _DONE:
+                raise Conflict(
+                    f"Step {path} needs {other}, which is {status}.",
+                    hint=f"Name it too: --only {other} {path}",
+                )
+
+
+def from_step(steps: Mapping[str, Any], step: str, run_id: str) -> list[str]:
+    """The step, what is below it, every later one in declared order, and the steps that contain it."""
+    ordered = in_order(steps)
+    first = next((i for i, path in enumerate(ordered) if path == step or path.startswith(step + "/")), None)
+    if first is None:
+        raise NotFound(
+            f"Run {run_id} has no step {step}.", hint=f"Its steps: {', '.join(ordered[:20]) or 'none yet'}."
+        )
+    return [path for i, path in enumerate(ordered) if i >= first or step.startswith(path + "/")]
+
+
+def with_outer(steps: Mapping[str, Any], some: Collection[str]) -> set[str]:
+    """These steps, what is below them, and the steps that contain them."""
+    wanted = set(some)
+    outer = inner_steps(wanted)
+    return {path for path in steps if path in outer or not wanted.isdisjoint((path, *_above(path)))}
+
+
+def _above(path: str) -> list[str]:
+    """The paths that contain a path."""
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(1, len(parts))]

@@ -1,0 +1,291 @@
+"""Executing a workflow file: which run is meant, what must be there first, and the runner that drives it.
+
+A face watches, answers and ends it; nothing here waits for the run's end.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.config.project import git_branch
+from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.read.find import twins
+from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.engine.steps.reports import StepReport, step_changes
+from leftoff.engine.write.report import report
+from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, NotFound
+from leftoff.model.fields import Fields
+from leftoff.model.words import UNFINISHED
+from leftoff.operations.reports import this_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.resume.answers import LateQuestions
+    from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.write.commit import Guard, Seal
+    from leftoff.engine.write.report import Find
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx, View
+    from leftoff.store.rows import RunRow
+    from leftoff.workflow.definition.model import Workflow
+    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.run.runner import Runner, Setting
+    from leftoff.workflow.run.turn import Observer
+
+
+class RunRequest(Fields):
+    """A workflow file that shall be executed. ``resume``, ``fresh``: what becomes of an unfinished run of it."""
+
+    workflow: Workflow
+    variables: Mapping[str, Any] = {}
+    title: str | None = None
+    issue: str | None = None
+    run_id: str | None = None
+    resume: bool = False
+    fresh: bool = False
+
+
+class Execution(Fields):
+    """How it is executed: who watches, who answers what nobody could foresee, how many steps at once, for whom."""
+
+    observer: Observer
+    questions: LateQuestions
+    max_parallel: int | None = None
+    who: str = "leftoff run"
+
+
+# -- which run
+
+
+def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow | None:
+    """The unfinished run that this would be a second one of. An id that is given names one run, and no other."""
+    if not project.store.exists():
+        return None
+    named = request.run_id
+    row = project.store.read(lambda view: view.find_run(named)) if named is not None else None
+    if row is None:
+        other = named is None or request.fresh
+        return project.store.read(lambda view: _latest(view, caller, request)) if other else None
+    if request.resume and row.status in UNFINISHED and row.workflow == request.workflow.name:
+        return row
+    raise Conflict(
+        f"Run {request.run_id} exists already: {row.workflow}, {row.status}.",
+        hint=f"`leftoff resume {request.run_id}` goes on with it; choose another id for a new run.",
+    )
+
+
+def _latest(view: View, caller: Caller, request: RunRequest) -> RunRow | None:
+    """The newest unfinished run of this workflow and branch; of this title and issue, where they are given."""
+    found = twins(view, request.workflow.name, caller.branch, request.title, request.issue)
+    return found[0] if found else None
+
+
+def definition_of_twin(
+    project: Project, caller: Caller, path: str, given: Mapping[str, Any]
+) -> Workflow | None:
+    """The definition, with the variables of the unfinished run that is to be resumed; ``None`` without such a run."""
+    from leftoff.engine.read.definition import names_of
+    from leftoff.workflow.definition.parse import load
+
+    if not project.store.exists():
+        return None
+    where: dict[str, Any] = {"branch": caller.branch, "status": UNFINISHED}
+    for row in project.store.read(lambda view: view.list_runs(where, 50)):
+        try:
+            workflow = load(path, given={*given, *names_of(project.store, row)})
+        except BadDefinition:
+            continue
+        if workflow.name == row.workflow:
+            return workflow
+    return None
+
+
+# -- what must be there
+
+
+def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
+    """Tools, variables and paths that the workflow says it needs; actions that can be executed."""
+    from leftoff.workflow.run.actions import action_of
+    from leftoff.workflow.run.runner import missing
+
+    for step in workflow.leaves():
+        if step.kind not in ("approval", "manual"):
+            action_of(step)  # one that cannot be executed is known before anything starts
+    found, level = missing(workflow, project.folder), questions.level("prerequisite.missing")
+    what = f"The workflow needs what is not there: {'; '.join(found)}."
+    hint = "Provide it, or go on all the same with --yes."
+    if found and level == REFUSE:
+        raise CannotResume(what, hint="Provide it.")
+    if found and level == ASK and not questions("prerequisite.missing", what, hint):
+        raise NeedsPerson(what, hint=hint)
+
+
+def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
+    """The secrets that a workflow names, from the environment; asked for where somebody can answer."""
+    found = {name: os.environ[name] for name in workflow.secrets if os.environ.get(name)}
+    absent = [name for name in workflow.secrets if name not in found]
+    level = questions.level("variables.redacted")
+    if absent and (level == REFUSE or (level == ASK and not questions.answerer.present)):
+        raise (CannotResume if level == REFUSE else NeedsPerson)(
+            f"The workflow needs secrets that are not in the environment: {', '.join(absent)}.",
+            hint=f"Secrets are never stored. Set {absent[0]} in the environment, then try again.",
+        )
+    for name in absent if level == ASK else ():
+        found[name] = questions.answerer.value(name)
+    return found
+
+
+def setting_of(project: Project, workflow: Workflow, execution: Execution, issue: str | None) -> Setting:
+    """Where and for whom a run of the workflow is driven; its secrets are asked for where somebody can answer."""
+    from leftoff.engine.workspace.issues import take
+    from leftoff.workflow.run.runner import Setting
+
+    settings, questions = project.settings, execution.questions
+    secrets = _secrets_of(workflow, questions)
+    redactor = settings.redactor(exact=tuple(value for value in secrets.values() if value))
+
+    def seen() -> dict[str, Any]:
+        branch = git_branch(project.folder)
+        return take(settings.section("issues"), project.folder, issue, branch, project.now)
+
+    return Setting(
+        project.store,
+        project.folder,
+        project.store_folder,
+        settings.redaction,
+        redactor,
+        project.clock,
+        execution.observer,
+        questions,
+        store_url=project.store.name,
+        secrets=secrets,
+        seen=seen,
+        tree=_tree(project, redactor),
+        levels=questions.levels,
+        most=execution.max_parallel,
+        heartbeat=settings.heartbeat.interval,
+        grace=settings.run.grace,
+        who=execution.who,
+    )
+
+
+def _tree(project: Project, redactor: Redactor) -> Callable[[RunRow], Found]:
+    """What a checkpoint says of files. Those with a secret of the workflow in them are only hashed."""
+    from leftoff.engine.workspace.tracking import for_checkpoint
+
+    return lambda row: for_checkpoint(project.workspace(redactor=redactor), row)
+
+
+# -- starting, and going on
+
+
+def start(
+    project: Project, caller: Caller, request: RunRequest, execution: Execution, twin: RunRow | None
+) -> Runner:
+    """A new run, driven by this process; ``twin``, an unfinished one, is abandoned."""
+    from leftoff.workflow.run.runner import start
+
+    setting = setting_of(project, request.workflow, execution, request.issue)
+    if twin is not None:
+        _abandon(project, twin)
+    alone = None if request.run_id else lambda view: _refuse_twin(_latest(view, caller, request))
+    return start(setting, request.workflow, _opening(project, caller, request), alone=alone)
+
+
+def _refuse_twin(twin: RunRow | None) -> None:
+    """Somebody started the same in this very moment."""
+    if twin is not None:
+        raise Conflict(
+            f"Run {twin.run_id} of this workflow was started just now.",
+            hint=f"`leftoff status` shows how it gets on, `leftoff resume {twin.run_id}` goes on with it.",
+        )
+
+
+def _abandon(project: Project, twin: RunRow) -> None:
+    """Start fresh: the old run is not deleted; nothing of it runs on."""
+    from leftoff.engine.lifecycle.finish import settle
+    from leftoff.workflow.run.stop import forsake_attempts
+
+    settle(
+        project.store,
+        this_run(twin.run, twin.run_id),
+        "abandoned",
+        project.now,
+        project=project.folder,
+        scrubber=project.redactor,
+        note="abandoned: started afresh",
+    )
+    forsake_attempts(project.store, twin, project.store_folder, project.settings.run.grace)
+    project.say(f"leftoff: {twin.run_id} is abandoned.")
+
+
+def _opening(project: Project, caller: Caller, request: RunRequest) -> Opening:
+    workflow = request.workflow
+    facts = {
+        **project.git_facts(),
+        "issue": request.issue,
+        "description": workflow.description or None,
+    }
+    return Opening(
+        workflow.name,
+        title=request.title,
+        branch=caller.branch,
+        run_id=request.run_id,
+        variables={**workflow.vars, **request.variables},
+        facts=facts,
+        context=project.surroundings(facts["issue"], facts["git_branch"]),
+    )
+
+
+def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
+    """The definition of a run of a workflow file, then and now; an error where it cannot be executed."""
+    from leftoff.workflow.recovery.provider import definitions_of
+
+    found = definitions_of(project, request)
+    if found is None or found.new is None:
+        problem = found.problem if found is not None else None
+        raise problem or NotFound("The run has no definition any more.")
+    return found
+
+
+def go_on(
+    project: Project,
+    request: ResumeRequest,
+    definitions: Definitions,
+    execution: Execution,
+    agreed: Callable[[Guard], None] | None = None,
+) -> Runner:
+    """A run of a workflow file, driven by this process from now on.
+
+    ``agreed`` is called with the lease, when nothing stands in the way any more, and before anything is changed.
+    """
+    from leftoff.workflow.recovery.resume import resume
+
+    assert definitions.new is not None
+    setting = setting_of(project, definitions.new, execution, request.target.row.issue)
+    check_requirements(project, definitions.new, execution.questions)
+    return resume(setting, request, definitions, agreed)
+
+
+def skip_failed(project: Project, find: Find, failed: list[tuple[str, str]]) -> None:
+    """Steps that failed, and why, are skipped: a person decided that the run goes on without them."""
+    for path, why in failed:
+        said = StepReport("skip", path, note=f"skipped after it failed: {why}")
+        said.masked(project.redactor)
+        _skip(project, find, said)
+
+
+def _skip(project: Project, find: Find, said: StepReport) -> None:
+    at = project.now
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        return step_changes(project.store, tx, row, changes, said, at, decided=True)
+
+    report(project.store, find, make, at)

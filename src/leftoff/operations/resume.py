@@ -1,0 +1,184 @@
+"""Going on with a run: the verdict on it, the answers that it takes, and what is done about them.
+
+Every face goes this way; they differ only in who answers. A run that somebody reports on is running again when `resume`
+returns; one of a workflow file is agreed on, and `operations.execution` drives it.
+"""
+
+from __future__ import annotations
+
+from leftoff.dialects.verdict import dialect_checks, dialect_of
+from leftoff.engine.lifecycle.start import unfinished
+from leftoff.engine.read.definition import definition_of
+from leftoff.engine.read.find import Target
+from leftoff.engine.resume import verdict
+from leftoff.engine.resume.answers import take_answers
+from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks, SecretChecks
+from leftoff.engine.resume.continue_run import driver_of, go_back, pick_up
+from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.errors import CannotResume, Invalid, Usage
+from leftoff.model.fields import Fields
+from leftoff.operations import protocol
+from leftoff.operations.reports import guard_of, session_of, this_run
+from leftoff.workflow.recovery.provider import workflow_checks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.resume.answers import Answerer, Answers
+    from leftoff.engine.resume.checks.provider import CheckProvider
+    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.write.commit import Guard
+    from leftoff.model.changes import ChangeSet
+
+STOPPED, GIVEN_UP, AGREED, RUNNING = "stopped", "given up", "agreed", "running"
+
+
+class Resumed(Fields):
+    """What came of it: the run was left as it is, was given up, is to be driven by whoever asked, or is running.
+
+    ``request``: what was asked for, with what was answered. ``changes``: the variables that were given.
+    """
+
+    outcome: str
+    report: Report
+    request: ResumeRequest
+    answers: Answers | None = None
+    changes: ChangeSet | None = None
+
+
+def verify(project: Project, caller: Caller, request: ResumeRequest) -> Report:
+    """Check the world against a run, with all that is known of it."""
+    project.at_home(request.target.row)
+    return verdict.verify(project, request, checks_of(project, request), session_of(project, caller))
+
+
+def checks_of(project: Project, request: ResumeRequest) -> list[CheckProvider]:
+    """The chain of those who know something of a run: the engine, its workflow, its protocol."""
+    chain: list[CheckProvider] = [EngineChecks()]
+    workflow = workflow_checks(project, request)
+    if workflow is not None:
+        chain.append(workflow)
+    dialect = dialect_checks(project, request.target)
+    if dialect is not None:
+        chain.append(dialect)
+    if workflow is None:
+        chain.append(SecretChecks(request.variables))
+    return [*chain, RepeatChecks(chain)]
+
+
+def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
+    """Check the world, take the answers that it needs, and go on."""
+    report, row = verify(project, caller, request), request.target.row
+    if report.problem is not None and report.exit_code == CannotResume.exit_code:
+        raise report.problem
+    driven = definition_of(project.store, row) is not None
+    quiet = ("definition.changed",) if driven else ()  # whoever drives it tells that
+    answers = take_answers(report, request, answerer, quiet)
+    if answers is not None and answers.fresh:
+        protocol.give_up(project, row)
+    if answers is None or answers.fresh:
+        return Resumed(STOPPED, report, request)
+    dialect = dialect_of(row, project.folder, project.settings)
+    if dialect is not None and not protocol.begin(project, dialect, request, answerer):
+        return Resumed(GIVEN_UP, report, request)
+    agreed = Resumed(AGREED, report, _with_answers(request, report, answers), answers)
+    return agreed if driven else _go_on(project, caller, agreed, answerer)
+
+
+def _with_answers(request: ResumeRequest, report: Report, answers: Answers) -> ResumeRequest:
+    selection = report.selection
+    single = selection.repeat if request.from_step is None else frozenset()
+    return request.but(
+        variables={**request.variables, **answers.given},
+        repeat=frozenset(answers.again) | single,
+        only=selection.only,
+        accept=tuple(answers.accepted),
+    )
+
+
+def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer) -> Resumed:
+    """A run that somebody reports on: it is running again, and what was in flight or failed is to be done."""
+    request, session = agreed.request, session_of(project, caller)
+    check_free(project, caller, request.target)  # a question may have been open for long
+    carry_out(project, caller, agreed, answerer)
+    try:
+        changes = pick_up(
+            project.store,
+            request,
+            project.now,
+            scrubber=project.redactor,
+            session=session,
+            guard=guard_of(caller),
+        )
+    except Invalid as error:  # a variable that cannot be kept
+        hint = error.hint or "Nothing was changed; give something else."
+        raise Usage(error.message, hint=hint) from None
+    return agreed.but(outcome=RUNNING, changes=changes)
+
+
+def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Report | None:
+    """For `start --resume`, which asks nothing: the verdict, where it keeps the unfinished run from going on.
+
+    A run that follows a protocol goes on by its rules, and is greeted in its words; any other just does.
+    """
+    store = project.store
+    if not store.exists():
+        return None
+    row = store.read(lambda view: unfinished(view, store.follower, opening, project.now))
+    dialect = dialect_of(row, project.folder, project.settings) if row is not None else None
+    if row is None or dialect is None or row.workflow != opening.workflow:
+        return None
+    target = Target(row, None)
+    found = verify(project, caller, ResumeRequest(target))
+    # start looks itself at who drives it
+    found.findings = [finding for finding in found.findings if not finding.code.startswith("lease.")]
+    if found.verdict in (ASK, REFUSE):
+        return found
+    protocol.greet(project, dialect, target)
+    return None
+
+
+def carry_out(
+    project: Project, caller: Caller, agreed: Resumed, answerer: Answerer, guard: Guard | None = None
+) -> None:
+    """Before the run goes on: files are as they were, errors are resolved, what was accepted is taken in.
+
+    ``guard``: of whoever drives it by now.
+    """
+    report, answers, target = agreed.report, agreed.answers, agreed.request.target
+    assert answers is not None
+    find = this_run(target.row.run, target.row.run_id)
+    if answers.restore:
+        from leftoff.operations.files import restorer
+
+        paths = [path for found in report.findings if found.code == "files.changed" for path in found.paths]
+        restorer(project, caller, target, guard).restore(target, target.row.run_id, paths, lambda plan: True)
+        answerer.restored(paths)
+    if answers.unblock:
+        from leftoff.engine.steps.unblock import unblock
+        from leftoff.host import user
+
+        unblock(project.store, find, None, project.now, by=user(), scrubber=project.redactor)
+    if any(finding.code == "files.half_restored" for finding in report.findings):
+        from leftoff.engine.workspace.journal import forget
+
+        forget(project.store, project.folder, target.row.run_id)
+    kept = [finding for finding in report.findings if answers.keep(finding)]
+    if report.world.is_head and kept:
+        from leftoff.engine.resume.accepted import take_in
+
+        take_in(report.world, kept, find, project.now, project.redactor)
+
+
+def check_free(project: Project, caller: Caller, target: Target) -> None:
+    """An error where somebody else drives the run."""
+    driver_of(project.store, target, project.now, session_of(project, caller))
+
+
+def rollback(project: Project, caller: Caller, target: Target) -> None:
+    """The run's records are what they were at a version, as a new checkpoint; its files stay as they are."""
+    session = session_of(project, caller)
+    go_back(project.store, target, project.now, session=session, guard=guard_of(caller))

@@ -1,0 +1,39 @@
+"""What the workflow that executes a run adds to the verdict on it, where one does."""
+
+from __future__ import annotations
+
+from leftoff.engine.read.definition import definition_of, names_of
+from leftoff.errors import Corrupt, Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.recovery.checks import WorkflowChecks
+
+
+def workflow_checks(project: Project, request: ResumeRequest) -> WorkflowChecks | None:
+    """The checks of a run of a workflow file; ``None`` where it is none, or its definition cannot be read."""
+    try:
+        found = definitions_of(project, request)
+    except (Corrupt, Unsupported):  # its integrity is checked, and nothing else can be
+        return None
+    if found is None:
+        return None
+    from leftoff.workflow.recovery.checks import WorkflowChecks
+
+    return WorkflowChecks(found, project.store_folder, request.variables)
+
+
+def definitions_of(project: Project, request: ResumeRequest) -> Definitions | None:
+    """The definition of a run at a version, then and now; ``None`` where it is no run of a workflow file."""
+    store, target = project.store, request.target
+    seq = target.version.seq if target.version is not None else None
+    known = definition_of(store, target.row, seq)
+    if known is None:
+        return None
+    from leftoff.workflow.definition.of_run import Definitions
+
+    given = {*request.variables, *names_of(store, target.row, seq)}
+    return Definitions(known, project.folder, given, request.workflow)
