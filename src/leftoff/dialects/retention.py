@@ -80,12 +80,12 @@ class Upkeep:
         for removal in list(made.removals):
             if removal.seq is not None:
                 by_run.setdefault(removal.run, []).append(removal.seq)
-            elif not self._let_go(removal, done):
+            elif not self._archive_or_remove(removal, done):
                 made.removals.remove(removal)
         for run, seqs in by_run.items():
             done.freed += self.store.prune(run, seqs)
 
-    def _let_go(self, removal: Removal, done: Pruned) -> bool:
+    def _archive_or_remove(self, removal: Removal, done: Pruned) -> bool:
         """A whole run: into the archive, or for good. One that somebody drives stays."""
         try:
             row = self.store.read(lambda view: view.find_run(removal.run_id))

@@ -36,21 +36,21 @@ def _again(text: str, repairs: Repairs, first: json.JSONDecodeError) -> Any:
     """What is wrong inside a text (a backslash, a raw line break) can be mended; anything else cannot."""
     if "escape" not in first.msg and "control character" not in first.msg:
         raise first
-    told: list[str] = []
+    mended_texts: list[str] = []
 
     def mend(match: re.Match[str]) -> str:
         inside = match[1]
         if not _BAD.search(inside):
             return match[0]
-        told.append(inside)
+        mended_texts.append(inside)
         return '"' + _SINGLE.sub(lambda m: m[1] or "\\\\", inside) + '"'
 
     mended = _STRING.sub(mend, text)
     value = _loads(mended, repairs, strict=False)
-    for inside in told[:5]:
+    for inside in mended_texts[:5]:
         repairs.add(f"{shown(inside)}: a backslash that starts no escape is read as itself.")
-    if len(told) > 5:
-        repairs.add(f"{len(told) - 5} more texts have a backslash that starts no escape.")
+    if len(mended_texts) > 5:
+        repairs.add(f"{len(mended_texts) - 5} more texts have a backslash that starts no escape.")
     if "control character" in first.msg or mended == text:
         repairs.add(f"line {first.lineno}: a raw control character in a text is read as itself.")
     return value

@@ -63,7 +63,7 @@ class CrunchFiles(Dialect):
                 mirror.put_text(path, yaml_text.dump(write(self, mirror.state(row, version.seq))))
             known.setdefault(alias, path)
             there.add(alias)
-        self._let_go(mirror, known, there)
+        self._drop_pruned(mirror, known, there)
         return False
 
     def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
@@ -86,7 +86,7 @@ class CrunchFiles(Dialect):
         return mirror.store.write(work)
 
     @staticmethod
-    def _let_go(mirror: Mirror, known: dict[str, str], there: set[str]) -> None:
+    def _drop_pruned(mirror: Mirror, known: dict[str, str], there: set[str]) -> None:
         """Files of checkpoints that were pruned go too."""
         for alias in [alias for alias in known if alias not in there]:
             path = known.pop(alias)

@@ -58,7 +58,7 @@ class FileChanges:
         if took is None:
             return False  # being written, or broken: looked at again
         if path in self.memory.files:
-            self.memory.know(path, data, about["run"], about["part"])
+            self.memory.remember(path, data, about["run"], about["part"])
             self.memory.files[path]["stat"] = stat
         self.mirror.stale.add(about["run"])
         return True
@@ -152,25 +152,25 @@ class FileChanges:
 
     def _import(self, path: str) -> bool:
         """A file that is none of ours becomes a run, or a checkpoint of one; where it is a copy, it is left alone."""
-        told: list[str] = []
+        rejected: list[str] = []
         data = self.memory.read(self.memory.full(path))
         importer = Importer(
             self.store,
             self.project,
             self.scrubber,
             self.clock(),
-            lambda at, error: told.append(error.message),
+            lambda at, error: rejected.append(error.message),
         )
         found = importer.read([self.memory.full(path)], self.dialect)
         moved = self._moved(path, found[0].run_id) if found else None
         if moved is None:
             found = importer.write([each for each in found if not self._is_copy(path, each.run_id)])
-        for line in [*told, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
+        for line in [*rejected, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
             self.say(f"leftoff: {line}")
         if moved is not None:
             return moved
         if found and data is not None and self._belongs(path, found[0].run_id):
-            self.memory.know(path, data, found[0].run_id, self.dialect.part_of(path))
+            self.memory.remember(path, data, found[0].run_id, self.dialect.part_of(path))
         elif found:
             self.dialect.reclaim(self.mirror, path, found[0].run_id)
         return any(each.new or each.changed for each in found)
@@ -188,7 +188,7 @@ class FileChanges:
             return None
         about, base = self.memory.files[others[0]], self.memory.base(others[0])
         self.memory.forget(others[0])
-        self.memory.know(path, base or b"", about["run"], about["part"])
+        self.memory.remember(path, base or b"", about["run"], about["part"])
         took = self._look_at(path)
         if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
             find = run_named(run_id)

@@ -110,7 +110,7 @@ class Memory:
     def _base(self, path: str) -> str:
         return os.path.join(self.folder, digest(path.encode())[:32])
 
-    def know(self, path: str, data: bytes, run_id: str, part: str | None) -> None:
+    def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> None:
         """This is in the file now, and the store knows it."""
         temp = f"{self._base(path)}.part"
         with open(temp, "wb") as file:

@@ -131,10 +131,10 @@ class Mirror:
         for row in reversed(rows):
             again |= self._write_run(row)
         self.memory.n = max(self.memory.n, newest)
-        self._let_go()
+        self._drop_removed()
         return again
 
-    def _let_go(self) -> None:
+    def _drop_removed(self) -> None:
         """Files of runs that were removed go too; those of archived ones are where the protocol keeps them."""
         runs = {about["run"] for about in self.memory.files.values()}
         gone = self.store.read(lambda view: [run for run in runs if view.find_run(run) is None])
@@ -221,7 +221,7 @@ class Mirror:
         """Write a document, unless the file says the same; whether what it displaced was taken in."""
         there = self.memory.read(self.memory.full(path))
         if there is not None and self._says(there, path, document):
-            self.memory.know(path, there, row.run_id, part)
+            self.memory.remember(path, there, row.run_id, part)
             return False
         data = pack(self.dialect.dump(document).encode(), path)
         entry = self.memory.put(path, data, row.run_id, part, self.clock())

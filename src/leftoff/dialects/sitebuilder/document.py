@@ -68,10 +68,10 @@ class Sitebuilder(SitebuilderFiles):
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         """Where to go on, and what is left: only items that are not complete."""
-        told = _told(state)
+        first = _resume_instructions(state)
         left = [path for path, step in state.leaves() if step.get("status") not in ("completed", "skipped")]
         more = f" and {len(left) - 5} more" if len(left) > 5 else ""
-        return [*([told] if told else []), f"Left: {', '.join(left[:5]) or 'nothing'}{more}"]
+        return [*([first] if first else []), f"Left: {', '.join(left[:5]) or 'nothing'}{more}"]
 
     def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
         """`{agent}-{task}`: one run per task."""
@@ -189,9 +189,9 @@ class Sitebuilder(SitebuilderFiles):
             if key != "notes" and all(key not in known or value != known[key] for known in derived):
                 draft.put("context", key, value)
         decode_notes(draft, draft.text(context, "notes"))
-        told = draft.text(document, "resume_instructions")
-        if told is not None and all(told != _told(state) for state in states):
-            draft.put("note", RESUME, {"text": told, "resume": True})
+        said = draft.text(document, "resume_instructions")
+        if said is not None and all(said != _resume_instructions(state) for state in states):
+            draft.put("note", RESUME, {"text": said, "resume": True})
 
     def _errors(self, draft: Draft, document: dict[str, Any]) -> None:
         """An error that is known keeps its key: whoever clears it from the file clears it."""
@@ -250,7 +250,7 @@ class Sitebuilder(SitebuilderFiles):
             "errors": [_entry(about) for _, about in in_place(state.of("error"))],
             "context": _context(state),
             "resumable": _resumable(state),
-            "resume_instructions": _told(state),
+            "resume_instructions": _resume_instructions(state),
         }
         if state.beat is not None:
             document["heartbeat"] = {
@@ -343,7 +343,7 @@ def _resumable(state: State) -> bool:
     return said if isinstance(said, bool) and state.status in RESUMABLE else state.status in RESUMABLE
 
 
-def _told(state: State) -> str | None:
+def _resume_instructions(state: State) -> str | None:
     """What whoever goes on shall do first."""
     note = state.of("note").get(RESUME)
     if isinstance(note, dict) and isinstance(note.get("text"), str):

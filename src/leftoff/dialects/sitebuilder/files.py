@@ -73,7 +73,8 @@ class SitebuilderFiles(Dialect):
         agent = document["agent"].replace("/", "-").replace("\0", "-")
         path = mirror.memory.full(os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md"))
         there = (mirror.memory.read(path) or b"").decode("utf-8", "replace")
-        own = [told for told in there.splitlines() if told.startswith(line.rpartition(" ")[0])]
+        about = line.rpartition(" ")[0]
+        own = [each for each in there.splitlines() if each.startswith(about)]
         if own and own[-1] == line:
             return
         os.makedirs(os.path.dirname(path), exist_ok=True)
