@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import leftoff
-from leftoff.agents.mcp.work import Work
+from leftoff.agents.mcp.tools import Tools
 from leftoff.api.store import Store
 from leftoff.clock import Clock
 from tests.cli.command import environment, succeed
@@ -116,14 +116,11 @@ def test_functions_too(bmad: Path) -> None:
 
 def test_tools_of_an_agent(bmad: Path) -> None:
     """What is reported through the MCP server is in the files, and what is in the files is told."""
-    work = Work(str(bmad), None)
-    work.start({"workflow": "w", "branch": None, "facts": {}, "run_id": "r", "steps": ["a", "b"]}, False)
-    work.project.close()
+    tools = Tools(str(bmad), None)
+    tools.start_run("w", run_id="r", steps=["a", "b"])
     put(bmad / STATE, {**state(bmad), "steps_completed": [1]})
-    work = Work(str(bmad), None)
-    assert 1 == work.run_json(work.target("r").row.run)["steps"]["completed"]
-    work.step("r", "b", "completed", outputs=[])
-    work.project.close()
+    assert "b" == tools.next_step("r")["step"]
+    tools.report_step("b", "completed", run_id="r")
     assert [1, 2] == state(bmad)["steps_completed"]
 
 

@@ -114,17 +114,8 @@ WAITING: dict[tuple[str, str], str] = {
     ("start in git", "python"): BORN_BLIND,
     **dict.fromkeys(
         [
-            ("step done, a tracked file changed", "mcp"),
-            ("step done, a tracked file is gone", "mcp"),
-            ("step done, the issue changed", "mcp"),
             ("step done, dirty files captured", "mcp"),
             ("step done in git", "mcp"),
-            ("step fail, a tracked file changed", "mcp"),
-            ("workflow, a tracked file changes", "mcp"),
-            ("save, a tracked file changed", "mcp"),
-            ("save, the issue changed", "mcp"),
-            ("save in git", "mcp"),
-            ("save, dirty files captured", "mcp"),
         ],
         SEALED_BLIND,
     ),

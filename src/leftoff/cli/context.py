@@ -12,7 +12,7 @@ from leftoff.operations import Project, reports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from leftoff.cli.options import Args
     from leftoff.cli.render.screen import Screen
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
+
+    class Answer(Protocol):
+        """What an operation gives back, as the document that every face shows."""
+
+        def to_json(self) -> dict[str, Any]: ...
 
 
 class Context:
@@ -181,6 +186,12 @@ class Context:
         assert found is not None
         return found.to_json()
 
+    def answer(self, found: Answer) -> int:
+        """The end of a verb: with --json, what came of it."""
+        if self.args.json:
+            self.emit(found.to_json())
+        return 0
+
     def told(self, done: Reported, **more: Any) -> int:
         """The end of a report: with --json, which version of which run it made."""
         if self.args.json:
@@ -213,15 +224,12 @@ class Context:
 
         sys.stderr.write(printable(clean_lines(text)) + "\n")
 
-    def say_redacted(self, changes: ChangeSet) -> None:
+    def say_redacted(self, done: Reported | ChangeSet) -> None:
         """A secret is not stored, and whoever gave it should know."""
-        from leftoff.model.changes import NOTHING
-
-        for (_, key), change in changes.changes.items():
-            if change.secret is not NOTHING:
-                self.say(
-                    f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md)."
-                )
+        for key in done.redacted:
+            self.say(
+                f"leftoff: {key} holds what looks like a secret, which is not stored (see docs/redaction.md)."
+            )
 
     def emit(self, document: Any) -> None:
         """One JSON document on stdout."""

@@ -127,6 +127,11 @@ class ChangeSet:
     def __len__(self) -> int:
         return len(self.changes)
 
+    @property
+    def redacted(self) -> list[str]:
+        """The keys of records that held a secret, which is not stored."""
+        return [key for (_, key), change in self.changes.items() if change.secret is not NOTHING]
+
     def take(self, addresses: Iterable[tuple[str, str]]) -> ChangeSet:
         """The changes of these records, which leave this set."""
         taken = ChangeSet(self._scrubber)

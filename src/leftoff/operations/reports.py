@@ -4,14 +4,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.write.commit import Guard
+    from leftoff.engine.write.commit import Guard, Seal
     from leftoff.engine.write.report import Find, Make, Reported
-    from leftoff.store.base import View
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
+
+    T = TypeVar("T")
 
 
 def current(project: Project, caller: Caller, *, latest: bool = False) -> Find:
@@ -57,7 +61,24 @@ def guard_of(caller: Caller) -> Guard:
     return Guard(attempt=caller.attempt) if caller.attempt else NO_GUARD
 
 
-def report(project: Project, caller: Caller, make: Make, *, at: int | None = None, **more: Any) -> Reported:
+def usage_errors(call: Callable[[], T]) -> T:
+    """What comes of a request: a value in it that cannot be kept is wrong usage, not bad data."""
+    from leftoff.errors import Invalid, Usage
+
+    try:
+        return call()
+    except Invalid as error:
+        raise Usage(error.message, hint=error.hint) from None
+
+
+def nothing_more(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+    """For a report whose changes are made beforehand."""
+    return None
+
+
+def report(
+    project: Project, caller: Caller, make: Make = nothing_more, *, at: int | None = None, **more: Any
+) -> Reported:
     """Report on the run that is meant. ``make`` fills the change set inside the transaction."""
     from leftoff.engine.write.report import report as write
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
+    from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.write.head import Head
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
@@ -58,6 +60,17 @@ def _open_archived(project: Project, ref: str, *, back: bool) -> bool:
     take_out(store, bundle, aside, project.now, process)
     project.look_into(aside, folder)
     return True
+
+
+def info(project: Project, row: RunRow | Head) -> RunInfo:
+    """A run as it is now."""
+    from leftoff.engine.read.info import run_info
+    from leftoff.engine.write.head import gone
+
+    found = run_info(project.store, row.run, project.now, project.limits)
+    if found is None:
+        raise gone(row.run_id)
+    return found
 
 
 def bring_back(project: Project, caller: Caller, ref: str) -> None:

@@ -6,6 +6,8 @@ Their arguments are named as the command's options and its JSON keys are. Every 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -13,8 +15,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from leftoff.agents.mcp.words import told
-from leftoff.agents.mcp.work import NO_RESULT, Work
-from leftoff.errors import LeftoffError, Usage
+from leftoff.agents.mcp.work import Work
+from leftoff.engine.steps.approvals import how
+from leftoff.engine.steps.reports import STATUS, StepReport
+from leftoff.errors import Invalid, LeftoffError, Usage
+from leftoff.host import SHELLS, ancestor
+from leftoff.model.changes import NOTHING
+from leftoff.model.ids import check_step
+from leftoff.operations import Caller, Project, checkpoints, records, runs, steps
 
 INSTRUCTIONS = (
     "leftoff keeps the progress of long work, so that it can be resumed after a crash, a compaction or in a new "
@@ -25,6 +33,7 @@ INSTRUCTIONS = (
 )
 
 Answer = dict[str, object]
+_ACTIONS = {**{word: word for word in STATUS}, **{status: word for word, status in STATUS.items()}}
 
 
 class Tools:
@@ -33,6 +42,19 @@ class Tools:
     def __init__(self, project: str, store: str | None) -> None:
         self.project = project
         self.store = store
+
+    def _do(
+        self, operation: Callable[..., Any], *request: Any, run_id: str | None = None, **more: Any
+    ) -> Answer:
+        """What an operation answers. A store per call: tools run on threads, and the store may change between two."""
+        project = Project(self.project, self.store)
+        try:
+            caller = Caller(named=run_id, agent=ancestor(SHELLS), person=False)
+            found = operation(project, caller, *request, **more)
+            answer: Answer = found if isinstance(found, dict) else found.to_json()
+            return answer
+        finally:
+            project.close()
 
     def _call(self, name: str, *args: Any, **more: Any) -> Any:
         """A store per call: tools run on threads, and the store may change between two of them."""
@@ -104,27 +126,44 @@ class Tools:
         A step that asks a person for a decision takes no report: only they decide it.
         Returns the run_id and the next step.
         """
-        files = [*_listed(output), *_listed(outputs)]
-        facts = {"title": title, "error": error, "kind": type, "resume_with": resume_with, "note": note}
-        given = NO_RESULT if result is None else result
-        count = _counted("total", total)
-        found: Answer = self._call(
-            "step", run_id, step, status, outputs=files, result=given, total=count, **facts
+        if status not in _ACTIONS:
+            raise Usage(
+                f"A step cannot be {status!r}.",
+                hint="status is one of running, completed, failed, blocked, skipped.",
+            )
+        said = StepReport(
+            _ACTIONS[status],
+            check_step(step),
+            title=title,
+            total=_counted("total", total),
+            result=NOTHING if result is None else result,
+            error=error,
+            kind=type,
+            resume_with=resume_with,
+            note=note,
         )
-        return found
+        files = self._inside([*_listed(output), *_listed(outputs)])
+        return self._do(_report_step, said, files, run_id=run_id)
+
+    def _inside(self, paths: list[str]) -> list[str]:
+        """Files of the project, from its folder on: nothing else can be reached from here."""
+        full = [os.path.abspath(os.path.join(self.project, path)) for path in paths]
+        top = os.path.realpath(self.project)
+        for path in full:
+            if os.path.commonpath([top, os.path.realpath(path)]) != top:
+                raise Invalid(f"{path} is outside of the project.", hint="Name files inside it.")
+        return full
 
     def next_step(self, run_id: str | None = None, start: bool = False) -> Answer:
         """The step to do next, with its instructions, and why it is the one; step is null when none is left.
 
         start: mark it as running in the same breath, so that no other agent gets the same one.
         """
-        found: Answer = self._call("next", run_id, start)
-        return found
+        return self._do(steps.next_step, start=start, run_id=run_id)
 
     def set_variables(self, variables: dict[str, Any], run_id: str | None = None) -> Answer:
         """Keep values that later steps or sessions need, by name; any JSON. Secrets are not stored."""
-        found: Answer = self._call("set", run_id, variables)
-        return found
+        return self._do(records.set_variables, variables, run_id=run_id)
 
     def put_record(
         self, collection: str, key: str, value: Any, new: bool = False, run_id: str | None = None
@@ -135,8 +174,7 @@ class Tools:
         leftoff's. value: any JSON. new: fail instead of overwriting one that exists. Approvals are not put: ask for
         one with request_approval.
         """
-        found: Answer = self._call("put", run_id, collection, key, value, new)
-        return found
+        return self._do(records.put_record, records.Record(collection, key, value, new), run_id=run_id)
 
     def save_checkpoint(
         self, trigger: str = "manual", note: str | None = None, run_id: str | None = None
@@ -147,8 +185,7 @@ class Tools:
         conflict_resolved, approval, review, user_interrupt, session_end, step_complete, error or external.
         note: what to remember of it.
         """
-        found: Answer = self._call("save", run_id, trigger, note)
-        return found
+        return self._do(checkpoints.save, trigger, note, run_id=run_id)
 
     def list_runs(
         self,
@@ -199,8 +236,7 @@ class Tools:
         """Leave a note for whoever goes on. step: which step it is about. resume: it must be read first."""
         if not text.strip():
             raise Usage("text is empty.", hint="Say what is to be remembered.")
-        found: Answer = self._call("note", run_id, text, step, resume)
-        return found
+        return self._do(records.add_note, records.Note(text, step, resume), run_id=run_id)
 
     def request_approval(
         self, step: str, ask: str, options: list[str] | str | None = None, run_id: str | None = None
@@ -216,8 +252,7 @@ class Tools:
                 "options has nothing that could be chosen.",
                 hint='Name two or more, like ["publish", "hold"], or leave it out for approve and reject.',
             )
-        found: Answer = self._call("ask", run_id, step, ask, _listed(options))
-        return found
+        return self._do(_request_approval, step, ask, _listed(options), run_id=run_id)
 
     def finish_run(
         self, status: str = "completed", summary: str | None = None, run_id: str | None = None
@@ -272,6 +307,16 @@ class Tools:
         except LeftoffError as error:
             raise MCPError(INVALID_PARAMS, told(error)) from None
         return found
+
+
+def _report_step(project: Project, caller: Caller, said: StepReport, files: list[str]) -> Answer:
+    done = steps.report_step(project, caller, said, files)
+    return {**done.to_json(), "next_step": runs.info(project, done.row).next_step}
+
+
+def _request_approval(project: Project, caller: Caller, step: str, ask: str, options: list[str]) -> Answer:
+    done = steps.request_approval(project, caller, step, ask, options)
+    return {**done.to_json(), "status": "waiting", "how": how(done.row.run_id, step)}
 
 
 def _listed(value: list[str] | str | None) -> list[str]:

@@ -7,12 +7,10 @@ here deletes anything or rolls back files.
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.mcp.words import for_a_model
 from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.start import start_run
@@ -22,41 +20,21 @@ from leftoff.engine.read.diff import diff
 from leftoff.engine.read.find import Target, resolve
 from leftoff.engine.read.info import list_info, run_info
 from leftoff.engine.read.show import document
-from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.answers import Answerer, check_by_proxy
 from leftoff.engine.resume.finding import NEVER_YES, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.engine.steps.approvals import OPTIONS, how, question
-from leftoff.engine.steps.next_step import up_next
-from leftoff.engine.steps.reports import (
-    STATUS,
-    StepReport,
-    capture_outputs,
-    next_order,
-    refuse_approval,
-    step_changes,
-)
-from leftoff.engine.workspace.surroundings import remember_git
-from leftoff.engine.write.commit import Guard, Seal
-from leftoff.engine.write.notes import put_note
-from leftoff.engine.write.records import check_collection, put_record, put_step
+from leftoff.engine.write.commit import Guard
 from leftoff.engine.write.report import need_store
-from leftoff.errors import CannotResume, Conflict, Invalid, NeedsPerson, Usage
+from leftoff.errors import CannotResume, Conflict, NeedsPerson, Usage
 from leftoff.host import SHELLS, ancestor
-from leftoff.model.changes import NOTHING, ChangeSet
-from leftoff.model.ids import check_step
-from leftoff.model.words import RUN_STATUS, STEP_ENDED, UNFINISHED
+from leftoff.model.words import RUN_STATUS, UNFINISHED
 from leftoff.operations import Project, reports
 from leftoff.operations.resume import RUNNING, resume, stands_in_the_way, verify
 
 if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
-    from leftoff.engine.write.report import Make, Reported
     from leftoff.errors import LeftoffError
-    from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import RunRow
-
-_ACTIONS = {**{word: word for word in STATUS}, **{status: word for word, status in STATUS.items()}}
+    from leftoff.store.base import Store
 
 
 class Work:
@@ -96,9 +74,6 @@ class Work:
     def guard(self) -> Guard:
         return reports.guard_of(self.caller())
 
-    def report(self, run_id: str | None, make: Make, **more: Any) -> Reported:
-        return reports.report(self.project, self.caller(run_id), make, at=self.at, **more)
-
     def run_json(self, run: int) -> dict[str, Any]:
         found = run_info(self.store, run, self.at, self.project.limits)
         assert found is not None
@@ -119,122 +94,6 @@ class Work:
         if started.twin is not None:
             out["unfinished_twin"] = started.twin.run_id
         return out
-
-    def step(self, run_id: str | None, step: str, status: str, **facts: Any) -> dict[str, Any]:
-        action = _ACTIONS.get(status)
-        if action is None:
-            raise Usage(
-                f"A step cannot be {status!r}.",
-                hint="status is one of running, completed, failed, blocked, skipped.",
-            )
-        outputs = facts.pop("outputs") or []
-        about = StepReport(action, check_step(step), **facts)
-        blobs = self._outputs(about, outputs) if outputs else []
-        about.masked(self.project.redactor)
-        head = git_head(self.project.folder)
-
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            seal = step_changes(self.store, tx, row, changes, about, self.at)
-            if seal is not None:
-                remember_git(head, row, changes)
-            return seal
-
-        done = self.report(run_id, make, blobs=blobs)
-        upcoming = self.store.read(lambda view: view.leaf(done.row.run, "pending"))
-        return {"run_id": done.row.run_id, "seq": done.seq, "next_step": upcoming}
-
-    def _outputs(self, about: StepReport, outputs: list[str]) -> Any:
-        full = [os.path.abspath(os.path.join(self.project.folder, path)) for path in outputs]
-        top = os.path.realpath(self.project.folder)
-        for path in full:
-            if os.path.commonpath([top, os.path.realpath(path)]) != top:
-                raise Invalid(f"{path} is outside of the project.", hint="Name files inside it.")
-        return capture_outputs(self.store, self.project.folder, about, full, self.project.redactor, self.at)
-
-    def next(self, run_id: str | None, start: bool) -> dict[str, Any]:
-        find = self.current(run_id)
-        if not start:
-            need_store(self.store)
-
-            def look(view: View) -> dict[str, Any]:
-                row = find(view)
-                return {**up_next(self.store, view, row).to_json(), "run_id": row.run_id}
-
-            return self.store.read(look)
-        found: dict[str, Any] = {}
-
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            upcoming = up_next(self.store, tx, row)
-            found.update(upcoming.to_json())
-            if upcoming.step is not None:
-                step_changes(self.store, tx, row, changes, StepReport("start", upcoming.step), self.at)
-            return None
-
-        done = self.report(run_id, make)
-        return {**found, "run_id": done.row.run_id}
-
-    def put(self, run_id: str | None, collection: str, key: str, value: Any, new: bool) -> dict[str, Any]:
-        check_collection(collection)
-        if collection == "approval":
-            raise NeedsPerson(
-                "Only a person decides an approval.",
-                hint="Nothing was changed. request_approval asks for one.",
-            )
-
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            if collection == "step":
-                refuse_approval(Reader(self.store, tx, row.run, row.run_id), row.run_id, check_step(key))
-                put_step(self.store, tx, row, changes, check_step(key), value, new=new)
-            else:
-                put_record(changes, collection, key, value, new=new)
-            return None
-
-        return _told(self.report(run_id, make))
-
-    def set(self, run_id: str | None, variables: dict[str, Any]) -> dict[str, Any]:
-        changes = ChangeSet(self.project.redactor)
-        for key, value in variables.items():
-            changes.put("variable", key, value)
-        return _told(self.report(run_id, _nothing, changes=changes))
-
-    def note(self, run_id: str | None, text: str, step: str | None, resume: bool) -> dict[str, Any]:
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            put_note(tx, row, changes, self.project.redactor.mask(text), self.at, step=step, resume=resume)
-            return None
-
-        return _told(self.report(run_id, make))
-
-    def save(self, run_id: str | None, trigger: str, note: str | None) -> dict[str, Any]:
-        kept = self.project.redactor.mask(note) if note else None
-        head = git_head(self.project.folder)
-
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            remember_git(head, row, changes)
-            return Seal(trigger, tx.leaf(row.run, "running"), kept, asked=True)
-
-        version = self.report(run_id, make).version
-        assert version is not None
-        return version.to_json()
-
-    def ask(self, run_id: str | None, step: str, ask: str, options: list[str] | None) -> dict[str, Any]:
-        path = check_step(step)
-
-        def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            reader = Reader(self.store, tx, row.run, row.run_id)
-            refuse_approval(reader, row.run_id, path)
-            there = reader.value("step", path)
-            old: dict[str, Any] = dict(there.plain) if there is not None else {}
-            if old.get("status") in STEP_ENDED or old.get("kind") is not None:
-                about = f"is {old['status']} already" if old["status"] in STEP_ENDED else "is the runner's"
-                raise Conflict(f"Step {path} {about}.", hint="Ask under the name of a new step.")
-            old.setdefault("order", next_order(tx, row.run, path))
-            told = self.project.redactor.mask(ask)
-            changes.put("step", path, {**old, "status": "waiting", "kind": "approval"})
-            changes.put("approval", path, question(path, told, options or OPTIONS, self.at))
-            return Seal("approval", path, told)
-
-        done = self.report(run_id, make)
-        return {**_told(done), "status": "waiting", "how": how(done.row.run_id, path)}
 
     def finish(self, run_id: str | None, status: str, summary: str | None) -> dict[str, Any]:
         if status not in ("completed", "failed", "abandoned"):
@@ -350,14 +209,3 @@ def _not_now(report: Report) -> LeftoffError:
             f"leftoff resume {run_id}"
         )
     return NeedsPerson("\n".join([f"A person must decide whether run {run_id} goes on:", *lines]), hint=hint)
-
-
-def _nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-    return None
-
-
-def _told(done: Reported) -> dict[str, Any]:
-    return {"run_id": done.row.run_id, "seq": done.seq}
-
-
-NO_RESULT = NOTHING  # what a report without one has

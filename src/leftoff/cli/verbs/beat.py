@@ -19,9 +19,6 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.write.report import beat
+    from leftoff.operations.records import beat
 
-    row = beat(ctx.store, ctx.current_in, ctx.now, ctx.guard())
-    if args.json:
-        ctx.emit({"run_id": row.run_id, "seq": row.seq})
-    return 0
+    return ctx.answer(beat(ctx.project, ctx.caller))

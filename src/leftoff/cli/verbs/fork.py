@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked, assignments
+from leftoff.cli.arguments import assignments
 from leftoff.cli.options import Opt, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.store.base import View
 
 SPEC = Spec(
     "fork",
@@ -36,34 +35,14 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.lifecycle.fork import fork_paused
+    from leftoff.operations import Caller
+    from leftoff.operations.checkpoints import Fork, fork
 
-    branch = args.branch
-    setattr(args, "branch", None)  # noqa: B010 - it is where the fork goes, not where `@` is looked for
-    target = ctx.target(args.rest[0])
-    made = asked(
-        lambda: fork_paused(
-            ctx.store,
-            target,
-            ctx.now,
-            branch=ctx.store.read(free_branch) if branch is None else branch,
-            run_id=args.run_id,
-            variables=assignments(args.var),
-            scrubber=ctx.redactor,
-        )
-    )
-    if args.json:
-        ctx.emit_run(made.run)
-    else:
-        ctx.out(made.run_id)
-        came = f"{target.row.run_id}@{target.seq}"
-        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.run_id}` goes on with it.")
-    return 0
-
-
-def free_branch(view: View) -> str:
-    """The first fork-N that no run is on."""
-    number = 1
-    while view.list_runs({"branch": f"fork-{number}"}, 1):
-        number += 1
-    return f"fork-{number}"
+    caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
+    wanted = Fork(args.rest[0], args.branch, args.run_id, assignments(args.var))
+    made = fork(ctx.project, caller, wanted)
+    if not args.json:
+        ctx.out(made.info.run_id)
+        came = f"{made.source.row.run_id}@{made.source.seq}"
+        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.info.run_id}` goes on with it.")
+    return ctx.answer(made)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import own_step, step_path
+from leftoff.cli.arguments import step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.write.notes import put_note
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
-    from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "note",
@@ -32,14 +28,10 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
+    from leftoff.operations.records import Note, add_note
+
     text = " ".join(args.rest)
     if not text.strip():
         raise Usage("A note cannot be empty.", hint='For example: leftoff note "the second server is slow"')
-    at = ctx.now
-    step = step_path(args.step) if args.step else own_step()
-    text = ctx.redactor.mask(text)
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        put_note(tx, row, changes, text, at, step=step, resume=args.resume)
-
-    return ctx.told(ctx.report(make, at=at))
+    step = step_path(args.step) if args.step else None
+    return ctx.answer(add_note(ctx.project, ctx.caller, Note(text, step, args.resume)))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked, json_or_file, step_path
+from leftoff.cli.arguments import json_or_file, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
-    from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "put",
@@ -30,20 +27,12 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.write.records import check_collection, put_record, put_step
+    from leftoff.operations.records import Record, put_record
 
     collection, key, word = args.rest
-    check_collection(collection)
+    if collection == "step":
+        key = step_path(key)
     value = json_or_file(word, "The value")
-    changes = ctx.changes()
-    if collection != "step":
-        asked(lambda: put_record(changes, collection, key, value, new=args.new))
-        done = ctx.report(changes=changes)
-        ctx.say_redacted(changes)
-        return ctx.told(done)
-    path = step_path(key)
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        asked(lambda: put_step(ctx.store, tx, row, changes, path, value, new=args.new))
-
-    return ctx.told(ctx.report(make))
+    done = put_record(ctx.project, ctx.caller, Record(collection, key, value, args.new))
+    ctx.say_redacted(done)
+    return ctx.answer(done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked, assignments
+from leftoff.cli.arguments import assignments
 from leftoff.cli.options import CURRENT, Spec
 
 TYPE_CHECKING = False
@@ -27,10 +27,8 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    values = assignments(args.rest)
-    changes = ctx.changes()
-    for key, value in values.items():
-        asked(lambda key=key, value=value: changes.put("variable", key, value))  # type: ignore[misc]
-    done = ctx.report(changes=changes)
-    ctx.say_redacted(changes)
-    return ctx.told(done)
+    from leftoff.operations.records import set_variables
+
+    done = set_variables(ctx.project, ctx.caller, assignments(args.rest))
+    ctx.say_redacted(done)
+    return ctx.answer(done)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked, json_or_file, number, step_path
+from leftoff.cli.arguments import json_or_file, number, step_path
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.engine.config.project import git_head
-from leftoff.engine.steps.reports import STATUS, StepReport, capture_outputs, step_changes
-from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Usage
 from leftoff.model.changes import NOTHING
 
@@ -14,10 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.write.commit import Seal
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
-    from leftoff.store.rows import BlobRow, RunRow
 
 SPEC = Spec(
     "step",
@@ -47,44 +41,9 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    at = ctx.now
-    report = read_report(args)
-    blobs: list[BlobRow] = []
-    if args.output:
-        ctx.current()  # nothing is kept for a run that is not there
-        blobs = capture_outputs(ctx.store, ctx.project.folder, report, args.output, ctx.redactor, at)
-    head = git_head(ctx.project.folder) if report.action != "start" else None
-    found = ctx.files() if report.action != "start" else None
-    seen = ctx.issue_now() if report.action in ("done", "skip") and _ends_phase(ctx, report.path) else {}
+    from leftoff.operations.steps import report_step
 
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))
-        if seal is not None:
-            remember_git(head, row, changes)
-            for key, value in seen.items():
-                changes.put("context", key, value)
-            if found is not None:
-                found.put(changes, row.seq + 1)
-        return seal
-
-    report.masked(ctx.redactor)
-    return ctx.told(ctx.report(make, at=at, blobs=blobs + (found.blobs if found is not None else [])))
-
-
-def _ends_phase(ctx: Context, path: str) -> bool:
-    """Whether this is the last step of a phase of a run that works on an issue."""
-    row = ctx.current()
-    if not row.issue:
-        return False
-    from leftoff.engine.read.state import read
-    from leftoff.model.ids import parent_of
-
-    steps = {key: value.plain for key, value in read(ctx.store, row.run, row.run_id, "step").items()}
-    phase = parent_of(path)
-    below = [record["status"] for key, record in steps.items() if key.startswith(f"{phase}/") and key != path]
-    if phase:
-        return all(status in ("completed", "skipped") for status in below)
-    return bool(steps.get(path, {}).get("kind") == "phase")
+    return ctx.answer(report_step(ctx.project, ctx.caller, read_report(args), args.output))
 
 
 def read_report(args: Args) -> StepReport:

@@ -23,10 +23,11 @@ class Caller:
 
     ``named``: the run that it names. ``branch``: the branch of runs that it means. ``session``: the agent's session,
     where that is known without a variable. ``agent``: the agent's process that it belongs to, where the session is
-    known by that. Variables are read when they are asked for; an empty one counts as unset.
+    known by that. ``person``: whether one may be behind it; a model with tools is none. Variables are read when they
+    are asked for; an empty one counts as unset.
     """
 
-    __slots__ = ("_branch", "_environ", "_session", "agent", "named")
+    __slots__ = ("_branch", "_environ", "_session", "agent", "named", "person")
 
     def __init__(
         self,
@@ -35,10 +36,12 @@ class Caller:
         branch: str | None = None,
         session: str | None = None,
         agent: Process | None = None,
+        person: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.named = named or None
         self.agent = agent
+        self.person = person
         self._branch = branch
         self._session = session
         self._environ = os.environ if environ is None else environ

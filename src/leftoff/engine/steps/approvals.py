@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
-from leftoff.engine.steps.reports import StepReport, step_changes
+from leftoff.engine.steps.reports import StepReport, next_order, refuse_approval, step_changes
 from leftoff.engine.write.commit import NO_GUARD, Seal
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.model.ids import as_word
 from leftoff.model.times import millis
-from leftoff.model.words import FINISHED
+from leftoff.model.words import FINISHED, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +65,30 @@ def question(
         "asked_at": iso(at),
     }
     return record if deadline is None else {**record, "deadline": iso(deadline)}
+
+
+def ask_changes(
+    store: Store,
+    tx: Tx,
+    row: RunRow,
+    changes: ChangeSet,
+    step: str,
+    ask: str,
+    options: Sequence[str],
+    at: int,
+) -> Seal:
+    """Put a question into a change set, inside the transaction that commits it; how to seal it."""
+    reader = Reader(store, tx, row.run, row.run_id)
+    refuse_approval(reader, row.run_id, step)
+    there = reader.value("step", step)
+    old: dict[str, Any] = dict(there.plain) if there is not None else {}
+    if old.get("status") in STEP_ENDED or old.get("kind") is not None:
+        about = f"is {old['status']} already" if old["status"] in STEP_ENDED else "is the runner's"
+        raise Conflict(f"Step {step} {about}.", hint="Ask under the name of a new step.")
+    old.setdefault("order", next_order(tx, row.run, step))
+    changes.put("step", step, {**old, "status": "waiting", "kind": "approval"})
+    changes.put("approval", step, question(step, ask, options, at))
+    return Seal("approval", step, ask)
 
 
 def how(run_id: str, step: str, verb: str = "approve") -> str:

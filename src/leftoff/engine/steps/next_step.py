@@ -30,25 +30,28 @@ _TOLD = (
 )
 
 
-class UpNext:
+class NextStep:
     """A step to do, or none; and why."""
 
-    __slots__ = ("instructions", "step", "title", "why")
+    __slots__ = ("instructions", "run_id", "step", "title", "why")
 
-    def __init__(self, step: str | None, title: str | None, instructions: str | None, why: str) -> None:
+    def __init__(
+        self, run_id: str, why: str, step: str | None = None, title: Any = None, instructions: str = ""
+    ) -> None:
+        self.run_id = run_id
         self.step = step
-        self.title = title
-        self.instructions = instructions
+        self.title = title if isinstance(title, str) else None
+        self.instructions = instructions or None
         self.why = why
 
     def to_json(self) -> dict[str, Any]:
-        return {"step": self.step, "title": self.title, "instructions": self.instructions, "why": self.why}
+        return {name: getattr(self, name) for name in ("step", "title", "instructions", "why", "run_id")}
 
 
-def up_next(store: Store, view: View, row: RunRow) -> UpNext:
+def next_step(store: Store, view: View, row: RunRow) -> NextStep:
     """What to do now."""
     if row.status in FINISHED:
-        return UpNext(None, None, None, f"The run is {row.status}.")
+        return NextStep(row.run_id, f"The run is {row.status}.")
     reader = Reader(store, view, row.run, row.run_id)
     path = _manual(reader, view, row.run)
     waits = path is not None
@@ -56,14 +59,13 @@ def up_next(store: Store, view: View, row: RunRow) -> UpNext:
         path = _pending(reader, view, row.run)
     why = _why(reader, view, row, path, waits)
     if path is None:
-        return UpNext(None, None, None, why)
+        return NextStep(row.run_id, why)
     record = _record(reader, path)
     left = reader.value("error", path)
     open_error = left.plain if left is not None and isinstance(left.plain, dict) else {}
     told = (record.get("instructions"), open_error.get("resume_with"))
     instructions = "\n".join(text for text in told if isinstance(text, str))
-    title = record.get("title")
-    return UpNext(path, title if isinstance(title, str) else None, instructions or None, why)
+    return NextStep(row.run_id, why, path, record.get("title"), instructions)
 
 
 def _record(reader: Reader, path: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.reports import next_order
-from leftoff.errors import Usage
+from leftoff.errors import NeedsPerson, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.words import COLLECTIONS
 
@@ -22,8 +22,13 @@ _REFUSED = {
 }
 
 
-def check_collection(collection: str) -> None:
-    """Whether records of this collection may be put."""
+def check_collection(collection: str, *, person: bool = True) -> None:
+    """Whether records of this collection may be put. ``person``: whether one may be behind it."""
+    if collection == "approval" and not person:
+        raise NeedsPerson(
+            "Only a person decides an approval.",
+            hint="Nothing was changed. `leftoff approve RUN STEP` decides one that waits.",
+        )
     if collection in _REFUSED:
         raise Usage(f"Records of the collection {collection} are leftoff's own.", hint=_REFUSED[collection])
     if collection not in COLLECTIONS:

@@ -16,6 +16,7 @@ from leftoff.model.upgrades import current as current_schema
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from leftoff.engine.write.commit import Guard, Seal
     from leftoff.model.changes import Scrubber
@@ -28,17 +29,24 @@ if TYPE_CHECKING:
 
 
 class Reported:
-    """The run as it was found, and the version that the report made (``None``: it changed nothing)."""
+    """The run as it was found, and the version that the report made (``None``: it changed nothing).
 
-    __slots__ = ("row", "version")
+    ``redacted``: the keys of records that held a secret, which was not stored.
+    """
+
+    __slots__ = ("redacted", "row", "version")
 
     def __init__(self, row: RunRow, version: Version | None) -> None:
         self.row = row
         self.version = version
+        self.redacted: list[str] = []
 
     @property
     def seq(self) -> int:
         return self.version.seq if self.version is not None else self.row.seq
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run_id": self.row.run_id, "seq": self.seq}
 
 
 def need_store(store: Store) -> None:

@@ -1,0 +1,102 @@
+"""Steps: what happened to one, which comes next, and asking a person to decide one."""
+
+from __future__ import annotations
+
+from leftoff.operations.reports import current, current_row, report, usage_errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.steps.next_step import NextStep
+    from leftoff.engine.steps.reports import StepReport
+    from leftoff.engine.write.commit import Seal
+    from leftoff.engine.write.report import Reported
+    from leftoff.model.changes import ChangeSet
+    from leftoff.operations.surroundings import Surroundings
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import BlobRow, RunRow
+
+
+def report_step(project: Project, caller: Caller, said: StepReport, outputs: Sequence[str] = ()) -> Reported:
+    """Report what happened to a step. ``outputs``: the files that it wrote, of which copies are kept."""
+    from leftoff.engine.steps.reports import capture_outputs, step_changes
+
+    at = project.now
+    said.masked(project.redactor)
+    around: Surroundings | None = None
+    blobs: list[BlobRow] = []
+    if outputs or said.action != "start":
+        row = current_row(project, caller)  # nothing is kept for a run that is not there
+        if outputs:
+            blobs += capture_outputs(project.store, project.folder, said, list(outputs), project.redactor, at)
+        if said.action != "start":
+            from leftoff.operations.surroundings import look_around
+
+            around = look_around(project, row, issue=_ends_phase(project, row, said))
+            blobs += around.blobs
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        seal = usage_errors(lambda: step_changes(project.store, tx, row, changes, said, at))
+        if seal is not None and around is not None:
+            around.put(row, changes)
+        return seal
+
+    return report(project, caller, make, at=at, blobs=blobs)
+
+
+def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:
+    """Whether this is the last step of a phase of a run that works on an issue."""
+    if not row.issue or said.action not in ("done", "skip"):
+        return False
+    from leftoff.engine.read.state import read
+    from leftoff.model.ids import parent_of
+
+    steps = {key: value.plain for key, value in read(project.store, row.run, row.run_id, "step").items()}
+    phase = parent_of(said.path)
+    if not phase:
+        return bool(steps.get(said.path, {}).get("kind") == "phase")
+    beside = [
+        record["status"] for key, record in steps.items() if key.startswith(f"{phase}/") and key != said.path
+    ]
+    return all(status in ("completed", "skipped") for status in beside)
+
+
+def next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
+    """The step to do next. ``start``: it is started in the same transaction, so that nobody else gets it."""
+    from leftoff.engine.steps.next_step import next_step as look_up
+    from leftoff.engine.write.report import need_store
+
+    store, find = project.store, current(project, caller)
+    if not start:
+        need_store(store)
+        return store.read(lambda view: look_up(store, view, find(view)))
+    from leftoff.engine.steps.reports import StepReport, step_changes
+
+    at = project.now
+    found: list[NextStep] = []
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        found[:] = [look_up(store, tx, row)]
+        if found[0].step is not None:
+            step_changes(store, tx, row, changes, StepReport("start", found[0].step), at)
+
+    report(project, caller, make, at=at)
+    return found[0]
+
+
+def request_approval(
+    project: Project, caller: Caller, step: str, ask: str, options: Sequence[str] = ()
+) -> Reported:
+    """Ask a person for a decision, as a step that waits for it."""
+    from leftoff.engine.steps.approvals import ask_changes
+    from leftoff.model.ids import check_step
+
+    at, path, masked = project.now, usage_errors(lambda: check_step(step)), project.redactor.mask(ask)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        return ask_changes(project.store, tx, row, changes, path, masked, options, at)
+
+    return report(project, caller, make, at=at)
