@@ -107,11 +107,11 @@ class FileHashes:
     A transaction asks for hashes and reads no file: one that was not read, or that changed since, raises ``Unread``.
     """
 
-    def __init__(self, project: str, source: Source, most: int = HASHED) -> None:
-        self._project = os.path.join(os.path.realpath(project), "")
+    def __init__(self, project: str, source: Source, most: int = HASHED, tries: int = TRIES) -> None:
+        self._project = project
         self._starts = (project, os.path.join(project, os.path.dirname(source.path)))
         self._left = most
-        self._tries = TRIES
+        self._tries = tries
         self._known: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def reading(self, work: Callable[[], T]) -> T:
@@ -158,10 +158,11 @@ class FileHashes:
     def _look(self, path: str) -> tuple[str, list[int]] | None:
         """A file of the project: named from its top, or from where the document lies."""
         for start in self._starts if "\0" not in path else ():
-            real = os.path.realpath(os.path.join(start, path))
-            stat = stat_of(real) if real.startswith(self._project) and os.path.isfile(real) else None
-            if stat is not None:
-                return real, stat
+            if os.path.isfile(full := os.path.join(start, path)):
+                real = os.path.realpath(full)
+                stat = stat_of(real)
+                if stat is not None and real.startswith(os.path.realpath(self._project) + os.sep):
+                    return real, stat
         return None
 
 

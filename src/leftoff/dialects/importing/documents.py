@@ -186,7 +186,7 @@ class Importer:
         return history
 
     def _hashed(self, records: Records, source: Source) -> Records:
-        hashes = FileHashes(self.project, source)
+        hashes = FileHashes(self.project, source, tries=0)  # nobody waits: what was read counts
         return hashes.reading(lambda: hashes.put_in(records, self.now))
 
     def _origin(self, each: ImportedRun, loaded: Loaded) -> dict[str, Any]:
