@@ -231,9 +231,10 @@ def test_what_cannot_be_paused_at_exit_is_told(project: Path) -> None:
     done = program(
         """
 import leftoff
+from leftoff.store.rows import Holder
 one, two = leftoff.start("w", run_id="one"), leftoff.start("w", run_id="two")
 store = leftoff.open()._store
-store.write(lambda tx: tx.put_lease(one._number, one._buffer.epoch + 1, "process", None, None, "other", 1))
+store.write(lambda tx: tx.put_lease(one._number, one._buffer.epoch + 1, Holder("process", None, None, "other", 1)))
 """,
         project,
     )

@@ -10,6 +10,7 @@ import pytest
 
 import leftoff
 from leftoff.errors import CannotResume, Conflict, Invalid, LeaseHeld, NotFound, Unsupported
+from leftoff.store.rows import Holder
 from tests.api.others import said, start_program, wait_for
 
 
@@ -272,7 +273,7 @@ def test_a_driver_that_lost_its_run_is_fenced_off(store: leftoff.Store) -> None:
     run.commit()
 
     def follow(tx: Any) -> None:
-        tx.put_lease(run._number, run._buffer.epoch + 1, "process", None, None, "somebody else", 1)
+        tx.put_lease(run._number, run._buffer.epoch + 1, Holder("process", None, None, "somebody else", 1))
 
     store._store.write(follow)
     run.variables["n"] = 2

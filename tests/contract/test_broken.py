@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from leftoff.store.blobs import Blobs
+from leftoff.store.rows import FREE, Holder
 from leftoff.store.sqlite import backup, upkeep
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.store import SqliteStore
@@ -134,8 +135,8 @@ def gives_run_numbers_again(patch: Patch) -> None:
 def forgets_the_epoch_of_a_free_lease(patch: Patch) -> None:
     plain = SqliteTx.put_lease
 
-    def put_lease(tx: Any, run: int, epoch: int, kind: Any, *rest: Any) -> None:
-        plain(tx, run, epoch if kind else 0, kind, *rest)
+    def put_lease(tx: Any, run: int, epoch: int, holder: Holder = FREE) -> None:
+        plain(tx, run, epoch if holder.kind else 0, holder)
 
     patch.setattr(SqliteTx, "put_lease", put_lease)
 

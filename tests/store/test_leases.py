@@ -18,6 +18,7 @@ from leftoff.engine.write.head import Head
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, scope, this_process
 from leftoff.model.changes import ChangeSet
+from leftoff.store.rows import Holder
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FakeClock
 from tests.store.processes import Child, child
@@ -146,7 +147,7 @@ def test_two_cannot_both_follow(driver: Child, store: SqliteStore) -> None:
 def test_reused_pid_is_another_process(store: SqliteStore, head: Head) -> None:
     """A process that has the pid of a dead driver, and not its start time, is not that driver."""
     past = Process(scope(), os.getppid(), "1")
-    store.write(lambda tx: tx.put_lease(head.run, 4, "process", past, None, "old", 0))
+    store.write(lambda tx: tx.put_lease(head.run, 4, Holder("process", past, None, "old", 0)))
     assert 5 == drive(store)
 
 
@@ -154,7 +155,7 @@ def test_earlier_boot_is_gone(store: SqliteStore, head: Head) -> None:
     """No process of this machine outlives a reboot."""
     machine, _, space = scope().split("/")
     past = Process(f"{machine}/another-boot/{space}", os.getpid(), this_process().started)
-    store.write(lambda tx: tx.put_lease(head.run, 4, "process", past, None, "old", 0))
+    store.write(lambda tx: tx.put_lease(head.run, 4, Holder("process", past, None, "old", 0)))
     assert 5 == drive(store)
 
 
@@ -165,7 +166,7 @@ def test_unseen_driver(store: SqliteStore, head: Head, unseen: str) -> None:
     machine, boot, _ = scope().split("/")
     far = Process(unseen.format(machine=machine, boot=boot), 1, "1")
     clock = FakeClock()
-    store.write(lambda tx: tx.put_lease(head.run, 7, "process", far, None, "far", clock.now()))
+    store.write(lambda tx: tx.put_lease(head.run, 7, Holder("process", far, None, "far", clock.now())))
     clock.advance(8 * MINUTE)
     store.write(lambda tx: tx.beat(head.run, 7, clock.now()))
     clock.advance(10 * MINUTE)

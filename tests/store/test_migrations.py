@@ -14,6 +14,7 @@ import pytest
 from leftoff._version import __version__
 from leftoff.errors import Conflict, Unsupported
 from leftoff.host import this_process
+from leftoff.store.rows import Holder
 from leftoff.store.sqlite import migrate
 from leftoff.store.sqlite.queries import read
 from leftoff.store.sqlite.store import SqliteStore
@@ -241,7 +242,7 @@ def test_no_migration_while_somebody_drives(store: SqliteStore, request: pytest.
 def test_our_own_lease_is_not_in_the_way(store: SqliteStore, request: pytest.FixtureRequest) -> None:
     """What this very process drives, it drives with the code that migrates."""
     scribe = Scribe(store)
-    store.write(lambda tx: tx.put_lease(scribe.run, 1, "process", this_process(), None, "me", 1))
+    store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("process", this_process(), None, "me", 1)))
     store.close()
     request.getfixturevalue("second")
     late = SqliteStore(store.folder)

@@ -305,7 +305,7 @@ def test_a_driver_that_was_replaced_ends(flow: Flow) -> None:
     def take(tx: Tx) -> None:
         row = tx.find_run("r")
         assert row is not None
-        tx.put_lease(row.run, 99, None, None, None, None, None)
+        tx.put_lease(row.run, 99)
 
     store.write(take)
     store.close()

@@ -20,6 +20,8 @@ Obligations:
 
 from __future__ import annotations
 
+from leftoff.store.rows import FREE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from leftoff.host import Process
     from leftoff.model.versions import Version
-    from leftoff.store.rows import Attempt, BlobRow, Lease, Record, RunRow
+    from leftoff.store.rows import Attempt, BlobRow, Holder, Lease, Record, RunRow
 
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]
@@ -247,16 +249,7 @@ class Tx(View):
     def add_alias(self, run: int, seq: int, name: str) -> None:
         raise NotImplementedError
 
-    def put_lease(
-        self,
-        run: int,
-        epoch: int,
-        kind: str | None,
-        process: Process | None,
-        session: str | None,
-        who: str | None,
-        since: int | None,
-    ) -> None:
+    def put_lease(self, run: int, epoch: int, holder: Holder = FREE) -> None:
         """Take or free a lease. The epoch is kept when it is freed."""
         raise NotImplementedError
 
@@ -272,7 +265,6 @@ class Tx(View):
         at: int,
         *,
         process: Process | None = None,
-        session: str | None = None,
         log: str | None = None,
     ) -> int:
         """The next try at a step; it is the current one from now on. Its number."""

@@ -7,6 +7,7 @@ from _operator import itemgetter
 from leftoff.errors import Corrupt
 from leftoff.host import Process
 from leftoff.model.codec import decode
+from leftoff.model.fields import Fields
 from leftoff.model.versions import Version
 
 TYPE_CHECKING = False
@@ -63,6 +64,19 @@ class Record:
         self.stored = stored
 
 
+class Holder(Fields):
+    """Who takes a lease: a process or a session (``kind``; None: nobody), and since when."""
+
+    kind: str | None = None
+    process: Process | None = None
+    session: str | None = None
+    who: str | None = None
+    since: int | None = None
+
+
+FREE = Holder()  # what a lease says that nobody holds
+
+
 class Lease:
     """Who drives a run, since when, under which epoch."""
 
@@ -88,7 +102,6 @@ class Attempt:
         "number",
         "process",
         "run",
-        "session",
         "started_at",
         "step",
         "token",
@@ -102,7 +115,6 @@ class Attempt:
             scope,
             pid,
             started,
-            self.session,
             self.log,
             self.started_at,
             self.ended_at,

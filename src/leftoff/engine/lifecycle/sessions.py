@@ -19,6 +19,7 @@ from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import UNFINISHED
+from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
         tx.beat(row.run, lease.epoch, at)
         return True
     epoch = (tx.lease(row.run) or NOBODY).epoch + 1
-    tx.put_lease(row.run, epoch, "session", who.process, who.session, who.agent, at)
+    tx.put_lease(row.run, epoch, Holder("session", who.process, who.session, who.agent, at))
     return True
 
 
@@ -224,7 +225,7 @@ def end_session(store: Store, who: Who, at: int, *, scrubber: Scrubber | None, w
             if lease is not None and lease.held and lease.kind != "session":
                 continue  # a runner drives it: what ended is one of its steps
             if lease is not None and lease.held:
-                tx.put_lease(row.run, lease.epoch + 1, None, None, None, None, None)
+                tx.put_lease(row.run, lease.epoch + 1)
             done = report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
         return done
 

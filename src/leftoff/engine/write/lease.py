@@ -7,6 +7,7 @@ from leftoff.clock import iso
 from leftoff.engine.write.head import gone
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import ALIVE, GONE, inside
+from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def take(
         raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.", hint=hint)
     epoch = (lease.epoch if lease is not None else 0) + 1
     log.debug("%s drives %s, epoch %d", who, run_id, epoch)
-    tx.put_lease(run, epoch, kind, process, None, who, now)
+    tx.put_lease(run, epoch, Holder(kind, process, None, who, now))
     return epoch
 
 
@@ -82,7 +83,7 @@ def take_session(
         tx.beat(run, lease.epoch, now)
         return int(lease.epoch)
     epoch = (tx.lease(run) or NOBODY).epoch + 1
-    tx.put_lease(run, epoch, "session", process, session, who, now)
+    tx.put_lease(run, epoch, Holder("session", process, session, who, now))
     return epoch
 
 
@@ -116,7 +117,7 @@ def _ours(lease: Lease, session: str | None) -> bool:
 def release(tx: Tx, run: int, lease: Lease | None) -> None:
     """Nobody drives the run any more; whoever did, and was only not to be seen, is fenced off."""
     if lease is not None:
-        tx.put_lease(run, lease.epoch + 1, None, None, None, None, None)
+        tx.put_lease(run, lease.epoch + 1)
 
 
 def let_go(tx: Tx, run: int, lease: Lease | None, session: str | None) -> None:
@@ -129,14 +130,14 @@ def sign_of_life(tx: Tx, run: int, now: int) -> None:
     """Somebody works on the run, lease or no lease."""
     epoch = (tx.lease(run) or NOBODY).epoch
     if not tx.beat(run, epoch, now):
-        tx.put_lease(run, epoch, None, None, None, None, now)
+        tx.put_lease(run, epoch, Holder(since=now))
 
 
 def free(tx: Tx, run: int, epoch: int) -> None:
     """Stop driving; nothing where somebody else drives by now."""
     lease = tx.lease(run)
     if lease is not None and lease.held and lease.epoch == epoch:
-        tx.put_lease(run, epoch, None, None, None, None, None)
+        tx.put_lease(run, epoch)
 
 
 def beat(store: Store, run: int, run_id: str, epoch: int, now: int) -> None:

@@ -6,6 +6,7 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
+from leftoff.store.rows import FREE
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.view import SqliteView
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from leftoff.host import Process
     from leftoff.store.blobs import Blobs
-    from leftoff.store.rows import BlobRow
+    from leftoff.store.rows import BlobRow, Holder
 
 _BLOB_TAG = ord("B")
 _SUPERSEDE, _PUT, _DROP = Q.supersede, Q.put_record, Q.drop_record
@@ -118,18 +119,9 @@ class SqliteTx(SqliteView, Tx):
     def add_alias(self, run: int, seq: int, name: str) -> None:
         self.execute(Q.add_alias, (name, run, seq))
 
-    def put_lease(
-        self,
-        run: int,
-        epoch: int,
-        kind: str | None,
-        process: Process | None,
-        session: str | None,
-        who: str | None,
-        since: int | None,
-    ) -> None:
-        place = (process.scope, process.pid, process.started) if process else (None, None, None)
-        self.execute(Q.put_lease, (run, epoch, kind, *place, session, who, since, since))
+    def put_lease(self, run: int, epoch: int, holder: Holder = FREE) -> None:
+        facts = (holder.session, holder.who, holder.since, holder.since)
+        self.execute(Q.put_lease, (run, epoch, holder.kind, *_place(holder.process), *facts))
 
     def beat(self, run: int, epoch: int, at: int) -> bool:
         return self.execute(Q.beat, (at, run, epoch)).fetchone() is not None
@@ -142,15 +134,13 @@ class SqliteTx(SqliteView, Tx):
         at: int,
         *,
         process: Process | None = None,
-        session: str | None = None,
         log: str | None = None,
     ) -> int:
-        place = (process.scope, process.pid, process.started) if process else (None, None, None)
-        row = self.execute(Q.add_attempt, (token, run, step, *place, session, log, at)).fetchall()
+        row = self.execute(Q.add_attempt, (token, run, step, *_place(process), log, at)).fetchall()
         return int(row[0][0])
 
     def set_attempt_process(self, token: str, process: Process) -> None:
-        self.execute(Q.set_attempt_process, (process.scope, process.pid, process.started, token))
+        self.execute(Q.set_attempt_process, (*_place(process), token))
 
     def drop_attempt(self, token: str) -> None:
         self.execute(Q.drop_attempt, (token,))
@@ -160,3 +150,7 @@ class SqliteTx(SqliteView, Tx):
 
     def put_blob(self, row: BlobRow) -> None:
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
+
+
+def _place(process: Process | None) -> tuple[str | None, int | None, str | None]:
+    return (process.scope, process.pid, process.started) if process else (None, None, None)

@@ -8,6 +8,7 @@ from leftoff.engine.write import lease as leases
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, this_process
 from leftoff.store.base import Store, Tx
+from leftoff.store.rows import Holder
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import AT, Scribe
 
@@ -25,7 +26,7 @@ class DriverRules(Rules):
         """A lease says who, where and since when, to every handle."""
         scribe = Scribe(store)
         me = this_process()
-        store.write(lambda tx: tx.put_lease(scribe.run, 1, "process", me, "s-1", "pytest", AT))
+        store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("process", me, "s-1", "pytest", AT)))
         lease = other.read(lambda v: v.lease(scribe.run))
         assert lease is not None and lease.held
         assert (1, "process", me, "s-1", "pytest", AT, AT) == (
@@ -111,22 +112,21 @@ class DriverRules(Rules):
         assert None is store.read(lambda v: v.attempt(""))
 
     def test_attempt(self, store: Store, other: Store) -> None:
-        """An attempt keeps its process, session, log, times and exit code."""
+        """An attempt keeps its process, log, times and exit code."""
         scribe = Scribe(store)
         me = this_process()
-        store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT, session="s", log="attempts/t1"))
+        store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT, log="attempts/t1"))
         first = other.read(lambda v: v.attempt("t1"))
         assert first is not None
         assert (None, None, None) == (first.process, first.ended_at, first.exit_code)
         store.write(lambda tx: tx.set_attempt_process("t1", me))
         store.write(lambda tx: tx.end_attempt("t1", AT + 9, 3))
         (attempt,) = other.read(lambda v: v.attempts(scribe.run))
-        assert ("t1", scribe.run, "a", me, "s", "attempts/t1", AT, AT + 9, 3) == (
+        assert ("t1", scribe.run, "a", me, "attempts/t1", AT, AT + 9, 3) == (
             attempt.token,
             attempt.run,
             attempt.step,
             attempt.process,
-            attempt.session,
             attempt.log,
             attempt.started_at,
             attempt.ended_at,

@@ -12,6 +12,7 @@ import pytest
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import payload, sha256
 from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import Holder
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import AT, Scribe, digest_of, state_of, stored
 
@@ -58,7 +59,7 @@ class TransactionRules(Rules):
 
         def work(tx: Tx) -> None:
             plan.write(tx, scribe.run)
-            tx.put_lease(scribe.run, 7, "process", None, None, "me", AT)
+            tx.put_lease(scribe.run, 7, Holder("process", None, None, "me", AT))
             tx.add_attempt("token", scribe.run, "step", AT)
             tx.add_run("run-2", AT, workflow="w", branch="b", status="running", hidden=False)
             raise error

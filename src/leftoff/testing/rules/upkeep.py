@@ -13,6 +13,7 @@ from leftoff.errors import Invalid, LeaseHeld, NotFound, StoreUnavailable
 from leftoff.host import Process, this_process
 from leftoff.model.values import blob_stored
 from leftoff.store.base import Store, Tx, View
+from leftoff.store.rows import Holder
 from leftoff.testing.faulty import FaultyStore
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.rules.blobs import refer
@@ -136,7 +137,7 @@ class UpkeepRules(Rules):
     def test_remove_that_is_not_allowed(self, store: Store) -> None:
         """Whoever removes a run is asked once more, in the transaction that takes it out of sight."""
         scribe = Scribe(store)
-        store.write(lambda tx: tx.put_lease(scribe.run, 1, "process", GONE, None, "x", AT))
+        store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("process", GONE, None, "x", AT)))
 
         def refuse(view: View) -> None:
             lease = view.lease(scribe.run)
@@ -156,7 +157,7 @@ class UpkeepRules(Rules):
         for each in (neighbour, scribe):
             each.commit({("extra", "x"): shared}, seal="manual", aliases=(f"cp-{each.run}",))
             each.commit({("extra", "x"): None})
-        store.write(lambda tx: tx.put_lease(scribe.run, 1, "process", GONE, None, "x", AT))
+        store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("process", GONE, None, "x", AT)))
         store.write(lambda tx: tx.add_attempt("token", scribe.run, "a", AT))
         store.remove(scribe.run)
         assert ["run-2"] == listed(other)
@@ -224,7 +225,7 @@ class UpkeepRules(Rules):
         def add(run_id: str, maker: Process) -> int:
             def work(tx: Tx) -> int:
                 run = tx.add_run(run_id, AT, workflow="w", branch="main", status="running", hidden=True)
-                tx.put_lease(run, 1, "process", maker, None, "fork", AT)
+                tx.put_lease(run, 1, Holder("process", maker, None, "fork", AT))
                 return run
 
             return store.write(work)

@@ -6,6 +6,7 @@ from typing import Any
 
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import Store, Tx
+from leftoff.store.rows import Holder
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.scribe import AT, Scribe
 
@@ -18,7 +19,7 @@ class VersionRules(Rules):
         scribe = Scribe(store)
         plan = scribe.plan(steps={"a": ("pending", "00000001", 1), "b": ("failed", "00000002", 1)})
         scribe.make(plan)
-        store.write(lambda tx: tx.put_lease(scribe.run, 3, "process", None, None, "me", AT))
+        store.write(lambda tx: tx.put_lease(scribe.run, 3, Holder("process", None, None, "me", AT)))
         assert (2, plan.digest, "[1,0,0,0,1,0,0]", 3, "run-1") == store.read(lambda v: v.head(scribe.run))
         assert None is store.read(lambda v: v.head(scribe.run + 1))
 

@@ -194,19 +194,19 @@ UPDATE lease SET beat = ? WHERE run = ? AND epoch = ? AND kind IS NOT NULL RETUR
 
 -- name: add_attempt
 -- The next try at a step.
-INSERT INTO attempt (token, run, step, number, scope, pid, started, session, log, started_at)
-VALUES (?1, ?2, ?3, (SELECT coalesce(max(number), 0) + 1 FROM attempt WHERE run = ?2 AND step = ?3), ?4, ?5, ?6, ?7, ?8, ?9)
+INSERT INTO attempt (token, run, step, number, scope, pid, started, log, started_at)
+VALUES (?1, ?2, ?3, (SELECT coalesce(max(number), 0) + 1 FROM attempt WHERE run = ?2 AND step = ?3), ?4, ?5, ?6, ?7, ?8)
 RETURNING number
 
 -- name: attempt
 -- What a token stands for, and which try at its step is the current one.
-SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.session, a.log, a.started_at, a.ended_at, a.exit_code,
+SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.log, a.started_at, a.ended_at, a.exit_code,
        (SELECT max(b.number) FROM attempt b WHERE b.run = a.run AND b.step = a.step), a.token
 FROM attempt a WHERE a.token = ?
 
 -- name: attempts
 -- Every try at the steps of a run.
-SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.session, a.log, a.started_at, a.ended_at, a.exit_code,
+SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.log, a.started_at, a.ended_at, a.exit_code,
        (SELECT max(b.number) FROM attempt b WHERE b.run = a.run AND b.step = a.step), a.token
 FROM attempt a WHERE a.run = ? ORDER BY a.step, a.number
 
