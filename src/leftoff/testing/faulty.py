@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import time
 from _thread import allocate_lock
+from functools import wraps
 
 from leftoff.errors import StoreUnavailable
+from leftoff.model.fields import Fields
 from leftoff.store.base import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any, Literal, TypeVar
 
     from leftoff.store.base import Save, Tx, View
@@ -29,14 +31,22 @@ if TYPE_CHECKING:
     Call = Literal["write", "read", "save_blob"]
 
 
-class _Fault:
-    __slots__ = ("call", "error", "nth", "when")
+class _Fault(Fields):
+    call: str
+    when: str
+    nth: int
+    error: BaseException
 
-    def __init__(self, call: str, when: str, nth: int, error: BaseException) -> None:
-        self.call = call
-        self.when = when
-        self.nth = nth
-        self.error = error
+
+def _passed_on(name: str) -> Any:
+    """A method that is counted, and otherwise the inner store's."""
+
+    @wraps(getattr(Store, name))
+    def call(self: FaultyStore, *args: Any, **named: Any) -> Any:
+        self._count(name)
+        return getattr(self.store, name)(*args, **named)
+
+    return call
 
 
 class FaultyStore(Store):
@@ -128,37 +138,14 @@ class FaultyStore(Store):
 
         return counted
 
-    def exists(self) -> bool:
-        self._count("exists")
-        return self.store.exists()
-
-    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
-        self._count("load_blob")
-        return self.store.load_blob(hash, known)
-
-    def prune(self, run: int, drop: Iterable[int]) -> int:
-        self._count("prune")
-        return self.store.prune(run, drop)
-
-    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
-        self._count("remove")
-        return self.store.remove(run, allowed)
-
-    def sweep(self) -> int:
-        self._count("sweep")
-        return self.store.sweep()
-
-    def backup(self, folder: str) -> None:
-        self._count("backup")
-        self.store.backup(folder)
-
-    def check(self, *, repair: bool = False) -> dict[str, Any]:
-        self._count("check")
-        return self.store.check(repair=repair)
-
-    def close(self, *, soon: bool = False) -> None:
-        self._count("close")
-        self.store.close(soon=soon)
+    exists = _passed_on("exists")
+    load_blob = _passed_on("load_blob")
+    prune = _passed_on("prune")
+    remove = _passed_on("remove")
+    sweep = _passed_on("sweep")
+    backup = _passed_on("backup")
+    check = _passed_on("check")
+    close = _passed_on("close")
 
 
 def _then_raise(fn: Callable[[Any], Any], error: BaseException) -> Callable[[Any], Any]:

@@ -25,6 +25,11 @@ def stored(value: Any) -> bytes:
     return value if isinstance(value, bytes) else JSON + encode(value)
 
 
+def facts(row: object, names: str) -> tuple[Any, ...]:
+    """What a row says under these names."""
+    return tuple(getattr(row, name) for name in names.split())
+
+
 class Plan:
     """A commit that is thought out and not yet made. ``changes``: None ends a record."""
 

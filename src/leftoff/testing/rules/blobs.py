@@ -13,7 +13,7 @@ from leftoff.model.values import blob_stored
 from leftoff.store.base import Store, View
 from leftoff.store.rows import BlobRow
 from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import Scribe
+from leftoff.testing.scribe import Scribe, facts
 
 if TYPE_CHECKING:
     from leftoff.store.base import Save
@@ -31,8 +31,7 @@ CONTENTS = {
 }
 
 
-def facts(row: BlobRow) -> tuple[bytes, int, int, str]:
-    return row.hash, row.size, row.stored, row.encoding
+BLOB = "hash size stored encoding"
 
 
 class BlobRules(Rules):
@@ -54,7 +53,7 @@ class BlobRules(Rules):
         first = refer(scribe, "f", content)
         for size in (100, 70_000, 1_000_000):
             pieces = [content[i : i + size] for i in range(0, len(content), size)]
-            assert facts(first) == facts(store.save_blob([b"", *pieces, b""]))
+            assert facts(first, BLOB) == facts(store.save_blob([b"", *pieces, b""]), BLOB)
             assert content == b"".join(store.load_blob(first.hash))
 
     def test_saved_once(self, store: Store) -> None:
@@ -71,7 +70,7 @@ class BlobRules(Rules):
         scribe = Scribe(store)
         rows = store.save_together(lambda save: [save([content]) for content in contents])
         for number, (content, row) in enumerate(zip(contents, rows, strict=True)):
-            assert facts(refer(scribe, f"f{number}", content)) == facts(row)
+            assert facts(refer(scribe, f"f{number}", content), BLOB) == facts(row, BLOB)
             assert content == b"".join(other.load_blob(row.hash))
 
     def test_together_or_not_at_all(self, store: Store) -> None:
@@ -104,7 +103,7 @@ class BlobRules(Rules):
         row = refer(scribe, "f", TEXT)
         known = store.read(lambda v: v.blob(row.hash))
         assert known is not None
-        assert facts(row) == facts(known)
+        assert facts(row, BLOB) == facts(known, BLOB)
         assert known.stored < known.size
 
     def test_reference_needs_its_blob(self, store: Store) -> None:

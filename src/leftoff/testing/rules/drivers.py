@@ -10,7 +10,7 @@ from leftoff.host import Process, this_process
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
 from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import AT, Scribe
+from leftoff.testing.scribe import AT, Scribe, facts
 
 GONE = Process(this_process().scope, 2**22 + 5, "1")  # a pid that no Linux gives out
 
@@ -29,14 +29,8 @@ class DriverRules(Rules):
         store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("process", me, "s-1", "pytest", AT)))
         lease = other.read(lambda v: v.lease(scribe.run))
         assert lease is not None and lease.held
-        assert (1, "process", me, "s-1", "pytest", AT, AT) == (
-            lease.epoch,
-            lease.kind,
-            lease.process,
-            lease.session,
-            lease.who,
-            lease.since,
-            lease.beat,
+        assert (1, "process", me, "s-1", "pytest", AT, AT) == facts(
+            lease, "epoch kind process session who since beat"
         )
         assert ["run-1"] == [run_id for run_id, _ in other.read(lambda v: v.leases())]
 
@@ -122,15 +116,8 @@ class DriverRules(Rules):
         store.write(lambda tx: tx.set_attempt_process("t1", me))
         store.write(lambda tx: tx.end_attempt("t1", AT + 9, 3))
         (attempt,) = other.read(lambda v: v.attempts(scribe.run))
-        assert ("t1", scribe.run, "a", me, "attempts/t1", AT, AT + 9, 3) == (
-            attempt.token,
-            attempt.run,
-            attempt.step,
-            attempt.process,
-            attempt.log,
-            attempt.started_at,
-            attempt.ended_at,
-            attempt.exit_code,
+        assert ("t1", scribe.run, "a", me, "attempts/t1", AT, AT + 9, 3) == facts(
+            attempt, "token run step process log started_at ended_at exit_code"
         )
 
     def test_an_attempt_that_never_began(self, store: Store) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ from leftoff.testing.faulty import FaultyStore
 from leftoff.testing.rules.base import Rules
 from leftoff.testing.rules.blobs import refer
 from leftoff.testing.rules.records import some_changes
-from leftoff.testing.rules.versions import listed
+from leftoff.testing.rules.versions import add_hidden, listed
 from leftoff.testing.scribe import AT, Scribe, state_at
 
+Upkeep = Callable[[FaultyStore, Scribe], object]
 GONE = Process(this_process().scope, 2**22 + 5, "1")
 
 
@@ -86,29 +89,14 @@ class UpkeepRules(Rules):
     @pytest.mark.parametrize("when", ["before", "during", "after"])
     def test_prune_cut_short(self, tmp_path: Path, when: Any) -> None:
         """Cut short at any of its writes, kept versions still read as before; done again, it ends as if never cut."""
-        nth = 1
-        while True:
-            folder = tmp_path / str(nth)
-            folder.mkdir()
-            store = FaultyStore(self.make_store(folder))
-            scribe = prunable(store)
-            store.fail(when, nth=nth)
-            try:
-                store.prune(scribe.run, [3, 5])
-                done = True
-            except StoreUnavailable:
-                done = False
-            store.heal()
+
+        def check(store: Store, scribe: Scribe) -> None:
             scribe.verify(seqs=[4, 8])
             store.prune(scribe.run, [3, 5])
-            assert [8, 4] == [v.seq for v in store.read(lambda v, s=scribe: v.versions(s.run, sealed=False))]  # type: ignore[misc]
+            assert [8, 4] == [v.seq for v in store.read(lambda v: v.versions(scribe.run, sealed=False))]
             scribe.verify(seqs=[4, 8])
-            assert [] == store.check()["problems"]
-            store.close()
-            if done:
-                break
-            nth += 1
-        assert nth > 3
+
+        self._cut_short(tmp_path, when, lambda store, scribe: store.prune(scribe.run, [3, 5]), check)
 
     def test_prune_while_others_commit(self, store: Store, other: Store) -> None:
         """Commits go on during a prune, and nothing that they need goes with it."""
@@ -193,29 +181,36 @@ class UpkeepRules(Rules):
     @pytest.mark.parametrize("when", ["before", "during", "after"])
     def test_remove_cut_short(self, tmp_path: Path, when: Any) -> None:
         """A removal cut short leaves the run whole, or out of sight and to be swept; never half of it in sight."""
-        nth = 1
-        while True:
+
+        def check(store: Store, scribe: Scribe) -> None:
+            if listed(store):
+                scribe.verify()
+                store.remove(scribe.run)
+            store.sweep()
+            assert None is store.read(lambda v: v.run_row(scribe.run))
+
+        self._cut_short(tmp_path, when, lambda store, scribe: store.remove(scribe.run), check)
+
+    def _cut_short(self, tmp_path: Path, when: Any, work: Upkeep, check: Upkeep) -> None:
+        """Let ``work`` fail at each of its writes in turn, until none is left; ``check`` what it leaves."""
+        done = False
+        for nth in itertools.count(1):
             folder = tmp_path / str(nth)
             folder.mkdir()
             store = FaultyStore(self.make_store(folder))
             scribe = prunable(store)
             store.fail(when, nth=nth)
             try:
-                store.remove(scribe.run)
+                work(store, scribe)
                 done = True
             except StoreUnavailable:
-                done = False
+                pass
             store.heal()
-            if listed(store):
-                scribe.verify()
-                store.remove(scribe.run)
-            store.sweep()
-            assert None is store.read(lambda v, s=scribe: v.run_row(s.run))  # type: ignore[misc]
+            check(store, scribe)
             assert [] == store.check()["problems"]
             store.close()
             if done:
                 break
-            nth += 1
         assert nth > 3
 
     def test_sweep_drops_abandoned_runs(self, store: Store) -> None:
@@ -224,7 +219,7 @@ class UpkeepRules(Rules):
 
         def add(run_id: str, maker: Process) -> int:
             def work(tx: Tx) -> int:
-                run = tx.add_run(run_id, AT, workflow="w", branch="main", status="running", hidden=True)
+                run = add_hidden(tx, run_id)
                 tx.put_lease(run, 1, Holder("process", maker, None, "fork", AT))
                 return run
 

@@ -8,7 +8,7 @@ from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import Store, Tx
 from leftoff.store.rows import Holder
 from leftoff.testing.rules.base import Rules
-from leftoff.testing.scribe import AT, Scribe
+from leftoff.testing.scribe import AT, Scribe, facts
 
 CARD = {"workflow": "work", "branch": "main", "status": "running"}  # as the scribe's runs have it
 
@@ -31,19 +31,9 @@ class VersionRules(Rules):
         scribe.make(plan)
         version = store.read(lambda v: v.version(scribe.run, 2))
         assert version is not None
-        assert ("run-1", 2, plan.digest, plan.at, 5) == (
-            version.run_id,
-            version.seq,
-            version.digest,
-            version.at,
-            version.epoch,
-        )
-        assert (NO_COUNTS, plan.sealed, "approval", None, None) == (
-            version.counts,
-            version.checkpoint,
-            version.trigger,
-            version.step,
-            version.note,
+        assert ("run-1", 2, plan.digest, plan.at, 5) == facts(version, "run_id seq digest at epoch")
+        assert (NO_COUNTS, plan.sealed, "approval", None, None) == facts(
+            version, "counts checkpoint trigger step note"
         )
         assert {"a-1", "b-2"} == set(version.aliases)
         assert None is store.read(lambda v: v.version(scribe.run, 3))
@@ -151,12 +141,7 @@ class VersionRules(Rules):
         assert same is not None and row.run_id == same.run_id
         assert shown == {name: getattr(row, name) for name in shown}
         assert card == row.card
-        assert (3, scribe.checkpoints[3], AT, AT + 3) == (
-            row.seq,
-            row.checkpoint,
-            row.created_at,
-            row.updated_at,
-        )
+        assert (3, scribe.checkpoints[3], AT, AT + 3) == facts(row, "seq checkpoint created_at updated_at")
         assert None is store.read(lambda v: v.find_run(""))
         assert None is store.read(lambda v: v.find_run("run"))
 
@@ -198,11 +183,7 @@ class VersionRules(Rules):
     def test_hidden_run(self, store: Store) -> None:
         """A run that is not complete yet is found only by those who ask for hidden ones."""
         Scribe(store)
-
-        def add(tx: Tx) -> int:
-            return tx.add_run("run-2", AT, workflow="w", branch="main", status="running", hidden=True)
-
-        run = store.write(add)
+        run = store.write(lambda tx: add_hidden(tx, "run-2"))
         assert ["run-1"] == listed(store)
         assert None is store.read(lambda v: v.find_run("run-2"))
         row = store.read(lambda v: v.find_run("run-2", hidden=True))
@@ -211,11 +192,7 @@ class VersionRules(Rules):
 
     def test_reveal(self, store: Store) -> None:
         """A hidden run that is complete is seen from then on, under the id it is given."""
-
-        def make(tx: Tx) -> int:
-            return tx.add_run("not yet", AT, workflow="w", branch="main", status="running", hidden=True)
-
-        run = store.write(make)
+        run = store.write(lambda tx: add_hidden(tx, "not yet"))
         assert [] == store.read(lambda v: v.list_runs({}))
         store.write(lambda tx: tx.reveal(run, "run-2"))
         assert ["run-2"] == [row.run_id for row in store.read(lambda v: v.list_runs({}))]
@@ -242,6 +219,10 @@ class VersionRules(Rules):
         later = Scribe(store, "run-2")
         assert removed.run != later.run
         assert None is store.read(lambda v: v.head(removed.run))
+
+
+def add_hidden(tx: Tx, run_id: str) -> int:
+    return tx.add_run(run_id, AT, workflow="w", branch="main", status="running", hidden=True)
 
 
 def listed(store: Store, limit: int | None = None, **where: Any) -> list[str]:
