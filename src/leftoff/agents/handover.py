@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import check_agent, custom_agents, templated, templated_words
 from leftoff.engine.read.brief import brief
-from leftoff.engine.read.state import Reader
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
+from leftoff.operations.runs import session_of_agent
 
 if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.operations import Project
-    from leftoff.store.base import Store, View
-    from leftoff.store.rows import RunRow
 
 TOLD = (
     "This work was begun by {before} and is handed over to you as run {run_id} of leftoff. Check that what is said "
@@ -33,7 +31,6 @@ _RESUME = {
     "gemini": ["gemini", "--resume"],
     "opencode": ["opencode", "-s"],
 }
-_LOOKED_AT = 200  # checkpoints, for a session of the agent
 
 
 class Handover:
@@ -57,25 +54,10 @@ def hand_over(project: Project, target: Target, agent: str) -> Handover:
     check_agent(agent, custom)
     if row.status not in UNFINISHED:
         raise CannotResume(f"Run {row.run_id} is {row.status}.", hint="There is nothing to hand over.")
-    session = own_session(project.store, row, agent)
+    session = session_of_agent(project, row, agent)
     if session and agent in _RESUME and not templated(agent, custom):
         return Handover(row.run_id, agent, [*_RESUME[agent], session], session)
     known = brief(project.store, target, project.at, project.folder)
     told = TOLD.format(before=row.card.get("agent") or "somebody", run_id=row.run_id, brief=known)
     words = templated_words(agent, told, custom) if templated(agent, custom) else [*_TALK[agent], told]
     return Handover(row.run_id, agent, words)
-
-
-def own_session(store: Store, row: RunRow, agent: str) -> str | None:
-    """The latest session of an agent that worked on a run: the one it is bound to, else one of an older version."""
-    if row.card.get("agent") == agent and row.session:
-        return str(row.session)
-
-    def look(view: View) -> str | None:
-        for version in view.versions(row.run, sealed=True, limit=_LOOKED_AT):
-            known = Reader(store, view, row.run, row.run_id, version.seq).plain("run")
-            if known.get("agent") == agent and isinstance(known.get("session_id"), str):
-                return str(known["session_id"])
-        return None
-
-    return store.read(look)

@@ -9,20 +9,18 @@ from leftoff.cli.prompts.answers import Terminal
 from leftoff.cli.prompts.ask import can_ask
 from leftoff.cli.render.text import clean_lines
 from leftoff.engine.read.find import Target
-from leftoff.engine.resume.answers import LateQuestions
-from leftoff.engine.resume.finding import levels_of
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import NeedsPerson
 from leftoff.model.ids import check_run_id
 from leftoff.operations import execution
 from leftoff.operations import resume as resuming
-from leftoff.operations.reports import this_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from leftoff.cli.context import Context
+    from leftoff.engine.resume.answers import LateQuestions
     from leftoff.engine.write.commit import Guard
     from leftoff.operations.execution import Execution, RunRequest
     from leftoff.operations.resume import Resumed
@@ -58,7 +56,7 @@ def execute(ctx: Context, request: RunRequest) -> int:
         from leftoff.operations.upkeep import remove_run
 
         return told(ctx, remove_run(ctx.project, twin))
-    questions = _questions(ctx, Terminal(ctx))
+    questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
     _check_agents(ctx, request.workflow, fresh=True)
     execution.check_requirements(ctx.project, request.workflow, questions)
 
@@ -84,11 +82,6 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
 
     target = Target(twin, None)
     return ask(ctx, target, document(ctx.store, target, ctx.now, ctx.limits))
-
-
-def _questions(ctx: Context, answerer: Terminal, accepted: Collection[str] = ()) -> LateQuestions:
-    levels = levels_of(ctx.settings.section("verify"))
-    return LateQuestions(answerer, levels, accepted, yes=bool(ctx.args.yes))
 
 
 def _check_agents(ctx: Context, workflow: Workflow, *, fresh: bool = False) -> None:
@@ -156,8 +149,10 @@ def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None]
     def begin(how: Execution) -> Runner:
         return execution.go_on(ctx.project, request, definitions, how, agreed)
 
+    yes = bool(ctx.args.yes)
+    questions = execution.late_questions(ctx.project, Terminal(ctx), request.accept, yes=yes)
     try:
-        return _drive(ctx, definitions.new, _questions(ctx, Terminal(ctx), request.accept), begin)
+        return _drive(ctx, definitions.new, questions, begin)
     except Unanswered as error:
         if not ctx.args.json:
             raise
@@ -189,7 +184,6 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
     choice = failures.ask(ctx, runner.run_id, failed)
     if choice == failures.QUIT:
         return code
-    find = this_run(runner.ledger.run, runner.run_id)
     if choice == failures.SKIP:
-        execution.skip_failed(ctx.project, find, failed)
-    return _go_on(ctx, ResumeRequest(Target(ctx.store.read(find), None)))
+        execution.skip_failed(ctx.project, runner, failed)
+    return _go_on(ctx, execution.once_more(ctx.project, runner))

@@ -9,8 +9,11 @@ import os
 
 from leftoff.engine.config.project import git_branch
 from leftoff.engine.lifecycle.opening import Opening
-from leftoff.engine.read.find import twins
-from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.engine.read.definition import definition_of, names_of
+from leftoff.engine.read.find import Target, twins
+from leftoff.engine.resume.answers import LateQuestions
+from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
+from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.write.report import report
 from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, NotFound
@@ -20,17 +23,16 @@ from leftoff.operations.reports import this_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.resume.answers import LateQuestions
-    from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.workspace.tracking import Found
     from leftoff.engine.write.commit import Guard, Seal
-    from leftoff.engine.write.report import Find
+    from leftoff.host import Process
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -91,7 +93,6 @@ def definition_of_twin(
     project: Project, caller: Caller, path: str, given: Mapping[str, Any]
 ) -> Workflow | None:
     """The definition, with the variables of the unfinished run that is to be resumed; ``None`` without such a run."""
-    from leftoff.engine.read.definition import names_of
     from leftoff.workflow.definition.parse import load
 
     if not project.store.exists():
@@ -107,7 +108,19 @@ def definition_of_twin(
     return None
 
 
+def is_driven(project: Project, row: RunRow) -> bool:
+    """Whether it is a run of a workflow file, which a runner executes."""
+    return definition_of(project.store, row) is not None
+
+
 # -- what must be there
+
+
+def late_questions(
+    project: Project, answerer: Answerer, accept: Collection[str] = (), *, yes: bool = False
+) -> LateQuestions:
+    """Who is asked what nobody could foresee, by the rules and levels of the project."""
+    return LateQuestions(answerer, levels_of(project.settings.section("verify")), accept, yes=yes)
 
 
 def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
@@ -274,18 +287,41 @@ def go_on(
     return resume(setting, request, definitions, agreed)
 
 
-def skip_failed(project: Project, find: Find, failed: list[tuple[str, str]]) -> None:
+def skip_failed(project: Project, runner: Runner, failed: list[tuple[str, str]]) -> None:
     """Steps that failed, and why, are skipped: a person decided that the run goes on without them."""
     for path, why in failed:
         said = StepReport("skip", path, note=f"skipped after it failed: {why}")
         said.masked(project.redactor)
-        _skip(project, find, said)
+        _skip(project, runner, said)
 
 
-def _skip(project: Project, find: Find, said: StepReport) -> None:
+def _skip(project: Project, runner: Runner, said: StepReport) -> None:
     at = project.now
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return step_changes(project.store, tx, row, changes, said, at, decided=True)
 
-    report(project.store, find, make, at)
+    report(project.store, this_run(runner.ledger.run, runner.run_id), make, at)
+
+
+def once_more(project: Project, runner: Runner) -> ResumeRequest:
+    """To go on with a run that came to its end, from where it is."""
+    row = project.store.read(this_run(runner.ledger.run, runner.run_id))
+    return ResumeRequest(Target(row, None))
+
+
+# -- what runs on though nobody drives it
+
+
+def left_running(project: Project, row: RunRow) -> dict[str, list[Process]]:
+    """The steps of a run that still run though its driver is dead, and their processes."""
+    from leftoff.workflow.run.stop import left_running
+
+    return left_running(project.store, row, project.store_folder)
+
+
+def end_left(project: Project, row: RunRow) -> None:
+    """End them: nothing is put back under the hands of a step that still writes."""
+    from leftoff.workflow.run.stop import end_attempts
+
+    end_attempts(project.store, row, project.store_folder, project.settings.run.grace)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from leftoff.dialects.verdict import dialect_checks, dialect_of
 from leftoff.engine.lifecycle.start import unfinished
-from leftoff.engine.read.definition import definition_of
-from leftoff.engine.read.find import Target
+from leftoff.engine.read.find import Target, resolve
+from leftoff.engine.read.show import in_order
+from leftoff.engine.read.state import read
 from leftoff.engine.resume import verdict
 from leftoff.engine.resume.answers import take_answers
 from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks, SecretChecks
 from leftoff.engine.resume.continue_run import driver_of, go_back, pick_up
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.errors import CannotResume, Invalid, Usage
+from leftoff.engine.write.report import need_store
+from leftoff.errors import Ambiguous, CannotResume, Invalid, NoCheckpoint, Usage
 from leftoff.model.fields import Fields
-from leftoff.operations import protocol
-from leftoff.operations.reports import guard_of, session_of, this_run
+from leftoff.operations import protocol, runs
+from leftoff.operations.execution import is_driven
+from leftoff.operations.reports import current, guard_of, session_of, this_run
 from leftoff.workflow.recovery.provider import workflow_checks
 
 TYPE_CHECKING = False
@@ -31,8 +34,12 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.checks.provider import CheckProvider
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.write.commit import Guard
+    from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
 
+_SHOWN = 6
 STOPPED, GIVEN_UP, AGREED, RUNNING = "stopped", "given up", "agreed", "running"
 
 
@@ -47,6 +54,77 @@ class Resumed(Fields):
     request: ResumeRequest
     answers: Answers | None = None
     changes: ChangeSet | None = None
+
+
+# -- which run
+
+
+def find(
+    project: Project, caller: Caller, ref: str | None, checkpoint: str | None = None, *, looks: bool = False
+) -> Target:
+    """The run that is meant, and the version to go back to; which of several is taken is said.
+
+    An archived run that is named comes back into the store, unless somebody only ``looks``.
+    """
+    if checkpoint is not None:
+        return _find_checkpoint(project, caller, ref, checkpoint)
+    latest = _latest(project, caller)
+    if ref is None:
+        need_store(project.store)
+        return Target(project.store.read(latest), None)
+    if looks:
+        return runs.target(project, caller, ref, latest)
+    runs.bring_back(project, caller, ref)
+    return resolve(project.store, ref, latest)
+
+
+def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
+    base = ref or caller.named
+    if base is not None:
+        run_id = runs.target(project, caller, base).row.run_id
+        return runs.target(project, caller, f"{run_id}@{checkpoint}")
+    found = runs.target(project, caller, checkpoint)
+    if found.version is None:
+        raise NoCheckpoint(f"There is no checkpoint {checkpoint}.")
+    return found
+
+
+def _latest(project: Project, caller: Caller) -> Find:
+    """The current run, and where there are several the latest, which is said."""
+
+    def find(view: View) -> RunRow:
+        try:
+            return current(project, caller)(view)
+        except Ambiguous as error:
+            if caller.named or caller.run:
+                raise
+            row = current(project, caller, latest=True)(view)
+            others = [name for name in error.candidates if name != row.run_id]
+            more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+            project.say(
+                f"leftoff: branch {row.branch} has {len(others) + 1} unfinished runs; taking the latest, "
+                f"{row.run_id}.\nThe others: {', '.join(others[:_SHOWN])}{more}."
+            )
+            return row
+
+    return find
+
+
+def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]:
+    """The criteria of a completed run that are not met; and the steps that could meet them."""
+    out: dict[str, str | None] = {}
+    for key, value in read(project.store, row.run, row.run_id, "criterion").items():
+        about = value.plain if isinstance(value.plain, dict) else {"met": value.plain}
+        if about.get("met") is False:
+            step = about.get("step")
+            out[key] = step if isinstance(step, str) else None
+    if all(out.values()):
+        return [*out], [step for step in dict.fromkeys(out.values()) if step]
+    steps = read(project.store, row.run, row.run_id, "step")
+    return [*out], in_order({path: value.plain for path, value in steps.items()})
+
+
+# -- the verdict, and going on
 
 
 def verify(project: Project, caller: Caller, request: ResumeRequest) -> Report:
@@ -74,7 +152,7 @@ def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: A
     report, row = verify(project, caller, request), request.target.row
     if report.problem is not None and report.exit_code == CannotResume.exit_code:
         raise report.problem
-    driven = definition_of(project.store, row) is not None
+    driven = is_driven(project, row)
     quiet = ("definition.changed",) if driven else ()  # whoever drives it tells that
     answers = take_answers(report, request, answerer, quiet)
     if answers is not None and answers.fresh:

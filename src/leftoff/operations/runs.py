@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.config.project import open_store
+from leftoff.engine.read.state import Reader
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.report import report
 from leftoff.operations.reports import current, this_run
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from leftoff.engine.write.head import Head
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
+
+_LOOKED_AT = 200  # checkpoints, for a session of the agent
 
 
 def target(
@@ -98,6 +101,22 @@ def _is_known(project: Project, caller: Caller, ref: str) -> bool:
     except LeftoffError:
         return False
     return True
+
+
+def session_of_agent(project: Project, row: RunRow, agent: str) -> str | None:
+    """The latest session of an agent that worked on a run: the one it is bound to, else one of an older version."""
+    if row.card.get("agent") == agent and row.session:
+        return str(row.session)
+    store = project.store
+
+    def look(view: View) -> str | None:
+        for version in view.versions(row.run, sealed=True, limit=_LOOKED_AT):
+            known = Reader(store, view, row.run, row.run_id, version.seq).plain("run")
+            if known.get("agent") == agent and isinstance(known.get("session_id"), str):
+                return str(known["session_id"])
+        return None
+
+    return store.read(look)
 
 
 def hand_over(project: Project, row: RunRow, agent: str, session: str | None) -> None:

@@ -15,7 +15,6 @@ from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.start import start_run
 from leftoff.engine.read.brief import brief
-from leftoff.engine.read.definition import definition_of
 from leftoff.engine.read.diff import diff
 from leftoff.engine.read.find import Target, resolve
 from leftoff.engine.read.info import list_info, run_info
@@ -29,6 +28,7 @@ from leftoff.errors import CannotResume, Conflict, NeedsPerson, Usage
 from leftoff.host import SHELLS, ancestor
 from leftoff.model.words import RUN_STATUS, UNFINISHED
 from leftoff.operations import Project, reports
+from leftoff.operations.execution import is_driven
 from leftoff.operations.resume import RUNNING, resume, stands_in_the_way, verify
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Work:
                 f"Run {row.run_id} is {row.status}: nothing is left to do.",
                 hint="start_run starts a new one.",
             )
-        if definition_of(self.store, row) is not None:
+        if is_driven(self.project, row):
             raise Conflict(
                 f"Run {row.run_id} is one of a workflow file, which a runner executes.",
                 hint=f"Run this in a shell: leftoff resume {row.run_id}",

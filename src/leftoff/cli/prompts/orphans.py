@@ -15,9 +15,9 @@ _SHOWN = 6
 
 def told(ctx: Context, row: RunRow) -> str | None:
     """The steps that run without a driver, in a sentence; None where there are none."""
-    from leftoff.workflow.run.stop import left_running
+    from leftoff.operations.execution import left_running
 
-    found = left_running(ctx.store, row, ctx.project.store_folder)
+    found = left_running(ctx.project, row)
     if not found:
         return None
     names = [f"{clean(step)} (process {processes[-1].pid})" for step, processes in found.items()]
@@ -33,7 +33,7 @@ def ended(ctx: Context, row: RunRow) -> bool:
     hint = f"--yes ends them. `leftoff resume {row.run_id}` would wait for them instead."
     if not confirm(ctx, what, hint=hint):
         return False
-    from leftoff.workflow.run.stop import end_attempts
+    from leftoff.operations.execution import end_left
 
-    end_attempts(ctx.store, row, ctx.project.store_folder, ctx.settings.run.grace)
+    end_left(ctx.project, row)
     return True

@@ -10,16 +10,14 @@ from leftoff.cli.render.text import clean
 from leftoff.cli.render.verdict import show
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
-from leftoff.errors import Ambiguous, NoCheckpoint, Usage
-from leftoff.operations.resume import verify
+from leftoff.errors import Usage
+from leftoff.operations.resume import find, unmet_criteria, verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.read.find import Target
-    from leftoff.store.base import View
-    from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "resume",
@@ -59,8 +57,6 @@ SPEC = Spec(
   leftoff resume --from-step test --yes   test and everything after it again""",
 )
 
-_SHOWN = 6
-
 
 def run(args: Args, ctx: Context) -> int:
     positive(args.max_parallel, "--max-parallel")
@@ -70,7 +66,8 @@ def run(args: Args, ctx: Context) -> int:
             f"--from-step and {'--only' if args.only else '--failed'} say different things.",
             hint="--from-step STEP does it and every later one again; --only STEP… does these, and no others.",
         )
-    target = find(args, ctx)
+    named, looks = args.rest[0] if args.rest else None, bool(args.dry_run or args.list)
+    target = find(ctx.project, ctx.caller, named, args.checkpoint, looks=looks)
     if args.list:
         from leftoff.cli.verbs.log import show_log
 
@@ -95,46 +92,6 @@ def run(args: Args, ctx: Context) -> int:
     return show(ctx, report, plan=True)
 
 
-def find(args: Args, ctx: Context) -> Target:
-    """The run and version that is meant; which of several is taken is said."""
-    from leftoff.engine.read.find import Target, resolve
-    from leftoff.engine.write.report import need_store
-
-    named = args.rest[0] if args.rest else None
-    if args.checkpoint is not None:
-        if named is not None or args.run:
-            base = ctx.target(named or args.run).row.run_id
-            return ctx.target(f"{base}@{args.checkpoint}")
-        target = ctx.target(args.checkpoint)
-        if target.version is None:
-            raise NoCheckpoint(f"There is no checkpoint {args.checkpoint}.")
-        return target
-    if named is not None:
-        if args.dry_run or args.list:
-            return ctx.target(named, lambda view: latest(view, ctx))
-        ctx.bring_back(named)
-        return resolve(ctx.store, named, lambda view: latest(view, ctx))
-    need_store(ctx.store)
-    return Target(ctx.store.read(lambda view: latest(view, ctx)), None)
-
-
-def latest(view: View, ctx: Context) -> RunRow:
-    """The current run, and where there are several the latest, which is said."""
-    try:
-        return ctx.current_in(view)
-    except Ambiguous as error:
-        if getattr(ctx.args, "run", None) or ctx.caller.run:
-            raise
-        row = ctx.current_in(view, latest=True)
-        others = [name for name in error.candidates if name != row.run_id]
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        ctx.say(
-            f"leftoff: branch {clean(row.branch)} has {len(others) + 1} unfinished runs; taking the latest, "
-            f"{row.run_id}.\nThe others: {', '.join(others[:_SHOWN])}{more}."
-        )
-        return row
-
-
 def finished(target: Target, ctx: Context) -> int:
     """A completed run has nothing left, whatever became of what it made."""
     row, report = target.row, verify(ctx.project, ctx.caller, ResumeRequest(target))
@@ -144,14 +101,9 @@ def finished(target: Target, ctx: Context) -> int:
     if report.verdict == REFUSE:
         Terminal(ctx).tell(report.findings, report)
         return report.exit_code
-    unmet = _unmet(target, ctx)
-    steps = (
-        [path for path in dict.fromkeys(unmet.values()) if path]
-        if all(unmet.values())
-        else _steps(target, ctx)
-    )
+    unmet, steps = unmet_criteria(ctx.project, row)
     if ctx.args.json:
-        emit_end(ctx, row, brief="", **({"unmet": [*unmet], "could_meet": steps} if unmet else {}))
+        emit_end(ctx, row, brief="", **({"unmet": unmet, "could_meet": steps} if unmet else {}))
         return 0
     ctx.out(f"Run {row.run_id} is completed: nothing is left to do.")
     if unmet:
@@ -161,24 +113,3 @@ def finished(target: Target, ctx: Context) -> int:
             f"alone. Steps: {', '.join(map(clean, steps)) or 'none'}."
         )
     return 0
-
-
-def _unmet(target: Target, ctx: Context) -> dict[str, str | None]:
-    """The criteria that are not met, each with the step that could meet it, where that is known."""
-    from leftoff.engine.read.state import read
-
-    out: dict[str, str | None] = {}
-    for key, value in read(ctx.store, target.row.run, target.row.run_id, "criterion").items():
-        about = value.plain if isinstance(value.plain, dict) else {"met": value.plain}
-        if about.get("met") is False:
-            step = about.get("step")
-            out[key] = step if isinstance(step, str) else None
-    return out
-
-
-def _steps(target: Target, ctx: Context) -> list[str]:
-    from leftoff.engine.read.show import in_order
-    from leftoff.engine.read.state import read
-
-    values = read(ctx.store, target.row.run, target.row.run_id, "step")
-    return in_order({path: value.plain for path, value in values.items()})

@@ -64,10 +64,10 @@ def run(args: Args, ctx: Context) -> int:
 
 def _quiet(ctx: Context, target: Target) -> bool:
     """Whether nothing of the run's steps writes on, or does no more."""
-    from leftoff.engine.read.definition import definition_of
+    from leftoff.operations.execution import is_driven
     from leftoff.operations.resume import check_free
 
-    if definition_of(ctx.store, target.row) is None:
+    if not is_driven(ctx.project, target.row):
         return True
     from leftoff.cli.prompts.orphans import ended
 

@@ -147,14 +147,14 @@ class Watch:
 
     def _consider(self, info: RunInfo, memory: Memory) -> None:
         """Resume a dead run of a workflow file, unless something stands in the way or it was tried too often."""
-        from leftoff.engine.read.definition import definition_of
         from leftoff.engine.read.find import Target
         from leftoff.engine.read.watch import may_restart, restarted
         from leftoff.engine.resume.request import ResumeRequest
+        from leftoff.operations.execution import is_driven
         from leftoff.operations.resume import verify
 
         told, now = memory.of(info.run_id), self.ctx.now
-        if definition_of(self.ctx.store, info.row) is None:
+        if not is_driven(self.ctx.project, info.row):
             return
         if not may_restart(told, info, self.settings, now):
             if told.get("restarts", 0) >= self.settings.limit:

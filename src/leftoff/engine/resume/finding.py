@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.errors import CannotResume, Invalid, Usage
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,36 +78,28 @@ def check_codes(codes: Iterable[str]) -> tuple[str, ...]:
     return given
 
 
-class Finding:
+class Finding(Fields):
     """One thing that was found. ``choices``: what a person may answer; ``diff``: where one helps; ``paths``: files.
 
-    ``clears``: collection and key of the record that is dropped once it was accepted.
+    ``level``: that of its code, unless a check says otherwise. ``clears``: collection and key of the record that is
+    dropped once it was accepted.
     """
 
-    __slots__ = ("choices", "clears", "code", "diff", "hint", "level", "message", "paths", "subject")
+    code: str
+    message: str
+    hint: str = ""
+    subject: str | None = None
+    level: str = ""
+    diff: str | None = None
+    choices: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        hint: str = "",
-        subject: str | None = None,
-        *,
-        level: str | None = None,
-        diff: str | None = None,
-        choices: tuple[str, ...] = (),
-        paths: tuple[str, ...] = (),
-        clears: tuple[str, ...] = (),
-    ) -> None:
-        self.code = code
-        self.level = level or CODES[code]
-        self.message = message
-        self.hint = hint
-        self.subject = subject
-        self.diff = diff
-        self.choices = choices
-        self.paths = paths
-        self.clears = clears
+    if not TYPE_CHECKING:
+
+        def __init__(self, *values: Any, **named: Any) -> None:
+            super().__init__(*values, **named)
+            self.level = self.level or CODES[self.code]
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {

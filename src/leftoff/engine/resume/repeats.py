@@ -26,7 +26,7 @@ def again(world: World, selection: Selection, runs_once: Callable[[str], bool]) 
         yield _abandoned(world.run_id)
     repeated = _repeated(world, selection)
     if repeated and selection.only is None:  # else they were named one by one
-        yield _repeating(repeated, None if selection.resumes else WARN)
+        yield _repeating(repeated, "" if selection.resumes else WARN)
     for path in repeated:
         if runs_once(path):
             yield Finding(
@@ -47,7 +47,7 @@ def _abandoned(run_id: str) -> Finding:
     )
 
 
-def _repeating(repeated: list[str], level: str | None) -> Finding:
+def _repeating(repeated: list[str], level: str) -> Finding:
     more = f" and {len(repeated) - _SHOWN} more" if len(repeated) > _SHOWN else ""
     number = f"{len(repeated)} finished step{'s' if len(repeated) > 1 else ''}"
     message = f"{number} would run again: {', '.join(repeated[:_SHOWN])}{more}."

@@ -166,7 +166,7 @@ class WorkflowChecks(CheckProvider):
         done |= {orphan.step.path for orphan in self.look(seen, selection)[0] if orphan.action in TAKEN}
         differs = compare(self.old, new, done)
         if differs:
-            hint, level = (_GO_ON, None) if differs.finished else ("", WARN)
+            hint, level = (_GO_ON, "") if differs.finished else ("", WARN)
             yield Finding("definition.changed", f"{what} {differs.told()}.", hint, self._path, level=level)
 
     # -- values that were not stored
@@ -271,7 +271,7 @@ class WorkflowChecks(CheckProvider):
             and new.find(path) is not None
             and not (path in selection.repeat or selection.leaves_out(path) or _is_over(record, seen.now))
         ]
-        level = WARN if waiting and self._goes_on(seen, selection, new, waiting) else None
+        level = WARN if waiting and self._goes_on(seen, selection, new, waiting) else ""
         for path in waiting:
             if seen.steps[path].get("kind") == "approval":
                 what, hint = "a decision", how(seen.run_id, path)

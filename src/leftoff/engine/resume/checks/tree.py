@@ -42,7 +42,7 @@ def outputs(world: World) -> Iterator[Finding]:
             f"{path}, which step {step} wrote, is not what it was.{why}",
             f"--accept outputs.changed (or --yes) keeps it as it is now; --from-step {step} does the step again.",
             step,
-            level=WARN if why else None,
+            level=WARN if why else "",
             choices=("run the step again", "accept", "stop"),
             paths=(path,),
         )
@@ -65,7 +65,7 @@ def files(world: World) -> Iterator[Finding]:
         "--accept files.changed (or --yes) keeps them as they are; "
         f"`leftoff restore {world.run_id} PATH…` brings single ones back.",
         seen.paths[0],
-        level=WARN if why else None,
+        level=WARN if why else "",
         diff=seen.diff or None,
         choices=("keep the current", "restore from the checkpoint", "stop"),
         paths=tuple(seen.paths),
@@ -109,7 +109,7 @@ def half_restored(world: World) -> Iterator[Finding]:
             else f"`{found.command}` completes it; --accept files.half_restored (or --yes) goes on with the files as "
             "they are. What was there before is in the checkpoint `before a rollback`.",
             world.run_id,
-            level=REFUSE if found.busy else None,
+            level=REFUSE if found.busy else "",
             choices=() if found.busy else ("keep the current", "stop"),
         )
 
