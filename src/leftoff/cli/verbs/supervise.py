@@ -10,12 +10,11 @@ from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.read.watch import Change, Memory, Settings
+    from leftoff.engine.read.watch import Change
+    from leftoff.operations.supervision import Supervision
 
 SPEC = Spec(
     "supervise",
@@ -36,14 +35,12 @@ COMMAND_S = 60.0
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.read.watch import Memory, Settings
+    from leftoff.operations.supervision import Supervision
 
-    settings = Settings(ctx.settings.section("supervise"))
-    folder = ctx.project.store_folder
-    watch = Watch(ctx, settings, folder, restart=bool(args.restart) or settings.restart)
-    memory = Memory(folder)
+    supervision = Supervision(ctx.project, ctx.caller)
+    watch = Watch(ctx, supervision, restart=bool(args.restart) or supervision.settings.restart)
     if args.once:
-        watch.look(memory)
+        watch.look()
         _end(ctx)
         return 0
     import signal
@@ -53,8 +50,8 @@ def run(args: Args, ctx: Context) -> int:
     ctx.say("leftoff: watching; Ctrl-C ends it.")
     try:
         while True:
-            watch.look(memory)
-            sleep(settings.every)
+            watch.look()
+            sleep(supervision.settings.every)
     except KeyboardInterrupt:
         _end(ctx)
         return 130
@@ -70,22 +67,18 @@ def _end(ctx: Context) -> None:
 class Watch:
     """Looks, tells, restarts."""
 
-    def __init__(self, ctx: Context, settings: Settings, folder: str, *, restart: bool) -> None:
+    def __init__(self, ctx: Context, supervision: Supervision, *, restart: bool) -> None:
         self.ctx = ctx
-        self.settings = settings
-        self.folder = folder
+        self.supervision = supervision
+        self.settings = supervision.settings
         self.restart = restart
 
-    def look(self, memory: Memory) -> None:
-        from leftoff.engine.read.watch import look
-
-        ctx = self.ctx
-        for change in look(ctx.store, memory, ctx.now, ctx.limits):
+    def look(self) -> None:
+        for change in self.supervision.changes():
             self._tell(change)
-        if self.restart:
-            self._restart_dead(memory)
-        if os.path.isdir(self.folder):
-            memory.save()
+        for info in self.supervision.dead() if self.restart else ():
+            self._consider(info)
+        self.supervision.save()
 
     # -- telling
 
@@ -140,40 +133,15 @@ class Watch:
 
     # -- restarting
 
-    def _restart_dead(self, memory: Memory) -> None:
-        for info in self.ctx.infos(status=["running"]):
-            if info.health == "dead":
-                self._consider(info, memory)
-
-    def _consider(self, info: RunInfo, memory: Memory) -> None:
-        """Resume a dead run of a workflow file, unless something stands in the way or it was tried too often."""
-        from leftoff.engine.read.find import Target
-        from leftoff.engine.read.watch import may_restart, restarted
-        from leftoff.engine.resume.request import ResumeRequest
-        from leftoff.operations.execution import is_driven
-        from leftoff.operations.resume import verify
-
-        told, now = memory.of(info.run_id), self.ctx.now
-        if not is_driven(self.ctx.project, info.row):
-            return
-        if not may_restart(told, info, self.settings, now):
-            if told.get("restarts", 0) >= self.settings.limit:
-                self._held(told, info, f"it died {self.settings.limit} times without getting further")
-            return
-        report = verify(self.ctx.project, self.ctx.caller, ResumeRequest(Target(info.row, None)))
-        if report.verdict not in ("resume", "warn"):
-            self._held(told, info, "; ".join(dict.fromkeys(finding.code for finding in report.findings)))
-            return
-        told.pop("held", None)
-        restarted(told, info, self.settings, now)
-        self._resume(info.run_id)
-        self._told_restart(info, told)
-
-    def _held(self, told: dict[str, Any], info: RunInfo, why: str) -> None:
-        """It is left to a person; why is said once."""
-        if told.get("held") != why:
-            told["held"] = why
-            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(why)}.")
+    def _consider(self, info: RunInfo) -> None:
+        """Resume a dead run, unless something stands in the way; why is said once."""
+        found = self.supervision.consider(info)
+        if found.resumes:
+            change = self.supervision.restarted(info)
+            self._resume(info.run_id)
+            self._tell(change)
+        elif found.why:
+            self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(found.why)}.")
 
     def _resume(self, run_id: str) -> None:
         """In a session of its own: it lives on when the supervisor does not."""
@@ -181,7 +149,9 @@ class Watch:
 
         place = ["--project", self.ctx.project.folder, "--store", self.ctx.store.name]
         log = os.open(
-            os.path.join(self.folder, "supervise.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+            os.path.join(self.supervision.folder, "supervise.log"),
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+            0o600,
         )
         try:
             subprocess.Popen(
@@ -193,11 +163,3 @@ class Watch:
             )
         finally:
             os.close(log)
-
-    def _told_restart(self, info: RunInfo, told: dict[str, object]) -> None:
-        from leftoff.engine.read.watch import Change
-
-        message = (
-            f"{info.run_id} was dead, and is resumed (restart {told['restarts']} of {self.settings.limit})."
-        )
-        self._tell(Change("restart", info.to_json(), message, self.ctx.now))
