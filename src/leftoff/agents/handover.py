@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import check_agent, custom_agents, templated, templated_words
-from leftoff.engine.read.brief import brief
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.runs import session_of_agent
+from leftoff.operations.sessions import whole_brief
 
 if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
@@ -57,7 +57,7 @@ def hand_over(project: Project, target: Target, agent: str) -> Handover:
     session = session_of_agent(project, row, agent)
     if session and agent in _RESUME and not templated(agent, custom):
         return Handover(row.run_id, agent, [*_RESUME[agent], session], session)
-    known = brief(project.store, target, project.at, project.folder)
+    known = whole_brief(project, target)
     told = TOLD.format(before=row.card.get("agent") or "somebody", run_id=row.run_id, brief=known)
     words = templated_words(agent, told, custom) if templated(agent, custom) else [*_TALK[agent], told]
     return Handover(row.run_id, agent, words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.engine.config.project import git_head, in_git, main_worktree
+from leftoff.engine.config.project import find_project, git_head, in_git, main_worktree, store_location
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.find import SESSION, is_spent
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.engine.read.find import Target
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.steps.lists import Item
@@ -84,9 +85,16 @@ class Session:
         return sessions.session_opening(self.who, self.branch, title, self.project.git_facts())
 
 
-def folder_of(cwd: str, given: str | None) -> str:
-    """The folder to look for the project from: the session's, wherever the agent's shell may be by now. ``given``: the
-    one that the agent was started in."""
+def find_place(cwd: str, started_in: str | None, project: str | None, store: str | None) -> tuple[str, str]:
+    """The folder of a session's project, and that of its store. ``project``, ``store``: as somebody said."""
+    start = _looked_from(cwd, started_in)
+    folder = find_project(start if os.path.isdir(start) else None, project)
+    location = store_location(folder, store)
+    return folder, location if "://" not in location else os.path.join(folder, ".leftoff")
+
+
+def _looked_from(cwd: str, given: str | None) -> str:
+    """Where to look for the project: in the session's folder, wherever the agent's shell may be by now."""
     here = cwd or given or os.getcwd()
     if not given or not os.path.isdir(given):
         return _there(here)
@@ -188,6 +196,13 @@ def brief(session: Session, row: RunRow, room: int) -> str:
     project = session.project
     found = document(project.store, Target(row, None), project.at, project.limits)
     return fit(parts(found, project.at, project.folder), room)
+
+
+def whole_brief(project: Project, target: Target) -> str:
+    """What an agent must know that has never seen the work."""
+    from leftoff.engine.read.brief import brief
+
+    return brief(project.store, target, project.now, project.folder)
 
 
 def end(session: Session, why: str) -> None:

@@ -9,9 +9,9 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, custom_agents
-from leftoff.engine.config.settings import load
 from leftoff.errors import Invalid, NotFound
 from leftoff.model.changes import NOTHING
+from leftoff.operations import Project
 from leftoff.workflow.definition.problems import Problems
 from leftoff.workflow.run import actions
 from leftoff.workflow.run.actions import LONGEST, Command
@@ -31,7 +31,7 @@ class Agent:
 
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
         about = step.agent or {}
-        section = load(self.project).section("agents")
+        section = Project(self.project).settings.section("agents")
         custom = custom_agents(section)
         given = {name: about[name] for name in LIMITS if about.get(name) is not None}
         given.update(
@@ -85,7 +85,7 @@ def _names(step: Step) -> list[str]:
 
 def check(workflow: Workflow, project: str, *, prompts: bool) -> None:
     """Raise what is wrong with agent steps before any is started. ``prompts``: also what files they are to read."""
-    section = load(project).section("agents")
+    section = Project(project).settings.section("agents")
     custom = custom_agents(section)
     problems = Problems(workflow.path)
     made = [output for step in workflow.leaves() for output in step.outputs]

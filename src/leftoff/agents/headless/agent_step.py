@@ -23,11 +23,12 @@ from leftoff.agents.headless.commands import (
     resumes,
     templated,
 )
-from leftoff.agents.headless.ledger import Ledger
 from leftoff.agents.headless.output import Outcome
 from leftoff.agents.headless.process import NOT_FOUND, Life, Stopped, Watch, complain
 from leftoff.clock import iso
 from leftoff.errors import LeftoffError
+from leftoff.operations import Caller, Project
+from leftoff.operations.agent_steps import AgentStep
 
 CRASHES = 2  # of an agent that are answered by resuming its session, within one try at the step
 GUESSED, TOLD = 5, 100  # how often a service is waited for: where it does not say how long, and where it does
@@ -94,13 +95,13 @@ class Failed(Exception):
 class Act:
     """One try at a step."""
 
-    def __init__(self, given: dict[str, Any], ledger: Ledger) -> None:
+    def __init__(self, given: dict[str, Any], step: AgentStep) -> None:
         self.agents: list[str] = given["agents"]
         self.prompt: str = given["prompt"]
         self.asked = Asked(given)
         self.custom: dict[str, Any] = given.get("custom") or {}
         self.wait = float(given.get("wait") or WAIT)
-        self.ledger = ledger
+        self.step = step
         self.watch = Watch()
         self.crashes = self.guessed = self.told = 0
         self.begun: set[str | None] = set()  # sessions that are known to be there
@@ -111,10 +112,10 @@ class Act:
 
     def run(self) -> dict[str, Any]:
         """Do it; the result of the step."""
-        known = self.ledger.known()
-        why = self.ledger.failure(known) if known else ""
+        known = self.step.known()
+        why = self.step.failure(known) if known else ""
         if known.get("done"):
-            left = self.ledger.outcome(known)
+            left = self.step.outcome(known)
             if left is not None:  # nobody lived to take it in
                 print("it had ended already, and left its result", flush=True)
                 return left
@@ -172,7 +173,7 @@ class Act:
 
     def _again(self, why: str) -> str:
         said = f"It is not done yet: {why} " if why else ""
-        return BEGIN_AGAIN.format(brief=self.ledger.brief(), why=said)
+        return BEGIN_AGAIN.format(brief=self.step.brief(), why=said)
 
     def _once(self, then: Next) -> tuple[int, Outcome]:
         """One life of the agent's process. Its session is on record before it starts, where that can be known."""
@@ -183,17 +184,17 @@ class Act:
         note = f"{agent} {'resumes' if resume else 'starts'} {chosen or 'a session'}"
         spent = self.spent.to_json() or None
         facts = {"agent": agent, "session_id": chosen, "resumed": resume or None, "kept": then.kept}
-        self.ledger.keep("agent_start", note, **facts, spent=spent)
+        self.step.keep("agent_start", note, **facts, spent=spent)
 
         def begun(found: str | None) -> None:
             new = found if not resume and found != chosen else None  # one that is resumed keeps its id
             if new or then.kept:
-                self.ledger.keep(None, None, kept=None, **({"session_id": new} if new else {}))
+                self.step.keep(None, None, kept=None, **({"session_id": new} if new else {}))
 
         def limit(out: Outcome) -> str:
             return self._over(agent, asked, out)
 
-        life = Life(agent, self.watch, self.ledger.beat, begun, limit, plain=templated(agent, self.custom))
+        life = Life(agent, self.watch, self.step.beat, begun, limit, plain=templated(agent, self.custom))
         self.last = out = life.out
         code = life.run(call)
         out.session = chosen if resume else out.session or chosen
@@ -231,7 +232,7 @@ class Act:
         why = " ".join((out.said or out.subtype or "a rate limit").split())[:200]
         if after:
             complain(f"{agent}: {why}; {after[0]} takes over")
-            told = TAKE_OVER.format(agent=agent, why=why, brief=self.ledger.brief())
+            told = TAKE_OVER.format(agent=agent, why=why, brief=self.step.brief())
             return Next(after[0], None, told)
         told_wait = out.wait(time.time())
         self.guessed, self.told = self.guessed + (told_wait is None), self.told + (told_wait is not None)
@@ -239,8 +240,8 @@ class Act:
             raise Failed(_why(agent, 1, out), 1)
         seconds = min(self.wait * 2 ** (self.guessed - 1) if told_wait is None else told_wait, LONGEST)
         complain(f"{agent}: {why}; it goes on in {seconds:.0f} s")
-        until = iso(self.ledger.project.clock.now() + int(seconds * 1000))
-        self.ledger.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.to_json() or None)
+        until = iso(self.step.project.now + int(seconds * 1000))
+        self.step.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.to_json() or None)
         self.watch.sleep(seconds, self._beat_now_and_then())
         if not out.begun:
             return then  # nobody was told anything yet
@@ -252,7 +253,7 @@ class Act:
         def beat() -> None:
             if time.monotonic() - last[0] > 20:
                 last[0] = time.monotonic()
-                self.ledger.beat()
+                self.step.beat()
 
         return beat
 
@@ -267,15 +268,15 @@ class Act:
             "subtype": out.subtype or None,
         }
         result = {key: value for key, value in about.items() if value is not None} | self.spent.to_json()
-        self.ledger.keep(None, None, done=True, outcome=result, spent=self.spent.to_json() or None)
+        self.step.keep(None, None, done=True, outcome=result, spent=self.spent.to_json() or None)
         return result
 
     def failed(self, why: str) -> dict[str, Any]:
         """For the step's error: why, and what it took so far."""
         spent = self.spent.to_json()
-        known = self.ledger.known()
+        known = self.step.known()
         if known:
-            self.ledger.keep(None, None, failed=why, spent=spent or None)
+            self.step.keep(None, None, failed=why, spent=spent or None)
         about = {"subtype": self.last.subtype or None, **spent}
         about |= {name: known.get(name) for name in ("agent", "session_id")}
         return {"message": why, **{key: value for key, value in about.items() if value is not None}}
@@ -298,13 +299,14 @@ def _why(agent: str, code: int, out: Outcome) -> str:
 
 
 def main() -> int:
-    given = os.environ["LEFTOFF_ARGS"]
+    caller = Caller()
+    given = caller.arguments or ""
     if given.startswith("@"):
         with open(given[1:], encoding="utf-8") as file:
             given = file.read()
-    ledger = Ledger()
+    project = Project(caller.project or os.getcwd(), caller.store)
     try:
-        act = Act(json.loads(given), ledger)
+        act = Act(json.loads(given), AgentStep(project, caller))
         try:
             return _leave(act.run(), 0)
         except Failed as failed:
@@ -317,12 +319,12 @@ def main() -> int:
         complain(why)
         return _leave({"message": why}, error.exit_code)
     finally:
-        ledger.project.close()
+        project.close()
 
 
 def _leave(about: dict[str, Any], code: int) -> int:
     """Write down the result, or what failed; the exit code."""
-    with open(os.environ["LEFTOFF_RESULT"], "w", encoding="utf-8") as file:
+    with open(Caller().result_file or "", "w", encoding="utf-8") as file:
         json.dump(about, file)
     return code
 

@@ -27,6 +27,16 @@ _PATCHES = ("input", "patch", "command")
 _PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
 
 
+def started_in() -> str | None:
+    """The folder that the agent was started in, where it says so."""
+    return os.environ.get("CLAUDE_PROJECT_DIR")
+
+
+def shell_file() -> str | None:
+    """The file that the agent's shell reads before each command, where it has one."""
+    return os.environ.get("CLAUDE_ENV_FILE")
+
+
 class Event:
     """What the agent says: which event of which session, where, and the rest as it came."""
 

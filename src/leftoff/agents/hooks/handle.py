@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.agents.hooks import lists, log
+from leftoff.agents.hooks.events import shell_file
 from leftoff.operations import sessions
 
 TYPE_CHECKING = False
@@ -36,7 +35,7 @@ def session_start(session: Session, event: Event) -> bytes:
 
 def _export(session: Session, run_id: str) -> None:
     """Tell the agent's shell whose session it is, so that its own reports reach its own run."""
-    path = os.environ.get("CLAUDE_ENV_FILE")
+    path = shell_file()
     if not path or session.driven:
         return
     given = {"LEFTOFF_SESSION": session.who.session, "LEFTOFF_RUN": run_id}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from leftoff.agents.hooks import log
 from leftoff.agents.hooks.bounded import LIMIT, bounded
-from leftoff.agents.hooks.events import read_event
-from leftoff.engine.config.caller import Caller
-from leftoff.engine.config.project import Project, find_project, store_location
+from leftoff.agents.hooks.events import read_event, started_in
 from leftoff.errors import LeftoffError
 from leftoff.host import SHELLS, ancestor
+from leftoff.operations import Caller, Project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +40,9 @@ def run_hook(call: Call, data: bytes) -> bytes:
     folder = ""
     try:
         event = read_event(data)
-        project, folder = _places(call, event)
+        from leftoff.operations.sessions import find_place
+
+        project, folder = find_place(event.cwd, started_in(), call.project, call.store)
         caller = Caller(agent=ancestor(SHELLS))
         answer = bounded(lambda: _work(call, event, project, folder, caller))
         if answer is None:
@@ -51,16 +51,6 @@ def run_hook(call: Call, data: bytes) -> bytes:
     except Exception as error:
         log.note(folder or ".leftoff", call.agent, _told(error))
         return b""
-
-
-def _places(call: Call, event: Event) -> tuple[str, str]:
-    """The project's folder, and that of its store."""
-    from leftoff.operations.sessions import folder_of
-
-    start = folder_of(event.cwd, os.environ.get("CLAUDE_PROJECT_DIR"))
-    project = find_project(start if os.path.isdir(start) else None, call.project)
-    location = store_location(project, call.store)
-    return project, location if "://" not in location else os.path.join(project, ".leftoff")
 
 
 def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> bytes:

@@ -26,16 +26,12 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.workspace.paths import check_path, given_path
-    from leftoff.engine.workspace.read import FileThen
+    from leftoff.operations.files import file_at
 
     ref, mark, path = args.rest[0].partition(":")
     if not mark or not ref or not path:
         raise Usage("`leftoff cat` needs REF:PATH.", hint=f"usage: {SPEC.line()}")
-    here = path.startswith(("./", "../", "/"))
-    path = given_path(ctx.project.folder, path) if here else check_path(path, "REF:PATH")
-    target = ctx.target(ref)  # of an archived run, that opens another store
-    found = FileThen(ctx.store, ctx.project.folder, target, path)
+    found = file_at(ctx.project, ctx.caller, ref, path)
     if args.json:
         ctx.emit(found.to_json())
         return 0

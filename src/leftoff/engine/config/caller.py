@@ -86,6 +86,26 @@ class Caller:
         return self.variable("LEFTOFF_ATTEMPT")
 
     @property
+    def project(self) -> str | None:
+        """The folder of the project that this process works in."""
+        return self.variable("LEFTOFF_PROJECT")
+
+    @property
+    def store(self) -> str | None:
+        """Where its store is."""
+        return self.variable("LEFTOFF_STORE")
+
+    @property
+    def arguments(self) -> str | None:
+        """What a step's process is to do, as JSON; or @ and the file that says so."""
+        return self.variable("LEFTOFF_ARGS")
+
+    @property
+    def result_file(self) -> str | None:
+        """Where a step's process leaves its result."""
+        return self.variable("LEFTOFF_RESULT")
+
+    @property
     def branch(self) -> str:
         """The branch of runs that is meant where none is named."""
         return self._branch or self.variable("LEFTOFF_BRANCH") or "main"

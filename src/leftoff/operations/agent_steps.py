@@ -1,22 +1,23 @@
-"""What is kept of an agent's work while it works: in the step's own record, under the attempt's token."""
+"""Steps that agents do: what is kept of an agent's work while it works, in the step's own record, under the attempt's
+token."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.brief import brief
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader
-from leftoff.engine.write.commit import NO_GUARD, Guard, Seal
+from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
-from leftoff.operations import Project
+from leftoff.operations.reports import guard_of
 
 if TYPE_CHECKING:
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 KEY = "session"  # of the step's record: which session of which agent does it
 
 
-class Ledger:
-    """The run and the step that this process works for, as its environment says."""
+class AgentStep:
+    """The run and the step that a caller's process works for."""
 
-    def __init__(self) -> None:
-        self.project = Project(os.environ["LEFTOFF_PROJECT"], os.environ.get("LEFTOFF_STORE"))
-        self.run_id = os.environ["LEFTOFF_RUN"]
-        self.step = os.environ["LEFTOFF_STEP"]
-        self.token = CALLER.attempt or ""
-        self.guard = Guard(attempt=self.token) if self.token else NO_GUARD
+    def __init__(self, project: Project, caller: Caller) -> None:
+        assert caller.run and caller.step, "only a step's process is told both"
+        self.project = project
+        self.run_id = caller.run
+        self.step = caller.step
+        self.guard = guard_of(caller)
 
     def _find(self, view: View) -> RunRow:
         return find(view, self.run_id)
@@ -81,7 +82,7 @@ class Ledger:
 
         With an agent among them a life begins, and what was known of the one before it goes. None takes a fact away.
         """
-        store, now = self.project.store, self.project.clock.now()
+        store, now = self.project.store, self.project.now
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
             found = Reader(store, tx, row.run, row.run_id).value("step", self.step)
@@ -98,7 +99,7 @@ class Ledger:
     def beat(self) -> None:
         """A sign of life; that it cannot be given is no reason to stop working."""
         try:
-            beat(self.project.store, self._find, self.project.clock.now(), self.guard)
+            beat(self.project.store, self._find, self.project.now, self.guard)
         except LeftoffError:
             pass
 
@@ -106,4 +107,4 @@ class Ledger:
         """What an agent must know that has never seen this work."""
         store = self.project.store
         row = store.read(self._find)
-        return brief(store, Target(row, None), self.project.clock.now(), self.project.folder)
+        return brief(store, Target(row, None), self.project.now, self.project.folder)
