@@ -41,14 +41,14 @@ def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
 
 
 def _show_changes(ctx: Context, plan: Plan) -> None:
-    for entry in plan.changed[:MOST]:
-        ctx.say(_difference(ctx, plan, entry))
+    for text in _differences(ctx, plan.changed[:MOST], plan).values():
+        ctx.say(text)
 
 
-def _difference(ctx: Context, plan: Plan, entry: Entry) -> str:
-    from leftoff.engine.workspace.differences import difference
+def _differences(ctx: Context, entries: list[Entry], plan: Plan) -> dict[str, str]:
+    from leftoff.operations.files import difference
 
-    return difference(ctx.store, ctx.project.folder, plan, entry, ctx.redactor)
+    return {entry.path: difference(ctx.project, plan, entry) for entry in entries}
 
 
 def said_no(ctx: Context) -> int:
@@ -60,5 +60,5 @@ def said_no(ctx: Context) -> int:
 def document(ctx: Context, plan: Plan) -> dict[str, object]:
     """A plan as JSON, with what somebody changed as diffs."""
     out: dict[str, object] = plan.to_json()
-    out["diffs"] = {entry.path: _difference(ctx, plan, entry) for entry in plan.changed}
+    out["diffs"] = _differences(ctx, plan.changed, plan)
     return out

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.workspace.tracking import Found
     from leftoff.engine.write.commit import Guard, Seal
-    from leftoff.host import Process
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -308,20 +307,3 @@ def once_more(project: Project, runner: Runner) -> ResumeRequest:
     """To go on with a run that came to its end, from where it is."""
     row = project.store.read(this_run(runner.ledger.run, runner.run_id))
     return ResumeRequest(Target(row, None))
-
-
-# -- what runs on though nobody drives it
-
-
-def left_running(project: Project, row: RunRow) -> dict[str, list[Process]]:
-    """The steps of a run that still run though its driver is dead, and their processes."""
-    from leftoff.workflow.run.stop import left_running
-
-    return left_running(project.store, row, project.store_folder)
-
-
-def end_left(project: Project, row: RunRow) -> None:
-    """End them: nothing is put back under the hands of a step that still writes."""
-    from leftoff.workflow.run.stop import end_attempts
-
-    end_attempts(project.store, row, project.store_folder, project.settings.run.grace)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
+from leftoff.errors import NotFound
+from leftoff.model.fields import Fields
 from leftoff.operations.reports import current_row, guard_of, report
 from leftoff.operations.runs import target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
     from leftoff.engine.steps.artifacts import Captured
+    from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.engine.workspace.read import FileThen
-    from leftoff.engine.workspace.restoring import Restorer
+    from leftoff.engine.workspace.restoring import Agree, Outcome, Restorer
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
@@ -57,3 +62,99 @@ def restorer(project: Project, caller: Caller, target: Target, guard: Guard | No
     now = project.clock.now
     hand = ReportHand(project.store, target, now, session=caller.session, guard=guard or guard_of(caller))
     return Restorer(project.store, project.folder, project.redactor, now, hand)
+
+
+class Restore(Fields):
+    """Single files, as they were at a version; named from the current folder."""
+
+    ref: str
+    paths: list[str]
+
+
+class Restored(Fields):
+    """The run, how many files were named, and what was done."""
+
+    row: RunRow
+    named: int
+    outcome: Outcome
+
+
+def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
+    """Bring single files back. ``NotFound`` where the content of one was not kept; the others are restored."""
+    from leftoff.engine.workspace.paths import given_path
+    from leftoff.engine.workspace.plan import NOT_KEPT, WHY_NOT_KEPT
+
+    found = target(project, caller, request.ref)
+    paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
+    project.at_home(found.row)
+    done = restorer(project, caller, found).restore(found, request.ref, paths, agree)
+    if done.done and done.before:
+        project.say(f"leftoff: {done.before}")
+    kept = done.plan.of("keep") if done.done and done.plan is not None else []
+    lost = [entry.path for entry in kept if entry.why == NOT_KEPT]
+    if lost:
+        raise NotFound(
+            f"The content of {', '.join(lost)} was not kept at {request.ref}: it cannot be restored.",
+            hint=f"{WHY_NOT_KEPT} Whatever else was named is restored.",
+        )
+    return Restored(found.row, len(paths), done)
+
+
+class Rollback(Fields):
+    """Where to go back to. ``good``: the newest checkpoint, up to there, without a failed step or an unmet criterion.
+    ``files``: tracked files are what they were, too."""
+
+    ref: str
+    good: bool = False
+    files: bool = False
+
+
+class RolledBack(Fields):
+    """The version that a run is back at, and what was done with files. ``done``: False where somebody said no."""
+
+    target: Target
+    outcome: Outcome | None = None
+    done: bool = True
+
+
+def plan_rollback(project: Project, caller: Caller, request: Rollback) -> tuple[Target, Plan]:
+    """What bringing the files back would do."""
+    from leftoff.engine.workspace.plan import make_plan
+
+    found = _back_to(project, caller, request)
+    return found, make_plan(project.store, project.folder, found, project.redactor)
+
+
+def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
+    from leftoff.engine.workspace.good import last_good
+
+    found = target(project, caller, request.ref)
+    project.at_home(found.row)
+    return last_good(project.store, found) if request.good else found
+
+
+def rollback(
+    project: Project, caller: Caller, request: Rollback, end_steps: Callable[[RunRow], bool], agree: Agree
+) -> RolledBack:
+    """Go back to an older version of a run. ``end_steps``: whether nothing of a workflow's steps writes on."""
+    from leftoff.operations import resume
+    from leftoff.operations.execution import is_driven
+
+    found = _back_to(project, caller, request)
+    if is_driven(project, found.row):
+        resume.check_free(project, caller, found)
+        if not end_steps(found.row):
+            return RolledBack(found, done=False)
+    if not request.files:
+        resume.rollback(project, caller, found)
+        return RolledBack(found)
+    ref = f"--good {request.ref}" if request.good else request.ref
+    outcome = restorer(project, caller, found).rollback(found, ref, agree)
+    return RolledBack(found, outcome, outcome.done)
+
+
+def difference(project: Project, plan: Plan, entry: Entry) -> str:
+    """What somebody changed in a file that a plan would overwrite or delete."""
+    from leftoff.engine.workspace.differences import difference
+
+    return difference(project.store, project.folder, plan, entry, project.redactor)

@@ -15,7 +15,7 @@ _SHOWN = 6
 
 def told(ctx: Context, row: RunRow) -> str | None:
     """The steps that run without a driver, in a sentence; None where there are none."""
-    from leftoff.operations.execution import left_running
+    from leftoff.operations.stop import left_running
 
     found = left_running(ctx.project, row)
     if not found:
@@ -33,7 +33,7 @@ def ended(ctx: Context, row: RunRow) -> bool:
     hint = f"--yes ends them. `leftoff resume {row.run_id}` would wait for them instead."
     if not confirm(ctx, what, hint=hint):
         return False
-    from leftoff.operations.execution import end_left
+    from leftoff.operations.stop import end_processes
 
-    end_left(ctx.project, row)
+    end_processes(ctx.project, row)
     return True

@@ -67,4 +67,4 @@ def _go(found: Handover, target: Target, ctx: Context) -> int:
     hand_over(ctx.project, target.row, found.agent, found.session)
     ctx.close()
     os.chdir(ctx.project.folder)
-    os.execvpe(found.words[0], found.words, {**os.environ, **found.env})
+    os.execvpe(found.words[0], found.words, ctx.caller.environment(found.env))

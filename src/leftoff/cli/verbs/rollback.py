@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.engine.read.find import Target
     from leftoff.engine.workspace.restoring import Outcome
+    from leftoff.operations.files import Rollback
 
 SPEC = Spec(
     "rollback",
@@ -43,44 +44,25 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage("`leftoff rollback` needs REF, or --good.", hint=f"usage: {SPEC.line()}")
     if args.dry_run and not args.files:
         raise Usage("--dry-run is for --files.", hint=f"usage: {SPEC.line()}")
-    ref = args.rest[0] if args.rest else "@"
-    target = ctx.target(ref)
-    ctx.project.at_home(target.row)
-    if args.good:
-        from leftoff.engine.workspace.good import last_good
-
-        target, ref = last_good(ctx.store, target), f"--good {ref}"
-    if args.dry_run:
-        return _dry_run(ctx, target)
-    if not _quiet(ctx, target):
-        return said_no(ctx)
-    if args.files:
-        return _with_files(args, ctx, target, ref)
-    from leftoff.operations.resume import rollback
-
-    rollback(ctx.project, ctx.caller, target)
-    return _told(args, ctx, target, None)
-
-
-def _quiet(ctx: Context, target: Target) -> bool:
-    """Whether nothing of the run's steps writes on, or does no more."""
-    from leftoff.operations.execution import is_driven
-    from leftoff.operations.resume import check_free
-
-    if not is_driven(ctx.project, target.row):
-        return True
+    from leftoff.cli.file_plan import agree
     from leftoff.cli.prompts.orphans import ended
+    from leftoff.operations.files import Rollback, rollback
 
-    check_free(ctx.project, ctx.caller, target)
-    return ended(ctx, target.row)
+    wanted = Rollback(args.rest[0] if args.rest else "@", good=args.good, files=args.files)
+    if args.dry_run:
+        return _dry_run(ctx, wanted)
+    done = rollback(
+        ctx.project, ctx.caller, wanted, lambda row: ended(ctx, row), lambda plan: agree(ctx, plan)
+    )
+    return _told(args, ctx, done.target, done.outcome) if done.done else said_no(ctx)
 
 
-def _dry_run(ctx: Context, target: Target) -> int:
+def _dry_run(ctx: Context, wanted: Rollback) -> int:
     from leftoff.cli.file_plan import document, show
     from leftoff.cli.prompts.orphans import told
-    from leftoff.engine.workspace.plan import make_plan
+    from leftoff.operations.files import plan_rollback
 
-    plan = make_plan(ctx.store, ctx.project.folder, target, ctx.redactor)
+    target, plan = plan_rollback(ctx.project, ctx.caller, wanted)
     if ctx.args.json:
         ctx.emit({"run_id": target.row.run_id, "seq": target.seq, "files": document(ctx, plan)})
     else:
@@ -89,16 +71,6 @@ def _dry_run(ctx: Context, target: Target) -> int:
             ctx.say(f"{running} They are ended first.")
         show(ctx, plan)
     return 0
-
-
-def _with_files(args: Args, ctx: Context, target: Target, ref: str) -> int:
-    from leftoff.cli.file_plan import agree
-    from leftoff.operations.files import restorer
-
-    done = restorer(ctx.project, ctx.caller, target).rollback(target, ref, lambda plan: agree(ctx, plan))
-    if not done.done:
-        return said_no(ctx)
-    return _told(args, ctx, target, done)
 
 
 def _told(args: Args, ctx: Context, target: Target, done: Outcome | None) -> int:

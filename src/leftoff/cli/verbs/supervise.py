@@ -97,18 +97,14 @@ class Watch:
         import subprocess
 
         document = json.dumps(change.to_json())
-        env = {
-            **os.environ,
-            "LEFTOFF_EVENT": change.event,
-            "LEFTOFF_MESSAGE": change.message,
-            "LEFTOFF_RUN": str(change.run["run_id"]),
-        }
+        run_id = str(change.run["run_id"])
+        about = {"LEFTOFF_EVENT": change.event, "LEFTOFF_MESSAGE": change.message, "LEFTOFF_RUN": run_id}
         assert self.settings.command is not None
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", self.settings.command],
                 cwd=self.ctx.project.folder,
-                env=env,
+                env=self.ctx.caller.environment(about),
                 input=document,
                 text=True,
                 timeout=COMMAND_S,

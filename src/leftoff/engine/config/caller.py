@@ -57,6 +57,10 @@ class Caller:
                 ) from None
         return value
 
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """That of a process which it starts."""
+        return {**self._environ, **more}
+
     @property
     def session(self) -> str | None:
         """The agent's session that this belongs to."""

@@ -1,0 +1,57 @@
+"""Ending the work on a run: its driver, the processes of its steps, and those that live on without a driver."""
+
+from __future__ import annotations
+
+from leftoff.model.fields import Fields
+from leftoff.model.words import FINISHED
+from leftoff.operations.runs import target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.host import Process
+    from leftoff.store.rows import RunRow
+
+
+class Stopped(Fields):
+    """The run and what it was before (``None``: it is gone by now); whether somebody drove it; the steps that ended."""
+
+    run: int
+    run_id: str
+    status: str | None
+    driven: bool
+    ended: list[str]
+
+    @property
+    def over(self) -> bool:
+        """Whether there was nothing to stop any more."""
+        return self.status is None or self.status in FINISHED
+
+
+def stop(project: Project, caller: Caller, ref: str) -> Stopped:
+    """Whoever drives a run seals a checkpoint and ends the processes of its steps; the run is paused."""
+    from leftoff.workflow.run.stop import pause, stop_driver
+
+    store, row = project.store, target(project, caller, ref).row
+    driven = stop_driver(store, row, project.now, project.settings.run.grace)
+    ended = end_processes(project, row)
+    now = store.read(lambda view: view.run_row(row.run))
+    done = Stopped(row.run, row.run_id, now.status if now is not None else None, driven, ended)
+    if now is not None and not done.over and (now.status == "running" or ended):
+        pause(store, now, project.now, project=project.folder, scrubber=project.redactor, note="stopped")
+    return done
+
+
+def end_processes(project: Project, row: RunRow) -> list[str]:
+    """End the processes of a run's steps that live without a driver; the steps."""
+    from leftoff.workflow.run.stop import end_attempts
+
+    return end_attempts(project.store, row, project.store_folder, project.settings.run.grace)
+
+
+def left_running(project: Project, row: RunRow) -> dict[str, list[Process]]:
+    """The processes of a run's steps that live without a driver, by step."""
+    from leftoff.workflow.run.stop import left_running
+
+    return left_running(project.store, row, project.store_folder)
