@@ -60,6 +60,29 @@ def test_the_same_list_again_changes_nothing(session: Session, project: Path) ->
     assert before == shown(project)["head"]["seq"]
 
 
+def test_an_entry_that_is_done_at_once_was_a_try(session: Session, project: Path) -> None:
+    """As a report that a step is done which nobody began: its try begins and ends then."""
+    record = next(r for r in shown(project)["step_records"] if r["step"] == "write-parser")
+    assert (1, record["completed_at"]) == (record["attempt"], record["started_at"])
+
+
+def test_a_list_decides_nothing_for_a_person(session: Session, project: Path) -> None:
+    """An entry that is called as a decision leaves it to whoever decides."""
+    waiting = '{"kind": "approval", "status": "waiting"}'
+    succeed("put", "step", "ship", waiting, "--run", shown(project)["run_id"], cwd=project)
+    session.todos(write_parser="completed", test_parser="completed", ship="completed")
+    assert {"write-parser": "completed", "test-parser": "completed", "ship": "waiting"} == steps(project)
+
+
+def test_an_entry_that_is_done_leaves_no_error(session: Session, project: Path) -> None:
+    """What the command said to have failed is settled when the list says that it is done, or drops it."""
+    for step in ("ship", "test-parser"):
+        succeed("step", "fail", step, "--error", "no", "--run", shown(project)["run_id"], cwd=project)
+    assert {"ship", "test-parser"} == set(shown(project)["records"]["error"])
+    session.todos(write_parser="completed", test_parser="completed")
+    assert "error" not in shown(project)["records"]
+
+
 def test_equal_texts_are_different_steps(project: Path) -> None:
     """A list may say the same thing twice."""
     todos = [{"content": "Run tests.", "status": status} for status in ("completed", "pending")]

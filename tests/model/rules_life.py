@@ -267,7 +267,9 @@ class LifeRules(Ground):
             if handle.done(below):
                 continue
             if (handle.step(path) or {}).get("status") != "running":
-                handle.put_step(path, "completed_at", status="running", started_at=self.now)
+                old = handle.step(path) or {}
+                began = None if old.get("status") in ("completed", "skipped") else old.get("started_at")
+                handle.put_step(path, "completed_at", status="running", started_at=began or self.now)
             handle.enter(below, self.now)
             seen.append(item)
             if len(seen) == stop:
@@ -293,7 +295,7 @@ class LifeRules(Ground):
         handle = self.handle_at(pick, sharp=True)
         record = {"status": status, "order": 5, "by": "hand"}
         handle.real.put("step", path, record)
-        handle.put("step", path, record)
+        handle.report_step(path, record)
         assert canon(record) == canon(handle.real.steps[path])
 
     # -- upkeep

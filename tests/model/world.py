@@ -177,7 +177,35 @@ class Handle:
         old = self.step(path)
         if old is None:
             old = {"order": self.orders[path]}
-        self.put("step", path, {k: v for k, v in {**old, **facts}.items() if k not in drop})
+        self.report_step(path, {k: v for k, v in {**old, **facts}.items() if k not in drop})
+
+    def report_step(self, path: str, record: dict[str, Any]) -> None:
+        """A step's record, the error beside it, and whether the run is blocked."""
+        before = (self.step(path) or {}).get("status")
+        self.put("step", path, record)
+        status, error = record["status"], record.get("error")
+        if status in ("failed", "blocked") and error is not None:
+            about = {
+                "step": path,
+                "status": status,
+                "at": record["completed_at"],
+                "attempt": record["attempt"],
+            }
+            self.put("error", path, {**about, **error})
+        elif status in ("completed", "skipped"):
+            self.delete("error", path)
+        if (before == "blocked") != (status == "blocked"):
+            self.block_run()
+
+    def block_run(self) -> None:
+        state = with_changes(self.run.state, self.pending)
+        steps = section(with_changes(self.view, self.pending), "step").values()
+        blocked = any(step.value["status"] == "blocked" for step in steps)
+        status = state["run", "status"].value
+        if blocked and status in ("running", "failed"):
+            self.put("run", "status", "blocked")
+        elif not blocked and status == "blocked":
+            self.put("run", "status", "running")
 
     def enter(self, path: str, now: str) -> None:
         attempt = (self.step(path) or {}).get("attempt", 0) + 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leftoff
+from tests.cli.command import succeed
 from tests.workflow.functions import Calls, calls, statuses, store
 
 __all__ = ["calls", "store"]
@@ -397,3 +399,36 @@ def test_a_retry_that_fails_at_the_store_is_told(script: Script, monkeypatch: py
     with pytest.raises(leftoff.StoreUnavailable):
         script.run(body)
     assert {"1-fetch": "completed", "2-fetch": "completed"} == statuses(script.store, "r")
+
+
+# -- what the records say
+
+
+def test_a_failure_is_an_error_record_until_it_is_done(script: Script, calls: Calls) -> None:
+    """As for every other face: which step, which try, why; gone when the step is done."""
+    calls.fail["a"] = 1
+    with pytest.raises(ValueError, match="no a"):
+        script.run(lambda: script.step("a"))
+    error = dict(script.store.get("r").records["error"]["1-fetch"])
+    assert {"step": "1-fetch", "status": "failed", "attempt": 1, "message": "no a", "type": "ValueError"} == {
+        key: value for key, value in error.items() if key != "at"
+    }
+    script.run(lambda: script.step("a"))
+    assert {} == dict(script.store.get("r").records["error"])
+
+
+def test_once_more_lasts_until_the_step_ends(script: Script, tmp_path: Path) -> None:
+    """A call that is cut off again is still to be made once more; one that returned is not."""
+    script.cut_off(lambda: (script.step("a"), script.step("b")))
+    succeed("resume", "r", "--from-step", "1-fetch", "--yes", cwd=tmp_path)
+
+    def cut_off() -> None:
+        raise KeyboardInterrupt
+
+    stopped = leftoff.step(lambda what: cut_off(), name="fetch")
+    with pytest.raises(KeyboardInterrupt):
+        script.run(lambda: (script.step("a"), stopped("b")))
+    found = script.store.get("r").steps
+    assert (False, True) == tuple("once_more" in found[path] for path in ("1-fetch", "2-fetch"))
+    script.run(lambda: (script.step("a"), script.step("b")))
+    assert [] == [path for path, record in script.store.get("r").steps.items() if "once_more" in record]

@@ -18,13 +18,17 @@ from leftoff.api.beat import Heart
 from leftoff.api.bursts import Burst
 from leftoff.api.doubt import Doubt
 from leftoff.api.secrets import Secrets
+from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
+from leftoff.engine.steps import lifecycle
+from leftoff.engine.steps.reports import needs_decision
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, commit_apart, new_token
-from leftoff.errors import Invalid, NotFound, Pruned
+from leftoff.engine.write.head import gone
+from leftoff.errors import Invalid, Pruned
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
-from leftoff.model.codec import BLOB, DICT, JSON, LIST, REDACTED, payload
+from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
 from leftoff.model.frozen import freeze, freeze_holed, marks
 from leftoff.model.ids import parent_of
 
@@ -40,7 +44,8 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
     from leftoff.store.rows import BlobRow, RunRow
 
-    Entry = tuple[dict[str, Any], list[list[Any]]]  # a step's record and its redacted paths
+    Record = dict[str, Any]
+    Entry = tuple[Record, list[list[Any]]]  # a step's record and its redacted paths
 
 
 class Buffer:
@@ -66,6 +71,8 @@ class Buffer:
         self._assigned: dict[str, Change | None] = {}  # not yet committed
         self._cells: dict[str, Any] | None = None
         self._steps: dict[str, Entry] | None = None  # as this process sees them
+        self._errors: set[str] = set()  # steps that have an `error` record
+        self._approvals: set[str] = set()  # what only a person decides
         self._orders: dict[str, int] = {}
         self._folded = head.seq
         self._pid = os.getpid()
@@ -73,7 +80,7 @@ class Buffer:
     def row(self, view: View) -> RunRow:
         row = view.run_row(self.run)
         if row is None or row.hidden:
-            raise NotFound(f"Run {self.run_id} is gone.")
+            raise gone(self.run_id)
         return row
 
     # -- variables
@@ -344,11 +351,14 @@ class Buffer:
             if collection == "variable":
                 self.assign(key, value)
                 return
-            change = self.pending.put(collection, key, value)
-            self.secrets.keep(change)
-            if collection == "step":
-                self.see_step(key, freeze(value), change)
-                self._orders.pop(parent_of(key), None)  # it may stand behind all that were counted
+            if collection != "step":
+                self.secrets.keep(self.pending.put(collection, key, value))
+                return
+            if not isinstance(value, dict) or "status" not in value:
+                lifecycle.check(key, value)  # says what is wrong with it
+            self.refuse_approval(key)
+            self.move_step(key, freeze(value))
+            self._orders.pop(parent_of(key), None)  # it may stand behind all that were counted
 
     def names(self) -> set[str]:
         """The collections that something waits for."""
@@ -370,9 +380,11 @@ class Buffer:
         if self._steps is None:
 
             def work(view: View, seq: int | None) -> Any:
-                return Reader(self.store, view, self.run, self.run_id, seq).values("step")
+                reader = Reader(self.store, view, self.run, self.run_id, seq)
+                return reader.values("step"), set(reader.raw("error")), set(reader.raw("approval"))
 
-            found = self.at_head(work)
+            found, self._errors, self._approvals = self.at_head(work)
+            self._errors |= {key for collection, key in self.pending.changes if collection == "error"}
             self._steps = {
                 p: self.secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
             }
@@ -387,29 +399,52 @@ class Buffer:
         ]:
             del self.unsaved[path]
 
-    def step(self, path: str) -> dict[str, Any] | None:
+    def step(self, path: str) -> Record | None:
         with self.lock:
             found = self.steps().get(path)
             return found[0] if found else None
 
-    def put_step(self, path: str, *, result: Any = NOTHING, drop: Iterable[str] = (), **facts: Any) -> None:
-        """Change a step's record; a fact that is None is not written. A result may be None, which is one too."""
+    def change_step(self, path: str, change: Callable[[Record], Record]) -> Change:
+        """Make of a step's record what ``change`` makes of it; of a new step's, of its place."""
         with self.lock:
-            there = self.steps()
-            value = dict(there[path][0]) if path in there else {"order": self._next_order(path)}
-            value.update((word, fact) for word, fact in facts.items() if fact is not None)
-            for word in drop:
-                value.pop(word, None)
-            if result is not NOTHING:
-                value["result"] = freeze(result)
-            change = self.pending.put("step", path, value)
-            if (
-                isinstance(result, (dict, list)) and change.stored[:1] == JSON
-            ):  # as it will be read from now on
-                value["result"] = freeze(payload(change.stored, path)["result"])
-            self.see_step(path, value, change)
+            found = self.steps().get(path)
+            return self.move_step(path, change(found[0] if found else {"order": self._next_order(path)}))
 
-    def see_step(self, path: str, value: dict[str, Any], change: Change) -> None:
+    def move_step(self, path: str, record: Record) -> Change:
+        """A step's status has changed: its record, and what is kept beside it."""
+        with self.lock:
+            before, status = self.steps().get(path), record["status"]
+            now = iso(self.clock.now()) if status == "blocked" else record.get("completed_at", "")
+            change = lifecycle.move(self.pending, path, record, now, has_error=path in self._errors)
+            if status in ("failed", "blocked"):
+                self._errors.add(path)
+            self._see_step(path, record, change)
+            if (before is not None and before[0]["status"] == "blocked") != (status == "blocked"):
+                self._settle_run()
+            return change
+
+    def _settle_run(self) -> None:
+        """A run is blocked while a step of it is."""
+        waits = self.pending.changes.get(("run", "status"))
+        before = payload(waits.stored, "status") if waits else self.store.read(self.row).status
+        blocked = any(record["status"] == "blocked" for record, _ in self.steps().values())
+        after = lifecycle.run_status(before, blocked=blocked)
+        if after != before:
+            self.pending.put("run", "status", after)
+
+    def refuse_approval(self, path: str) -> None:
+        """What only a person decides is not for a program to report on."""
+        record = self.step(path)
+        if path in self._approvals or (record is not None and record.get("kind") == "approval"):
+            raise needs_decision(self.run_id, path)
+
+    def remove_step(self, path: str) -> None:
+        beside = (("error", self._errors), ("approval", self._approvals))
+        lifecycle.remove(self.pending, path, *(name for name, there in beside if path in there))
+        self.steps().pop(path, None)
+        self.unsaved.pop(path, None)
+
+    def _see_step(self, path: str, value: Record, change: Change) -> None:
         """See a step's new record at once, and until it is durable whatever others commit."""
         entry: Entry = (value, marks(value) if change.stored[:1] == REDACTED else [])
         self.secrets.keep(change)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leftoff.clock import iso
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 
@@ -90,7 +91,7 @@ class Each(Iterator[T], Generic[T]):
         record = self._run._buffer.step(self._path)
         if record is None or record["status"] != "running":
             now = iso(self._run._buffer.clock.now())
-            self._run._buffer.put_step(self._path, drop=("completed_at",), status="running", started_at=now)
+            self._run._buffer.change_step(self._path, lambda record: lifecycle.enter(record, now))
         step = self._run._item(below, self._path)
         self._run._enter(step)
         self._step, self._ran = step, True
@@ -99,9 +100,8 @@ class Each(Iterator[T], Generic[T]):
         """All items are finished, so the batch is; nothing to say where it was before."""
         record = self._run._buffer.step(self._path)
         if self._ran or record is None or record["status"] != "completed":
-            self._run._buffer.put_step(
-                self._path, status="completed", completed_at=iso(self._run._buffer.clock.now())
-            )
+            now = iso(self._run._buffer.clock.now())
+            self._run._buffer.change_step(self._path, lambda record: lifecycle.complete(record, now))
             self._run._buffer.commit(Seal("step_complete", self._path))
         self._ran = False
 

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.api.loops import BROKE, RAISED, UNTOLD, Each
 from leftoff.clock import iso
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
-from leftoff.model.frozen import freeze_holed
+from leftoff.model.codec import JSON, payload
+from leftoff.model.frozen import freeze, freeze_holed
 from leftoff.model.ids import check_step, quote_part
+from leftoff.model.words import STEP_ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,10 +29,10 @@ if TYPE_CHECKING:
 
     from leftoff.api.buffer import Buffer
 
-    Entry = tuple[dict[str, Any], list[list[Any]]]  # a step's record and its redacted paths
+    Record = dict[str, Any]
 
 T = TypeVar("T")
-ENDED = ("completed", "skipped")
+ENDED = STEP_ENDED
 DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
 REMEMBERED = 32  # errors that are known to have been sealed
 
@@ -183,13 +186,16 @@ class StepsMixin:
         pairs = [(item, check_step(name(item))) for item in items]
         new = [below for _, below in pairs if self._buffer.step(below) is None]
         if new and self._buffer.step(path) is None:
-            self._buffer.put_step(path, status="pending")
+            self._declare(path)
         for start in range(0, len(new), DECLARED_AT_ONCE):
             some = new[start : start + DECLARED_AT_ONCE]
             for below in some:
-                self._buffer.put_step(below, status="pending")
+                self._declare(below)
             self._buffer.commit(None, only=[path, *some])
         return pairs
+
+    def _declare(self, path: str) -> None:
+        self._buffer.change_step(path, lambda record: lifecycle.declare(record["order"]))
 
     # -- the life of one step
 
@@ -216,18 +222,18 @@ class StepsMixin:
         record = self._buffer.step(step.path) or {}
         if record.get("status") in ENDED and not step.again:
             raise StepDone(f"Step {step.path} of run {self.id} is finished already.")
-        self._buffer.put_step(
-            step.path,
-            drop=("completed_at", "error", "interrupted_at", "outputs", "result"),
-            status="running",
-            title=step.title or record.get("title"),
-            attempt=int(record.get("attempt") or 0) + 1,
-            started_at=iso(self._buffer.clock.now()),
-        )
+        self._buffer.refuse_approval(step.path)
+        now = iso(self._buffer.clock.now())
+
+        def begun(record: Record) -> Record:
+            out = lifecycle.start(record, now)
+            if step.title:
+                out["title"] = step.title
+            return out
+
+        change = self._buffer.change_step(step.path, begun)
         step.began = monotonic()
-        if self._buffer.heart is not None and self._buffer.burst.defers(
-            step.path, self._buffer.pending.changes["step", step.path]
-        ):
+        if self._buffer.heart is not None and self._buffer.burst.defers(step.path, change):
             self._buffer.heart.watch()
         else:
             # It only says what is in flight; the step's end syncs it too.
@@ -240,14 +246,21 @@ class StepsMixin:
             stack.remove(step)
 
     def _complete(self, step: Step) -> None:
-        facts: dict[str, Any] = {"status": "completed", "completed_at": iso(self._buffer.clock.now())}
-        if step.outputs:
-            facts["outputs"] = list(step.outputs)
+        now = iso(self._buffer.clock.now())
+
+        def done(record: Record) -> Record:
+            out = lifecycle.complete(record, now, NOTHING if step.result is NOTHING else freeze(step.result))
+            if step.outputs:
+                out["outputs"] = lifecycle.merged(record.get("outputs"), step.outputs)
+            return out
+
         try:
-            with (
-                self._buffer.committing
-            ):  # nobody else's commit may tell that it is complete, without what it did
-                self._buffer.put_step(step.path, result=step.result, **facts)
+            # Nobody else's commit may tell that it is complete, without what it did.
+            with self._buffer.committing:
+                change = self._buffer.change_step(step.path, done)
+                if isinstance(step.result, (dict, list)) and change.stored[:1] == JSON:
+                    record = self._buffer.steps()[step.path][0]  # as it will be read from now on
+                    record["result"] = freeze(payload(change.stored, step.path)["result"])
                 self._buffer.burst.over(step.path, monotonic() - step.began)
                 self._buffer.commit(Seal("step_complete", step.path))
         except Invalid as error:
@@ -264,23 +277,23 @@ class StepsMixin:
         try:
             if isinstance(error, Exception):
                 told = {"type": type(error).__name__, "message": self._told(error)}
-                self._buffer.put_step(step.path, status="failed", completed_at=now, error=told)
-                self._put_batch(step, "failed")
+                self._buffer.change_step(step.path, lambda record: lifecycle.fail(record, now, told))
+                self._change_batch(step, lambda record: lifecycle.fail(record, now))
                 self._buffer.commit(Seal("error", step.path, told["message"]))
             else:
                 trigger = "user_interrupt" if isinstance(error, KeyboardInterrupt) else "session_end"
-                self._buffer.put_step(step.path, status="pending", interrupted_at=now)
-                self._put_batch(step, "pending")
+                self._buffer.change_step(step.path, lambda record: lifecycle.put_back(record, now))
+                self._change_batch(step, lifecycle.put_back)
                 self._buffer.commit(Seal(trigger, step.path))
         except LeftoffError:
             if isinstance(error, LeftoffError):
                 return  # the store is the reason: the first error says it
             raise
 
-    def _put_batch(self, step: Step, status: str) -> None:
+    def _change_batch(self, step: Step, change: Callable[[Record], Record]) -> None:
         """A batch whose loop was left is not running any more."""
         if step.batch is not None:
-            self._buffer.put_step(step.batch, status=status)
+            self._buffer.change_step(step.batch, change)
 
     def _told(self, error: BaseException) -> str:
         return self._buffer.redactor.mask(str(error) or type(error).__name__)[:2000]
@@ -304,8 +317,8 @@ class StepsMixin:
 
     def _put_back(self, step: Step) -> None:
         self._leave_stack(step)
-        self._buffer.put_step(step.path, drop=("started_at",), status="pending")
-        self._put_batch(step, "pending")
+        self._buffer.change_step(step.path, lifecycle.forget)
+        self._change_batch(step, lifecycle.put_back)
 
     def _close_all(self, error: BaseException | None) -> None:
         """The run is left: so is every loop of this thread that still has an item open."""

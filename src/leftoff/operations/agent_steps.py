@@ -10,6 +10,7 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.brief import brief
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
@@ -85,13 +86,13 @@ class AgentStep:
         store, now = self.project.store, self.project.now
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-            found = Reader(store, tx, row.run, row.run_id).value("step", self.step)
-            record = dict(found.plain) if found is not None else {"status": "running"}
+            steps = steps_in(store, tx, row, changes, now)
+            record = {"status": "running", **steps.get_or_new(self.step)}
             begun = {"since": iso(now), "number": record.get("attempt")}
             before: Any = record.get(KEY)
             about: dict[str, Any] = begun if "agent" in facts or not isinstance(before, dict) else before
             kept = {key: value for key, value in {**about, **facts}.items() if value is not None}
-            changes.put("step", self.step, {**record, KEY: kept})
+            steps.put(self.step, {**record, KEY: kept})
             return Seal(trigger, self.step, note) if trigger else None
 
         report(store, self._find, make, now, guard=self.guard, scrubber=self.project.redactor)

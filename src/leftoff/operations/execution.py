@@ -289,7 +289,7 @@ def go_on(
 def skip_failed(project: Project, runner: Runner, failed: list[tuple[str, str]]) -> None:
     """Steps that failed, and why, are skipped: a person decided that the run goes on without them."""
     for path, why in failed:
-        said = StepReport("skip", path, note=f"skipped after it failed: {why}")
+        said = StepReport("skip", path, note=f"skipped after it failed: {why}", decided=True)
         said.masked(project.redactor)
         _skip(project, runner, said)
 
@@ -298,7 +298,7 @@ def _skip(project: Project, runner: Runner, said: StepReport) -> None:
     at = project.now
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        return step_changes(project.store, tx, row, changes, said, at, decided=True)
+        return step_changes(project.store, tx, row, changes, said, at)
 
     report(project.store, this_run(runner.ledger.run, runner.run_id), make, at)
 

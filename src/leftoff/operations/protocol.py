@@ -5,6 +5,7 @@ from __future__ import annotations
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import state_of
 from leftoff.engine.lifecycle.finish import settle
+from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.report import report
 from leftoff.operations.reports import this_run
 
@@ -53,11 +54,11 @@ def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
     settled: dict[str, dict[str, Any]] = {}
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        steps, before = state_at(store, tx, row, dialect).of("step"), state.of("step")
+        steps, before = steps_in(store, tx, row, changes, project.now), state.of("step")
         settled.clear()
         settled.update((path, record) for path, record in ended.items() if steps.get(path) == before[path])
         for path, record in settled.items():
-            changes.put("step", path, record)
+            steps.move(path, record)
         return None
 
     report(store, this_run(row.run, row.run_id), make, project.now, scrubber=project.redactor)

@@ -53,19 +53,21 @@ def put_record(project: Project, caller: Caller, record: Record) -> Reported:
 
 
 def _put_step(project: Project, caller: Caller, record: Record) -> Reported:
-    from leftoff.engine.read.state import Reader
-    from leftoff.engine.steps.reports import refuse_approval
-    from leftoff.engine.write.records import put_step
+    from leftoff.engine.steps.lifecycle import steps_in
+    from leftoff.engine.steps.reports import put_step, refuse_approval
     from leftoff.model.ids import check_step
 
     store, path = project.store, usage_errors(lambda: check_step(record.key))
 
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        if not caller.person:
-            refuse_approval(Reader(store, tx, row.run, row.run_id), row.run_id, path)
-        usage_errors(lambda: put_step(store, tx, row, changes, path, record.value, new=record.new))
+    at = project.now
 
-    return report(project, caller, make)
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        steps = steps_in(store, tx, row, changes, at)
+        if not caller.person:
+            refuse_approval(steps, row.run_id, path)
+        usage_errors(lambda: put_step(steps, path, record.value, new=record.new))
+
+    return report(project, caller, make, at=at)
 
 
 def _put_ready(project: Project, caller: Caller, put: Any) -> Reported:

@@ -92,11 +92,12 @@ def request_approval(
 ) -> Reported:
     """Ask a person for a decision, as a step that waits for it."""
     from leftoff.engine.steps.approvals import ask_changes
+    from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.model.ids import check_step
 
     at, path, masked = project.now, usage_errors(lambda: check_step(step)), project.redactor.mask(ask)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        return ask_changes(project.store, tx, row, changes, path, masked, options, at)
+        return ask_changes(steps_in(project.store, tx, row, changes, at), row.run_id, path, masked, options)
 
     return report(project, caller, make, at=at)

@@ -6,6 +6,7 @@ from leftoff.dialects.bmad.document import DIALECT
 from leftoff.dialects.core.ordinals import last_of, step_of
 from leftoff.dialects.core.versions import state_at
 from leftoff.engine.read.state import Reader
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.reports import StepReport, step_changes
 
 TYPE_CHECKING = False
@@ -42,11 +43,12 @@ def announce(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, number: int)
     total, path = row.card.get("total"), step_of(leaves, number)
     last = total if isinstance(total, int) else last_of(leaves)
     if (last is None or number <= last) and tx.row(row.run, "step", path) is None:
-        changes.put("step", path, {"status": "pending", "order": number - 1, ANNOUNCED: True})
+        lifecycle.put(changes, path, lifecycle.declare(number - 1, {ANNOUNCED: True}))
 
 
 def forget_announced(store: Store, tx: Tx, row: RunRow, changes: ChangeSet) -> None:
     """At the end of a run: a step that was only announced was none."""
-    for path, step in Reader(store, tx, row.run, row.run_id).values("step").items():
-        if step.plain.get("status") == "pending" and step.plain.get(ANNOUNCED):
-            changes.delete("step", path)
+    steps = lifecycle.steps_in(store, tx, row, changes, 0)
+    for path, step in steps.all().items():
+        if step.get("status") == "pending" and step.get(ANNOUNCED):
+            steps.remove(path)

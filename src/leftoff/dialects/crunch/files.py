@@ -14,6 +14,7 @@ from leftoff.dialects.core.versions import own_alias
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
 from leftoff.dialects.mirror.swap import write_new
+from leftoff.engine.steps.lifecycle import put as put_step
 from leftoff.engine.workspace.issues import STATE_LABEL
 from leftoff.engine.write.commit import Seal
 from leftoff.model.changes import PUT
@@ -206,7 +207,7 @@ def _follow_label(tx: Tx, run: int, changes: ChangeSet) -> None:
         value = payload(stored, name) if stored is not None else {"status": "pending", "order": order}
         done, before = value["status"] in DONE, order < PHASES.index(phase)
         if done != before:
-            changes.put("step", name, {**value, "status": "skipped" if before else "pending"})
+            put_step(changes, name, {**value, "status": "skipped" if before else "pending"})
 
 
 def trigger_of(tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
 from leftoff.engine.read.state import Reader, facts_of, need_version, whole
+from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import Seal, add_version, new_token, save_blobs, set_card
 from leftoff.engine.write.head import Head
@@ -107,7 +108,7 @@ def _copied(
 
 def _at_rest(store: Store, view: View, key: str, stored: bytes) -> bytes:
     value = payload(whole(store, view, stored), f"step/{key}")
-    return encoded({**value, "status": "pending"}) if value["status"] == "running" else stored
+    return encoded(put_back(value)) if value["status"] == "running" else stored
 
 
 def _in_blobs(store: Store, records: list[Copied]) -> tuple[list[Copied], list[BlobRow]]:

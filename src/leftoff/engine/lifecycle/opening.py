@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.clock import compact, iso
 from leftoff.engine.read.find import twins
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import NO_GUARD, commit_in, new_token, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
@@ -97,7 +98,7 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
         if value is not None:
             changes.put("run", key, value)
     for order, (name, known) in enumerate(opening.steps):
-        changes.put("step", name, {"status": "pending", "order": order, **known})
+        lifecycle.put(changes, name, lifecycle.declare(order, known))
     for key, value in opening.variables.items():
         changes.put("variable", key, value)
     for key, value in opening.context.items():
@@ -135,7 +136,7 @@ def start_in(
     run_id = free_id(tx, opening, at)
     if tx.follower is not None and not opening.steps and opening.facts.get("total") is None:
         for order, name in enumerate(tx.follower.steps(opening, at)):
-            changes.put("step", name, {"status": "pending", "order": order})
+            lifecycle.put(changes, name, lifecycle.declare(order))
     run = tx.add_run(
         run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=False
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from leftoff.engine.lifecycle.opening import asked_id, newest_of, opening_changes, start_in
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
-from leftoff.engine.steps.reports import next_order
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import NO_GUARD, save_blobs
 from leftoff.engine.write.lease import let_go, refuse_driven, take_session
 from leftoff.engine.write.report import report_in
@@ -128,8 +128,8 @@ def _add(view: View, run: int, opening: Opening, changes: ChangeSet) -> None:
     for name, known in opening.steps:
         if view.row(run, "step", name) is None:
             parent = parent_of(name)
-            place[parent] = place[parent] + 1 if parent in place else next_order(view, run, name)
-            changes.put("step", name, {"status": "pending", "order": place[parent], **known})
+            place[parent] = place[parent] + 1 if parent in place else lifecycle.next_order(view, run, name)
+            lifecycle.put(changes, name, lifecycle.declare(place[parent], known))
     for key, value in opening.variables.items():
         if view.row(run, "variable", key) is None:
             changes.put("variable", key, value)

@@ -86,9 +86,9 @@ class Reader:
 
     def __init__(self, store: Store, view: View, run: int, run_id: str, seq: int | None = None) -> None:
         self._store = store
-        self._view = view
-        self._run = run
-        self._run_id = run_id
+        self.view = view
+        self.run = run
+        self.run_id = run_id
         if seq is not None:
             need_version(view, run, run_id, seq)
             head = view.head(run)
@@ -100,19 +100,19 @@ class Reader:
     def raw(self, collection: str) -> dict[str, Record]:
         """Stored records by key, in key order."""
         if self._seq is None:
-            return {record.key: record for record in self._view.records(self._run, collection)}
-        found = {r.key: r for r in self._view.records_at(self._run, self._seq, collection)}
+            return {record.key: record for record in self.view.records(self.run, collection)}
+        found = {r.key: r for r in self.view.records_at(self.run, self._seq, collection)}
         return {key: found[key] for key in sorted(found)}
 
     def bulk(self, collection: str) -> tuple[list[Row], int]:
         """Key, hash and bytes of all records of a collection, in key order; and their part of the digest."""
         if self._seq is None:
-            return self._view.bulk(self._run, collection)
+            return self.view.bulk(self.run, collection)
         rows = [(record.key, record.hash, record.stored) for record in self.raw(collection).values()]
         return rows, sum_of(collection, rows)
 
     def collections(self) -> list[str]:
-        return self._view.collections(self._run, past=self._seq is not None)
+        return self.view.collections(self.run, past=self._seq is not None)
 
     def values(self, collection: str) -> dict[str, Value]:
         """The values of a collection by key, in key order; variables are put together from their items."""
@@ -124,7 +124,7 @@ class Reader:
     def value(self, collection: str, key: str) -> Value | None:
         """One value of the newest version, without reading the others."""
         record = (
-            self._view.record(self._run, collection, key)
+            self.view.record(self.run, collection, key)
             if self._seq is None
             else self.raw(collection).get(key)
         )
@@ -133,7 +133,7 @@ class Reader:
         if record.stored in _SPREAD and collection == "variable":
             prefix = item_prefix(key)
             if self._seq is None:
-                items: Iterable[Record] = self._view.records(self._run, "item", prefix, after(prefix))
+                items: Iterable[Record] = self.view.records(self.run, "item", prefix, after(prefix))
             else:
                 items = (r for r in self.raw("item").values() if r.key.startswith(prefix))
             return self._gathered(record, items)
@@ -175,16 +175,16 @@ class Reader:
         try:
             for item in items:
                 newest = max(newest, item.seq)
-                pairs.append((item.key, whole(self._store, self._view, item.stored)))
+                pairs.append((item.key, whole(self._store, self.view, item.stored)))
             plain, paths = gather(head.key, head.stored, pairs)
         except Corrupt as error:
             return Lost(error, newest)
         return self._made("variable", head.key, plain, paths, newest)
 
     def _value(self, record: Record) -> Value:
-        where = f"{record.collection}/{record.key} of run {self._run_id}"
+        where = f"{record.collection}/{record.key} of run {self.run_id}"
         try:
-            stored = whole(self._store, self._view, record.stored)
+            stored = whole(self._store, self.view, record.stored)
             if blob_of(stored) is not None:
                 plain, paths = blob_about(stored, where), []
             else:
@@ -210,11 +210,11 @@ class Reader:
 
     def _read_schema(self) -> int:
         record = (
-            self._view.record(self._run, "run", "schema")
+            self.view.record(self.run, "run", "schema")
             if self._seq is None
             else self.raw("run").get("schema")
         )
-        return check_schema(payload(record.stored, "run/schema") if record is not None else 1, self._run_id)
+        return check_schema(payload(record.stored, "run/schema") if record is not None else 1, self.run_id)
 
 
 def read(store: Store, run: int, run_id: str, collection: str, seq: int | None = None) -> dict[str, Value]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from leftoff.engine.lifecycle.rollback import rollback_in, save_present
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import NO_GUARD, Seal, save_blobs
 from leftoff.engine.write.head import Head, need_run
 from leftoff.engine.write.lease import let_go, refuse_driven
 from leftoff.engine.write.report import report_in
 from leftoff.model.changes import ChangeSet
-from leftoff.model.words import ONCE_MORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease, RunRow
-
-# What a try at a step leaves in its record; the rest is how it was declared.
-_OF_A_TRY = ("started_at", "completed_at", "interrupted_at", "result", "error")
 
 
 def driver_of(store: Store, target: Target, now: int, session: str | None) -> Lease | None:
@@ -50,10 +47,11 @@ def pick_up(
     ready, blobs = save_blobs(store, given)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        put_back(Reader(store, tx, row.run, row.run_id), changes, at)
+        reader = Reader(store, tx, row.run, row.run_id)
+        put_back(reader, changes, at)
         if session is not None and session != row.session:
             changes.put("run", "session_id", session)
-        return _again_from(Reader(store, tx, row.run, row.run_id), request, changes)
+        return _again_from(lifecycle.Steps(reader, changes, at), request)
 
     def work(tx: Tx) -> None:
         row = _row(tx, request.target)
@@ -71,15 +69,14 @@ def pick_up(
     return given
 
 
-def _again_from(reader: Reader, request: ResumeRequest, changes: ChangeSet) -> Seal | None:
+def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:
     """Put a step and the later ones, or single ones, back to be done; that is a rollback, too."""
     first, single = request.from_step, sorted(request.repeat)
     if first is None and not single:
         return None
-    steps = reader.plain("step")
+    steps = writer.all()
     for path in request.repeated(steps):
-        kept = {key: value for key, value in steps[path].items() if key not in _OF_A_TRY}
-        changes.put("step", path, {**kept, "status": "pending", ONCE_MORE: True})
+        writer.move(path, lifecycle.once_more(steps[path]))
     if first is not None:
         return Seal("rollback", first, f"again from {first}")
     return Seal("rollback", single[0], f"once more: {', '.join(single[:5])}")

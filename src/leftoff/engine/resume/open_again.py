@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.read.state import Reader
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import commit_in, new_token, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
@@ -80,12 +80,12 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
     status = reader.value("run", "status")
     if status is None or status.plain != "running":
         status_changes(changes, "running", at)
-    for path, value in reader.values("step").items():
-        if value.plain["status"] in ("running", "failed"):
-            kept = {key: known for key, known in value.plain.items() if key != "completed_at"}
-            if value.plain["status"] == "running" and "kind" in kept:
-                kept["interrupted_at"] = iso(at)  # how its attempt ended is for a runner to find out
-            changes.put("step", path, {**kept, "status": "pending"})
+    steps = lifecycle.Steps(reader, changes, at)
+    for path, record in steps.all().items():
+        if record["status"] in ("running", "failed"):
+            # How an attempt ended is for a runner to find out.
+            cut_off = record["status"] == "running" and "kind" in record
+            steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
 
 
 def declare(reader: Reader, opening: Opening, changes: ChangeSet) -> None:
@@ -93,4 +93,4 @@ def declare(reader: Reader, opening: Opening, changes: ChangeSet) -> None:
     there = reader.raw("step")
     for order, (name, known) in enumerate(opening.steps):
         if name not in there:
-            changes.put("step", name, {"status": "pending", "order": order, **known})
+            lifecycle.put(changes, name, lifecycle.declare(order, known))

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
-from leftoff.engine.steps.reports import StepReport, next_order, refuse_approval, step_changes
+from leftoff.engine.steps.lifecycle import wait
+from leftoff.engine.steps.reports import StepReport, refuse_approval, step_changes
 from leftoff.engine.write.commit import NO_GUARD, Seal
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from leftoff.engine.steps.lifecycle import Steps
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet, Scrubber
@@ -67,27 +69,15 @@ def question(
     return record if deadline is None else {**record, "deadline": iso(deadline)}
 
 
-def ask_changes(
-    store: Store,
-    tx: Tx,
-    row: RunRow,
-    changes: ChangeSet,
-    step: str,
-    ask: str,
-    options: Sequence[str],
-    at: int,
-) -> Seal:
+def ask_changes(steps: Steps, run_id: str, step: str, ask: str, options: Sequence[str]) -> Seal:
     """Put a question into a change set, inside the transaction that commits it; how to seal it."""
-    reader = Reader(store, tx, row.run, row.run_id)
-    refuse_approval(reader, row.run_id, step)
-    there = reader.value("step", step)
-    old: dict[str, Any] = dict(there.plain) if there is not None else {}
+    refuse_approval(steps, run_id, step)
+    old = steps.get_or_new(step)
     if old.get("status") in STEP_ENDED or old.get("kind") is not None:
         about = f"is {old['status']} already" if old["status"] in STEP_ENDED else "is the runner's"
         raise Conflict(f"Step {step} {about}.", hint="Ask under the name of a new step.")
-    old.setdefault("order", next_order(tx, row.run, step))
-    changes.put("step", step, {**old, "status": "waiting", "kind": "approval"})
-    changes.put("approval", step, question(step, ask, options, at))
+    steps.move(step, {**wait(old, steps.now), "kind": "approval"})
+    steps.changes.put("approval", step, question(step, ask, options, steps.at))
     return Seal("approval", step, ask)
 
 
@@ -253,13 +243,15 @@ def _put(
     approval = {**_asked_record(found), "status": "approved", "choice": choice, "by": by, "at": iso(at)}
     if note is not None:
         approval["note"] = note
-    told = StepReport("done", found.step, result={"choice": choice})
+    told = StepReport("done", found.step, result={"choice": choice}, decided=True)
     if choice == REJECT:
         approval["status"] = "rejected"
         why = f"rejected by {by}" + (f": {note}" if note else "")
-        told = StepReport("fail", found.step, result={"choice": choice}, error=why, kind="rejected")
+        told = StepReport(
+            "fail", found.step, result={"choice": choice}, error=why, kind="rejected", decided=True
+        )
     changes.put("approval", found.step, approval)
-    step_changes(store, tx, row, changes, told, at, decided=True)
+    step_changes(store, tx, row, changes, told, at)
     return Seal("approval", found.step, f"{choice}: {note}" if note else choice)
 
 
@@ -274,8 +266,8 @@ def _expire(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: Asked,
     approval = {**_asked_record(found), "status": "expired", "at": iso(at)}
     changes.put("approval", found.step, approval)
     why = f"nobody decided until {found.approval.get('deadline')}"
-    told = StepReport("fail", found.step, error=why, kind="rejected")
-    step_changes(store, tx, row, changes, told, at, decided=True)
+    told = StepReport("fail", found.step, error=why, kind="rejected", decided=True)
+    step_changes(store, tx, row, changes, told, at)
     return Seal("approval", found.step, f"expired: {why}")
 
 

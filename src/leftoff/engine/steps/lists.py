@@ -6,9 +6,9 @@ done is dropped. What was done stays on record where the next list leaves it out
 
 from __future__ import annotations
 
-from leftoff.clock import iso
-from leftoff.engine.read.state import Reader
+from leftoff.engine.steps import lifecycle
 from leftoff.model.ids import quote_part, slug
+from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 _LONGEST = 60  # characters of a step's name
-_ENDED = ("completed", "skipped")
 
 
 class Item:
@@ -54,64 +53,71 @@ def _names(items: Iterable[Item]) -> list[tuple[str, Item]]:
 
 def put_list(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, items: list[Item], at: int) -> None:
     """Make a list the steps of a run."""
-    there = Reader(store, tx, row.run, row.run_id).plain("step")
+    steps = lifecycle.steps_in(store, tx, row, changes, at)
+    there = steps.all()
     wanted = _names(items)
     names = {name for name, _ in wanted}
     kept = []
     for path, record in there.items():
         if path in names or record.get("by") != "list":
             continue
-        if record.get("status") in _ENDED:
+        if record.get("status") in STEP_ENDED:
             kept.append(record)
         else:
-            changes.delete("step", path)
+            steps.remove(path)
     first = 1 + max((record.get("order", 0) for record in kept), default=-1)
     for place, (name, item) in enumerate(wanted):
         old = there.get(name)
-        record = moved(old, item, at)
-        if old is None or old.get("by") == "list":
-            record["order"] = first + place
-        if record != old:
-            changes.put("step", name, record)
+        order = first + place if old is None or old.get("by") == "list" else None
+        _move(steps, name, item, order)
 
 
-def moved(old: dict[str, Any] | None, item: Item, at: int) -> dict[str, Any]:
+def _move(steps: lifecycle.Steps, path: str, item: Item, order: int | None) -> None:
+    """A step becomes what its entry says; what a person decides is not for an agent's list to say."""
+    if steps.is_approval(path):
+        return
+    old = steps.get(path)
+    record = _moved(old or {"by": "list"}, item, steps.now)
+    if order is not None:
+        record["order"] = order
+    if record != old:
+        steps.move(path, record)
+
+
+def _moved(old: dict[str, Any], item: Item, now: str) -> dict[str, Any]:
     """A step's record after its entry said so."""
-    record: dict[str, Any] = dict(old) if old is not None else {"by": "list"}
-    before = record.get("status")
-    if item.status == "running" and before != "running":
-        record["attempt"] = int(record.get("attempt") or 0) + 1
-        record["started_at"] = iso(at)
-    if item.status in _ENDED and before not in _ENDED:
-        record.setdefault("started_at", iso(at))
-        record["completed_at"] = iso(at)
-    elif item.status not in _ENDED:
-        record.pop("completed_at", None)
-    record["status"] = item.status
+    record = dict(old) if old.get("status") == item.status else _TO[item.status](old, now)
     record["title"] = item.text
     if item.task is not None:
         record["task"] = item.task
     return record
 
 
+_TO: dict[str, Any] = {
+    "pending": lambda record, now: lifecycle.put_back(record),
+    "running": lifecycle.start,
+    "completed": lambda record, now: lifecycle.complete(lifecycle.begun(record, now), now),
+    "skipped": lifecycle.skip,
+}
+
+
 # -- tasks that are told of one by one
 
 
-def put_task(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, item: Item, at: int) -> bool:
-    """Add a task, or change the one with that id or that text; whether there is one."""
-    there = Reader(store, tx, row.run, row.run_id).plain("step")
+def put_task(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, item: Item, at: int) -> str | None:
+    """Add a task, or change the one with that id or that text; its step, if there is one."""
+    steps = lifecycle.steps_in(store, tx, row, changes, at)
+    there = steps.all()
     path = next((p for p, r in there.items() if item.task is not None and r.get("task") == item.task), None)
     if path is None and item.text:
         named = name_of(item.text)
         same = there.get(named)
         path = named if same is None or same.get("task") in (None, item.task) else f"{named}-{item.task}"
     if path is None:
-        return False
+        return None
     old = there.get(path)
     if not item.text:
         item.text = str((old or {}).get("title") or path)
-    record = moved(old, item, at)
-    if "order" not in record:
-        record["order"] = 1 + max((entry.get("order", 0) for entry in there.values()), default=-1)
-    changes.put("step", path, record)
-    return True
+    last = max((entry.get("order", 0) for entry in there.values()), default=-1)
+    _move(steps, path, item, None if "order" in (old or ()) else last + 1)
+    return path

@@ -1,27 +1,22 @@
 """Reports on steps: started, done, failed, blocked, skipped. And which one comes next.
 
 A report is about one step, and changes its record from what it is at that moment: whoever reports at the same time on
-another step is not in the way, and of two who ask for the next step each gets another. What a step left open when it
-failed or was blocked is the `error` record of the same key, until the step is done or skipped.
-
-A blocked step blocks the run, until that step is started, done or skipped and no other is blocked. A failed step does
-not fail the run: whoever drives it decides.
+another step is not in the way, and of two who ask for the next step each gets another. What becomes of the record is
+in ``lifecycle``. A failed step does not fail the run: whoever drives it decides.
 """
 
 from __future__ import annotations
 
 import os
 
-from leftoff.clock import iso
-from leftoff.engine.read.state import Reader
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.artifacts import capture, relative
+from leftoff.engine.steps.lifecycle import Steps, steps_in
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.notes import put_note
-from leftoff.errors import NeedsPerson, NotFound
-from leftoff.model.changes import LAST, NOTHING
-from leftoff.model.ids import as_word, parent_of
-from leftoff.model.versions import counts_of
-from leftoff.model.words import ONCE_MORE, STEP_ENDED
+from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
+from leftoff.model.changes import NOTHING
+from leftoff.model.ids import as_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,21 +25,21 @@ if TYPE_CHECKING:
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.base import Store, Tx
     from leftoff.store.rows import BlobRow, RunRow
 
 STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "blocked", "skip": "skipped"}
-_IN_FLIGHT = ("running", "waiting", "blocked")  # a report on one of these is about the same attempt
 _TRIGGER = {"done": "step_complete", "skip": "step_complete", "fail": "error", "block": "error"}
 _NO_REASON = "no reason was given"
 
 
 class StepReport:
-    """What is said of one step."""
+    """What is said of one step. ``decided``: by a person, whose report is the only one that an approval takes."""
 
     __slots__ = (
         "action",
         "captured",
+        "decided",
         "error",
         "kind",
         "missing",
@@ -69,6 +64,7 @@ class StepReport:
         kind: str | None = None,
         resume_with: str | None = None,
         note: str | None = None,
+        decided: bool = False,
     ) -> None:
         self.action = action
         self.path = path
@@ -82,6 +78,7 @@ class StepReport:
         self.kind = kind
         self.resume_with = resume_with
         self.note = note
+        self.decided = decided
 
     def masked(self, redactor: Redactor) -> StepReport:
         """The same without secrets in what was written for people."""
@@ -109,84 +106,55 @@ def capture_outputs(
     return [got.blob for got in report.captured if got.blob is not None]
 
 
-def _is_completed(view: View, row: RunRow, path: str) -> bool:
-    found = view.row(row.run, "step", path)
-    return found is not None and found[1] == "completed"
-
-
-def is_approval(reader: Reader, path: str) -> bool:
-    """Whether a step is one that a person decides."""
-    found = reader.value("step", path)
-    return (found is not None and found.plain.get("kind") == "approval") or (
-        reader.value("approval", path) is not None
-    )
-
-
-def refuse_approval(reader: Reader, run_id: str, path: str) -> None:
+def refuse_approval(steps: Steps, run_id: str, path: str) -> None:
     """An approval takes no report from anybody but who decides."""
-    if is_approval(reader, path):
-        words = f"{run_id} {as_word(path)}"
-        raise NeedsPerson(
-            f"Step {path} is a decision that only a person takes.",
-            hint=f"Nothing was changed. `leftoff approve {words}` or `leftoff reject {words}` decides it.",
-        )
+    if steps.is_approval(path):
+        raise needs_decision(run_id, path)
+
+
+def needs_decision(run_id: str, path: str) -> NeedsPerson:
+    words = f"{run_id} {as_word(path)}"
+    return NeedsPerson(
+        f"Step {path} is a decision that only a person takes.",
+        hint=f"Nothing was changed. `leftoff approve {words}` or `leftoff reject {words}` decides it.",
+    )
 
 
 def step_changes(
-    store: Store,
-    tx: Tx,
-    row: RunRow,
-    changes: ChangeSet,
-    report: StepReport,
-    at: int,
-    *,
-    decided: bool = False,
+    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, at: int
 ) -> Seal | None:
-    """Put a report into a change set, inside the transaction that commits it; how to seal it.
-
-    ``decided``: it comes from a person's decision, which is the only report that an approval takes.
-    """
-    if report.action == "done" and _is_completed(tx, row, report.path):
+    """Put a report into a change set, inside the transaction that commits it; how to seal it."""
+    steps = steps_in(store, tx, row, changes, at)
+    found = steps.get(report.path)
+    if report.action == "done" and found is not None and found.get("status") == "completed":
         return None
     if report.missing is not None:
         raise report.missing
-    reader = Reader(store, tx, row.run, row.run_id)
-    if not decided:
-        refuse_approval(reader, row.run_id, report.path)
-    found = reader.value("step", report.path)
-    old: dict[str, Any] = (
-        dict(found.plain) if found is not None else {"order": next_order(tx, row.run, report.path)}
-    )
-    record = _record(old, report, at)
-    changes.put("step", report.path, record)
-    _put_error(tx, row, changes, report, record, at)
+    if not report.decided:
+        refuse_approval(steps, row.run_id, report.path)
+    steps.move(report.path, _record(steps.get_or_new(report.path), report, steps.now))
     for got in report.captured:
         got.put(changes)
     if report.note is not None:
         put_note(tx, row, changes, report.note, at, step=report.path)
-    _settle_run(tx, row, changes, old.get("status"), record["status"])
     trigger = _TRIGGER.get(report.action)
     return Seal(trigger, report.path, report.error or report.note) if trigger else None
 
 
-def _record(old: dict[str, Any], report: StepReport, at: int) -> dict[str, Any]:
+def _record(old: dict[str, Any], report: StepReport, now: str) -> dict[str, Any]:
     """The step's record after the report."""
-    record, status, now = dict(old), STATUS[report.action], iso(at)
-    if report.action == "start" or (report.action != "skip" and old.get("status") not in _IN_FLIGHT):
-        number = old.get("attempt")
-        record["attempt"] = (number if isinstance(number, int) else 0) + 1
-        record["started_at"] = now
-    record["status"] = status
-    for key in ("completed_at", "error"):
-        record.pop(key, None)
-    if status in ("completed", "failed", "skipped"):
-        record["completed_at"] = now
-    if status in STEP_ENDED:
-        record.pop(ONCE_MORE, None)
-    if status in ("failed", "blocked"):
-        record["error"] = _error(report)
+    if report.action == "start":
+        record = lifecycle.start(old, now)
+    elif report.action == "skip":
+        record = lifecycle.skip(old, now)
+    elif report.action == "done":
+        record = lifecycle.complete(lifecycle.begun(old, now), now)
+    elif report.action == "fail":
+        record = lifecycle.fail(lifecycle.begun(old, now), now, _error(report))
+    else:
+        record = lifecycle.block(lifecycle.begun(old, now), _error(report))
     if report.outputs:
-        record["outputs"] = _with(record.get("outputs"), report.outputs)
+        record["outputs"] = lifecycle.merged(record.get("outputs"), report.outputs)
     if report.result is not NOTHING:
         record["result"] = report.result
     for key, value in (("title", report.title), ("total", report.total)):
@@ -204,50 +172,21 @@ def _error(report: StepReport) -> dict[str, Any]:
     return {key: value for key, value in about.items() if value is not None}
 
 
-def _put_error(
-    tx: Tx, row: RunRow, changes: ChangeSet, report: StepReport, record: dict[str, Any], at: int
-) -> None:
-    """What is open, under the step's path: written by fail and block, gone with done and skip."""
-    if report.action in ("fail", "block"):
-        about = {
-            "step": report.path,
-            "status": record["status"],
-            "at": iso(at),
-            "attempt": record.get("attempt"),
-        }
-        changes.put("error", report.path, {**about, **record["error"]})
-    elif report.action != "start" and tx.row(row.run, "error", report.path) is not None:
-        changes.delete("error", report.path)
-
-
-def _settle_run(tx: Tx, row: RunRow, changes: ChangeSet, before: object, after: str) -> None:
-    """A run is blocked while a step of it is."""
-    if after == "blocked" and row.status in ("running", "failed"):
-        changes.put("run", "status", "blocked")
-    elif before == "blocked" != after and row.status == "blocked" and counts_of(row.counts)["blocked"] <= 1:
-        changes.put("run", "status", "running")
+def put_step(steps: Steps, path: str, value: Any, *, new: bool = False) -> None:
+    """Put the record of a step: it keeps its status and its place, unless the record says otherwise."""
+    if not isinstance(value, dict):
+        raise Usage(
+            f"The record of step {path} must be an object.", hint='For example: \'{"title": "Collect"}\''
+        )
+    old = steps.get_or_new(path)
+    if new and "status" in old:
+        raise Conflict(f"step/{path} exists already.", hint="Read it first, or choose another key.")
+    steps.move(path, {"status": old.get("status", "pending"), "order": old.get("order"), **value})
 
 
 def add_output(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, output: str) -> None:
     """A file that a step wrote is one of its outputs; a step that is not there is not made for it."""
-    found = Reader(store, tx, row.run, row.run_id).value("step", path)
-    if found is not None:
-        changes.put("step", path, {**found.plain, "outputs": _with(found.plain.get("outputs"), [output])})
-
-
-def _with(there: object, outputs: list[str]) -> list[Any]:
-    return list(dict.fromkeys([*(there if isinstance(there, list) else ()), *outputs]))
-
-
-def next_order(view: View, run: int, path: str) -> int:
-    """The place of a step that was not declared: behind those that stand beside it."""
-    above = parent_of(path)
-    while above and view.row(run, "step", above) is None:
-        above = parent_of(above)
-    prefix = view.row(run, "step", above) if above else None
-    start = f"{prefix[2]}/" if prefix is not None and prefix[2] else ""
-    last = view.last_order(run, start)
-    if last is None:
-        return 0
-    number = last[len(start) :].partition("/")[0]
-    return min(int(number) + 1, LAST) if number.isdigit() else 0
+    steps = steps_in(store, tx, row, changes, 0)
+    record = steps.get(path)
+    if record is not None:
+        steps.put(path, {**record, "outputs": lifecycle.merged(record.get("outputs"), [output])})

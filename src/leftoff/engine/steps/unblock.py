@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.lifecycle import Steps, retry
 from leftoff.engine.write.commit import NO_GUARD, Seal
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.engine.write.report import Find, Reported
     from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.store.base import Store, Tx
@@ -34,13 +37,13 @@ def unblock(
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
-        steps = reader.plain("step")
+        writer = Steps(reader, changes, at)
+        steps = writer.all()
         blocked = [path for path, record in steps.items() if record.get("status") == "blocked"]
         _check(steps, blocked, step, row)
         cleared[:] = [step] if step is not None else blocked
         for path in cleared:
-            kept = {key: value for key, value in steps[path].items() if key not in ("error", "completed_at")}
-            changes.put("step", path, {**kept, "status": "pending"})
+            writer.move(path, retry(steps[path]))
             if tx.row(row.run, "error", path) is not None:
                 changes.delete("error", path)
         if row.status == "blocked" and set(blocked) <= set(cleared):
@@ -56,7 +59,7 @@ def unblock(
     return Unblocked(report(store, find, make, at, guard=NO_GUARD, scrubber=scrubber), cleared)
 
 
-def _check(steps: dict[str, object], blocked: list[str], step: str | None, row: RunRow) -> None:
+def _check(steps: dict[str, Any], blocked: list[str], step: str | None, row: RunRow) -> None:
     if step is None:
         return
     if step not in steps:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.state import Reader
-from leftoff.engine.steps.reports import next_order
 from leftoff.errors import NeedsPerson, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.words import COLLECTIONS
@@ -13,8 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store, Tx
-    from leftoff.store.rows import RunRow
 
 _REFUSED = {
     "run": "Use `leftoff start`, `pause` and `finish`; what you want to remember of a run goes to context or extra.",
@@ -43,19 +39,3 @@ def check_collection(collection: str, *, person: bool = True) -> None:
 def put_record(changes: ChangeSet, collection: str, key: str, value: Any, *, new: bool = False) -> None:
     """Put a record into a change set. ``new``: only where there is none under that key."""
     changes.put(collection, key, value, expect=None if new else NOTHING)
-
-
-def put_step(
-    store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, value: Any, *, new: bool = False
-) -> None:
-    """Put the record of a step: it keeps its status and its place, unless the record says otherwise."""
-    if not isinstance(value, dict):
-        raise Usage(
-            f"The record of step {path} must be an object.", hint='For example: \'{"title": "Collect"}\''
-        )
-    found = Reader(store, tx, row.run, row.run_id).value("step", path)
-    if found is not None:
-        old = {"status": found.plain.get("status"), "order": found.plain.get("order")}
-    else:
-        old = {"status": "pending", "order": next_order(tx, row.run, path)}
-    put_record(changes, "step", path, {**old, **value}, new=new)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from time import monotonic
 
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import BadData, LeftoffError, NeedsPerson, Redacted, StepTimeout, Usage
 from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
+from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.replayed import step_failed
 from leftoff.workflow.functions.scope import needs_key
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 _PLAIN = (str, int, float, bool, type(None))
 _SECRET = "Secrets are not stored: read them inside the steps that need them. A new version= of the step runs it again."
+_KEPT = ("order", "attempt", "title", ONCE_MORE)  # of the record of an earlier try
 NOW, LATER, NEVER = "now", "later", "never"  # when a failure reaches the workflow
 
 
@@ -173,21 +176,15 @@ class Call:
         flow, old = self.scope.flow, self.old
         self._must_be_wanted()
         self._claim()
-        record: dict[str, Any] = {
-            "order": old.get("order", self.order),
-            "status": "running",
-            "attempt": int(old.get("attempt") or 0) + 1,
-            "started_at": flow.records.now(),
-            "digest": self.digest.text,
-        }
+        kept = {"order": self.order, **{key: old[key] for key in _KEPT if key in old}}
+        record = lifecycle.start(kept, flow.records.now())
+        record["digest"] = self.digest.text
         if self.digest.shown is not None:
             record["args"] = self.digest.shown
         if self.version is not None:
             record["version"] = self.version
         if flow.revision:
             record["revision"] = flow.revision
-        if "title" in old:
-            record["title"] = old["title"]
         self._failed = int(old.get("retried") or 0)
         self._begin(record)
 
@@ -217,7 +214,7 @@ class Call:
         """The function returned: record it. The value as every later call will get it."""
         result = encode(value, f"the result of {self.name}")
         flow = self.scope.flow
-        record = {**self._record, "status": "completed", "completed_at": flow.records.now(), "result": result}
+        record = lifecycle.complete(self._record, flow.records.now(), result)
         record.pop("in_doubt", None)
         record.pop("retried", None)
         self._must_be_wanted()
@@ -247,10 +244,10 @@ class Call:
         flow, settings = self.scope.flow, self.function.settings
         self._must_be_wanted()
         self._failed += 1
-        record = {**self._record, "error": flow.records.about(error)}
+        record = {**lifecycle.retry(self._record), "error": flow.records.about(error)}
         lost = isinstance(error, StepTimeout) and not settings.idempotent
         if self._failed <= self._most() and not lost and not _is_final(error):
-            record.update(status="pending", retried=self._failed)
+            record["retried"] = self._failed
             record.pop("in_doubt", None)
             self.careful(lambda: flow.records.fail(self.path, record, None))
             self.old = record
@@ -268,7 +265,7 @@ class Call:
         flow = self.scope.flow
         if self.map is not None:
             self.map.stopped = True
-        record.update(status="failed", completed_at=flow.records.now())
+        record = lifecycle.fail(record, flow.records.now(), record["error"])
         if self.reaches == NOW:
             record["raised"] = {"next": self.scope.count + 1}
             if not self.scope.own():
@@ -300,7 +297,9 @@ class Call:
             self.scope.flow.records.put(self.path, self._raised(escaped=True))
 
     def _raised(self, **facts: Any) -> dict[str, Any]:
-        self.old = {**self.old, "status": "failed", "raised": {**self.old["raised"], **facts}}
+        if self.old["status"] != "failed":  # resuming had put it back, to be done again
+            self.old = lifecycle.fail(self.old, self.scope.flow.records.now(), self.old.get("error"))
+        self.old = {**self.old, "raised": {**self.old["raised"], **facts}}
         return self.old
 
     def cut_off(self, error: BaseException) -> None:
@@ -325,7 +324,7 @@ class Call:
             self.scope.flow.records.put(self.path, self._interrupted())
 
     def _interrupted(self) -> dict[str, Any]:
-        return {**self._record, "status": "pending", "interrupted_at": self.scope.flow.records.now()}
+        return lifecycle.put_back(self._record, self.scope.flow.records.now())
 
 
 class Group(Call):

@@ -9,6 +9,7 @@ run is not: that step runs again, and what had been called after it gives way.
 
 from __future__ import annotations
 
+from leftoff.engine.steps import lifecycle
 from leftoff.errors import Diverged, LeftoffError
 from leftoff.workflow.functions.records import Records, stored_part
 from leftoff.workflow.functions.scope import Scope
@@ -191,7 +192,7 @@ class Flow:
         for step in self._below(path):
             found = self.records.get(step)
             if found is not None and "error" in found[0]:
-                self.records.put(step, {**found[0], "status": "failed"})
+                self.records.put(step, lifecycle.fail(found[0], self.records.now(), found[0]["error"]))
 
     def escaped(self, error: BaseException) -> None:
         """An error ends a workflow: the failures that it is, or comes from, or consists of, were not dealt with."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.steps import lifecycle
 from leftoff.errors import Usage
 from leftoff.model.ids import quote_part
 from leftoff.workflow.functions.arguments import encoded
@@ -103,7 +104,7 @@ class Map:
         records = self._scope.flow.records
         new = [index for index in todo if records.get(self._path(index)) is None]
         for start in range(0, len(new), AT_ONCE):
-            some = [(self._path(i), {"status": "pending", "order": i}) for i in new[start : start + AT_ONCE]]
+            some = [(self._path(i), lifecycle.declare(i)) for i in new[start : start + AT_ONCE]]
             self.group.careful(lambda some=some: records.declare(self.group.path, some))
 
     def __enter__(self) -> Map:

@@ -60,7 +60,7 @@ class Starts(Burst):
         for path, (record, at) in list(self._waiting.items()):
             if run is None or monotonic() - at < TELL_S or self._waiting.pop(path, None) is None:
                 continue
-            _put(run, path, record)
+            run._buffer.move_step(path, record)
             for told in (*above(path), path):
                 change = run._buffer.pending.changes.get(("step", told))
                 if change is not None:
@@ -77,13 +77,6 @@ def above(path: str) -> list[str]:
     while path := parent_of(path):
         out.insert(0, path)
     return out
-
-
-def _put(run: Run, path: str, record: Record) -> Change:
-    with run._buffer.lock:
-        change = run._buffer.pending.put("step", path, record)
-        run._buffer.see_step(path, record, change)
-        return change
 
 
 def stored_part(change: Change, key: str) -> Any:
@@ -125,23 +118,23 @@ class Records:
         if not sure and self.run._buffer.heart is not None and self._starts.waits(path, record):
             self.run._buffer.heart.watch()
             return
-        _put(self.run, path, record)
+        self.run._buffer.move_step(path, record)
         self.run._buffer.commit(None, durable=sure, only=[*above(path), path])
 
     def put(self, path: str, record: Record) -> None:
         """Durable with the next commit."""
-        _put(self.run, path, record)
+        self.run._buffer.move_step(path, record)
 
     def declare(self, above_all: str, paths: list[tuple[str, Record]]) -> None:
         """Steps that will come, so that progress can be seen."""
         for path, record in paths:
-            _put(self.run, path, record)
+            self.run._buffer.move_step(path, record)
         self.run._buffer.commit(None, only=[*above(above_all), above_all, *(path for path, _ in paths)])
 
     def end(self, path: str, record: Record, took: float) -> Any:
         """A step is complete, durably; its result as it will be read from now on."""
         self._starts.over(path, took)
-        change = _put(self.run, path, record)
+        change = self.run._buffer.move_step(path, record)
         result = record.get("result")
         if isinstance(result, (dict, list, str)):  # not the caller's own; and a text may have been masked
             record["result"] = result = stored_part(change, "result")
@@ -151,7 +144,7 @@ class Records:
     def fail(self, path: str, record: Record, seal: Seal | None) -> None:
         """A step failed, or was cut off."""
         self._starts.broken(path)
-        self._save(path, _put(self.run, path, record), seal)
+        self._save(path, self.run._buffer.move_step(path, record), seal)
 
     def _save(self, path: str, change: Change, seal: Seal | None) -> None:
         """Commit, unless whoever committed just before has done it for us."""
@@ -165,9 +158,7 @@ class Records:
         run = self.run
         with run._buffer.lock:
             for path in paths:
-                run._buffer.pending.delete("step", path)
-                run._buffer.steps().pop(path, None)
-                run._buffer.unsaved.pop(path, None)
+                run._buffer.remove_step(path)
 
     def told(self, error: BaseException) -> bool:
         """Whether a failure was sealed already."""

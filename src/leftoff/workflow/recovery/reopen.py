@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.resume.request import from_step, with_outer
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
-from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.definition.changes import differs, is_gone
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 DONE = ("completed", "skipped")
 _DECLARED = ("order", "batch", "title", "kind", "type", "description", "instructions", "estimate")
 _PLACE = ("order", "batch")
-_OF_A_TRY = (
-    "started_at completed_at interrupted_at waits_until error result outputs why".split()
-)  # what is left of an earlier life when a step is to be done once more
 
 
 def is_rejected(record: Record) -> bool:
@@ -64,10 +61,11 @@ class Reopening:
         self._variables = variables
         self._repeated: set[str] = set()
         self._above_done: set[str] = set()
+        self._now = ""
 
     def entry(self, ledger: Ledger) -> Entry:
         def entry(page: Page) -> Seal | None:
-            steps: dict[str, Record] = ledger.reader(page.tx).plain("step")
+            steps, self._now = page.steps.all(), page.steps.now
             if self._again is not None:
                 self._repeated = set(from_step(steps, self._again, ledger.run_id))
             self._repeated |= with_outer(steps, self._repeat)
@@ -96,28 +94,26 @@ class Reopening:
     def _put_steps(self, page: Page, steps: dict[str, Record]) -> None:
         after = {path: self._after(path, record) for path, record in steps.items()}
         for path in sorted((path for path, record in after.items() if record is None), reverse=True):
-            for collection in ("step", "approval", "error"):
-                page.delete(collection, path)
+            page.steps.remove(path)
         for path, record in after.items():
             if record is not None and record != steps[path]:
-                page.put("step", path, record)
+                page.steps.move(path, record)
         for path, record in self._declared.items():
             if path not in steps:
-                page.put("step", path, record)
+                page.steps.put(path, record)
 
     def _after(self, path: str, record: Record) -> Record | None:
         """A step's record from now on; ``None`` where it has none any more."""
         status = record["status"]
         if status not in DONE and is_gone(path, record, self._old, self._new):
-            return {**record, "status": "completed"} if path in self._above_done else None
+            return lifecycle.complete(record, self._now) if path in self._above_done else None
         if self._is_old_item(path, record):
             return None
         record = self._redeclared(path, record)
         if path in self._repeated:
             return self._anew(path, record)
         if self._is_to_be_done(path, record):
-            gone = ("completed_at", "waits_until")
-            return {**{k: v for k, v in record.items() if k not in gone}, "status": "pending"}
+            return lifecycle.put_back(record)
         return record
 
     def _is_to_be_done(self, path: str, record: Record) -> bool:
@@ -148,10 +144,10 @@ class Reopening:
     # -- once more
 
     def _anew(self, path: str, record: Record) -> Record:
-        kept = {key: value for key, value in record.items() if key not in _OF_A_TRY}
+        again = lifecycle.once_more(record)
         if not self._contains_first(path):
-            kept.pop("items", None)  # they are looked for again: what comes before may leave others
-        return {**kept, "status": "pending", ONCE_MORE: True}
+            again.pop("items", None)  # they are looked for again: what comes before may leave others
+        return again
 
     def _is_old_item(self, path: str, record: Record) -> bool:
         """Whether it is an item of a `foreach` that will look for its items again."""

@@ -10,8 +10,8 @@ import glob
 import os
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.steps import lifecycle
 from leftoff.errors import Invalid
-from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import quote_part
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _recordable(below: str, item: Any) -> Any:
     try:
         below.encode()
         if not isinstance(item, str):
-            ChangeSet().put("step", below, {"status": "pending", "item": item})
+            lifecycle.check(below, {"status": "pending", "item": item})
     except (UnicodeEncodeError, Invalid) as error:
         why = error.message if isinstance(error, Invalid) else "it is not UTF-8 text."
         raise Invalid(

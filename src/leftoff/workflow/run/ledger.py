@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.engine.lifecycle.opening import open_run
 from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.lifecycle import Steps
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, commit_in, new_token, save_blobs
 from leftoff.engine.write.upgrade import bring_up
@@ -40,7 +41,7 @@ class Page:
         self.changes = ChangeSet(ledger.scrubber)
         self.blobs: list[BlobRow] = []
         self._reader = Reader(ledger.store, tx, ledger.run, ledger.run_id)
-        self._steps: dict[str, dict[str, Any]] = {}  # as this commit leaves them
+        self.steps = Steps(self._reader, self.changes, at)
 
     def get(self, collection: str, key: str) -> Any:
         """A record as it was before this commit; ``None`` where there is none."""
@@ -48,18 +49,12 @@ class Page:
         return None if found is None else found.plain
 
     def step(self, path: str) -> dict[str, Any]:
-        """A step's record as it is by now, to be changed and put."""
-        found = self._steps.get(path) or self.get("step", path)
-        return dict(found) if isinstance(found, dict) else {"status": "pending"}
+        """A step's record as it is by now."""
+        found = self.steps.get(path)
+        return found if found is not None else {"status": "pending"}
 
     def put(self, collection: str, key: str, value: Any) -> None:
         self.changes.put(collection, key, value)
-        if collection == "step":
-            self._steps[key] = value
-
-    def delete(self, collection: str, key: str) -> None:
-        if self.tx.row(self.run, collection, key) is not None:
-            self.changes.delete(collection, key)
 
     def row(self) -> RunRow:
         row = self.tx.run_row(self.run)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.clock import iso
 from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.steps import lifecycle
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
-from leftoff.model.changes import NOTHING
-from leftoff.model.words import ONCE_MORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.ledger import Entry, Page
     from leftoff.workflow.run.state import State
     from leftoff.workflow.run.unit import Left
-
-_OF_A_TRY = ("completed_at", "error", "interrupted_at", "last_error", "result", "why", "waits_until")
 
 
 def declared(step: Step, order: int, batch: int | None) -> dict[str, Any]:
@@ -39,11 +35,7 @@ def declared(step: Step, order: int, batch: int | None) -> dict[str, Any]:
         "estimate": step.estimate,
         "batch": batch,
     }
-    return {
-        "status": "pending",
-        "order": order,
-        **{key: value for key, value in known.items() if value not in (None, "")},
-    }
+    return lifecycle.declare(order, {key: value for key, value in known.items() if value not in (None, "")})
 
 
 class Entries:
@@ -53,7 +45,11 @@ class Entries:
         self._state = state
 
     def _put(self, page: Page, path: str, record: dict[str, Any]) -> None:
-        page.put("step", path, record)
+        page.steps.move(path, record)
+        self._state.steps[path] = record
+
+    def _note(self, page: Page, path: str, record: dict[str, Any]) -> None:
+        page.steps.put(path, record)
         self._state.steps[path] = record
 
     def begin(
@@ -72,8 +68,7 @@ class Entries:
                 self._state.steps[path] = before
                 return None
             number = page.tx.add_attempt(token, page.run, path, page.at, process=process, log=log)
-            record = {k: v for k, v in before.items() if k not in (*_OF_A_TRY, "outputs")}
-            record.update(status="running", attempt=number, started_at=iso(page.at))
+            record = lifecycle.start(before, page.steps.now, number)
             if before.get("error"):
                 record["last_error"] = before["error"]  # whoever tries again may want to know
             for outer in above:
@@ -86,26 +81,18 @@ class Entries:
     def _running(self, page: Page, path: str) -> None:
         record = page.step(path)
         if record["status"] != "running":
-            record.update(status="running")
-            record.setdefault("started_at", iso(page.at))
-            record.pop("completed_at", None)
-            self._put(page, path, record)
+            self._put(page, path, lifecycle.enter(record, page.steps.now))
 
     def complete(self, path: str, token: str, left: Left, why: str | None, *, save: bool) -> Entry:
         """A step is done, with everything it left."""
 
         def entry(page: Page) -> Seal | None:
-            gone = {*_OF_A_TRY, ONCE_MORE} - {"result"}
-            record = {k: v for k, v in page.step(path).items() if k not in gone}
-            record.update(status="completed", completed_at=iso(page.at))
+            record = lifecycle.complete(page.step(path), page.steps.now, left.result)
             if why:
                 record["why"] = why
             if left.outputs or record.get("outputs"):
-                record["outputs"] = list(dict.fromkeys([*left.outputs, *(record.get("outputs") or ())]))
-            if left.result is not NOTHING:
-                record["result"] = left.result
+                record["outputs"] = lifecycle.merged(left.outputs, record.get("outputs") or ())
             left.put(page, path)
-            page.delete("error", path)
             self._put(page, path, record)
             page.tx.end_attempt(token, page.at, 0)
             return Seal("step_complete", path) if save else None
@@ -116,10 +103,7 @@ class Entries:
         """A step failed for good, as far as this life of the run goes."""
 
         def entry(page: Page) -> Seal | None:
-            record = {**page.step(path), "status": "failed", "completed_at": iso(page.at), "error": error}
-            self._put(page, path, record)
-            about = {"step": path, "status": "failed", "at": iso(page.at), "attempt": record.get("attempt")}
-            page.put("error", path, {**about, **error})
+            self._put(page, path, lifecycle.fail(page.step(path), page.steps.now, error))
             if token is not None:
                 page.tx.end_attempt(token, page.at, code)
             return Seal("error", path, error["message"])
@@ -130,8 +114,7 @@ class Entries:
         """A try ended without success, and the step is to be done again, now or by a later life of the run."""
 
         def entry(page: Page) -> Seal | None:
-            kept = {k: v for k, v in page.step(path).items() if k not in _OF_A_TRY}
-            self._put(page, path, {**kept, "status": "pending", **facts})
+            self._put(page, path, {**lifecycle.retry(page.step(path)), **facts})
             if token is not None:
                 page.tx.end_attempt(token, page.at, code)
             return None
@@ -144,9 +127,8 @@ class Entries:
         def entry(page: Page) -> Seal | None:
             attempt = page.tx.attempt(token)
             page.tx.drop_attempt(token)
-            record = {k: v for k, v in page.step(path).items() if k not in (*_OF_A_TRY, "started_at")}
+            record = lifecycle.forget(page.step(path))
             before = attempt.number - 1 if attempt is not None else 0
-            record.update(status="pending")
             record.update(attempt=before) if before else record.pop("attempt", None)
             self._put(page, path, record)
             return None
@@ -157,10 +139,7 @@ class Entries:
         def entry(page: Page) -> Seal | None:
             last = ""
             for last in paths:
-                record = page.step(last)
-                record.update(status="skipped", completed_at=iso(page.at), why=why)
-                record.pop(ONCE_MORE, None)
-                self._put(page, last, record)
+                self._put(page, last, {**lifecycle.skip(page.step(last), page.steps.now), "why": why})
             return Seal("step_complete", last, why) if save else None
 
         return entry
@@ -171,8 +150,7 @@ class Entries:
         """A step waits for a person: to approve it, or to do it by hand."""
 
         def entry(page: Page) -> Seal | None:
-            record = {k: v for k, v in page.step(step.path).items() if k not in _OF_A_TRY}
-            record.update(status="waiting", started_at=iso(page.at))
+            record = lifecycle.wait(page.step(step.path), page.steps.now)
             if instructions:
                 record["instructions"] = instructions
             if approval is not None and approval.get("deadline"):
@@ -197,7 +175,7 @@ class Entries:
                 known = page.step(below) if page.tx.row(page.run, "step", below) is not None else {}
                 # From an expansion that was cut short, it may have another place.
                 if known.get("order") != order:
-                    self._put(page, below, {"status": "pending", **known, "order": order, "item": item})
+                    self._note(page, below, {"status": "pending", **known, "order": order, "item": item})
             if total is not None:
                 self._put(page, path, {**page.step(path), "status": "running", "items": total})
             return None
@@ -209,7 +187,7 @@ class Entries:
 
         def entry(page: Page) -> Seal | None:
             for path in paths:
-                page.delete("step", path)
+                page.steps.remove(path)
                 self._state.steps.pop(path, None)
             return None
 
@@ -219,10 +197,7 @@ class Entries:
         """What contains steps has ended with the last of them. ``seen``: what the world is like by now."""
 
         def entry(page: Page) -> Seal | None:
-            record = page.step(path)
-            record.update(status=status, completed_at=iso(page.at))
-            record.pop(ONCE_MORE, None)
-            self._put(page, path, record)
+            self._put(page, path, lifecycle.end(page.step(path), status, page.steps.now))
             for key, value in (seen or {}).items():
                 page.put("context", key, value)
             return Seal(trigger, path) if trigger else None

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from leftoff.clock import iso
 from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.definition import definition_of
-from leftoff.engine.read.state import Reader
+from leftoff.engine.steps.lifecycle import put_back, steps_in
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.head import need_run
@@ -151,10 +150,10 @@ def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubbe
         if row.status in FINISHED:
             return None
         opened = {attempt.step for attempt in tx.attempts(row.run) if attempt.ended_at is None}
-        steps = Reader(store, tx, row.run, row.run_id).plain("step") if of_runner else {}
-        for path, record in steps.items():
+        steps = steps_in(store, tx, row, changes, at)
+        for path, record in steps.all().items() if of_runner else ():
             if record["status"] == "running":
-                changes.put("step", path, _put_back(record, path in opened, at))
+                steps.move(path, put_back(record, steps.now if path in opened else None))
         if row.status == "running":
             status_changes(changes, "paused", at)
         remember_git(head, row, changes)
@@ -162,7 +161,3 @@ def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubbe
         return Seal("session_end", note=note)
 
     report(store, lambda view: need_run(view, row.run, row.run_id), make, at, scrubber=scrubber)
-
-
-def _put_back(record: dict[str, Any], in_flight: bool, at: int) -> dict[str, Any]:
-    return {**record, "status": "pending", **({"interrupted_at": iso(at)} if in_flight else {})}

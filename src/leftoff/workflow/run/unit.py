@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
+from leftoff.engine.steps import lifecycle
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING, ChangeSet
 
@@ -124,7 +125,7 @@ class Left:
             changes.put("variable", key, value)
         if self.outputs or self.result is not NOTHING:
             result = None if self.result is NOTHING else self.result
-            changes.put("step", path, {"status": "completed", "outputs": self.outputs, "result": result})
+            lifecycle.check(path, {"status": "completed", "outputs": self.outputs, "result": result})
 
 
 def error_of(exit: Exit, timeout: float | None, tail: str) -> dict[str, Any]:

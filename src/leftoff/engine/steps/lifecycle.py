@@ -1,0 +1,290 @@
+"""The life of a step's record: each change of its status, what that clears, and what is kept beside it.
+
+This is the only writer of step records. The first part are functions from a record to its next one, without I/O. The
+second puts records into a change set: with the `error` record of the same key, which is written where a step fails or
+is blocked and is gone once it is done or skipped; and with the status of the run, which is blocked while a step of it
+is.
+"""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.engine.read.state import Reader
+from leftoff.engine.write.head import need_run
+from leftoff.model.changes import LAST, NOTHING, ChangeSet
+from leftoff.model.ids import parent_of
+from leftoff.model.versions import counts_of
+from leftoff.model.words import ONCE_MORE, STEP_ENDED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from leftoff.model.changes import Change
+    from leftoff.store.base import Store, View
+    from leftoff.store.rows import RunRow
+
+    Record = dict[str, Any]
+
+# What kept a step from being done, or says how that came about: nothing of it is left when the step has ended.
+_ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error", "waits_until", "why"))
+# What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
+OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "outputs"}
+_OF_A_FIRST_TRY = OF_A_TRY - {"outputs"}  # before it, somebody may have said what it will write
+# All that happened to a step: without it, the record is as it was declared.
+OF_ITS_LIFE = OF_A_TRY | {"attempt", "missing", "note", ONCE_MORE, "resume_with", "session", "status"}
+_SAID = _ON_THE_WAY | {"result"}
+_ENDED = _ON_THE_WAY | {ONCE_MORE}
+_OVER_AND_DUE = frozenset(("completed_at", "waits_until"))
+_IN_FLIGHT = ("running", "waiting", "blocked")  # a report on one of these is about the same try
+_OPEN = ("failed", "blocked")
+
+
+def _without(record: Record, words: Iterable[str]) -> Record:
+    return {key: value for key, value in record.items() if key not in words}
+
+
+# -- from a record to the next
+
+
+def declare(order: int, known: Record | None = None) -> Record:
+    """A step that is to be done."""
+    return {"status": "pending", "order": order, **(known or {})}
+
+
+def as_declared(record: Record) -> Record:
+    """How a step was declared, whatever happened to it since."""
+    return _without(record, OF_ITS_LIFE)
+
+
+def start(record: Record, now: str, attempt: int | None = None) -> Record:
+    """A try begins, with nothing left of the one before it. ``attempt``: its number, where somebody counts them."""
+    tried = _tries(record)
+    out = _without(record, OF_A_TRY if tried else _OF_A_FIRST_TRY)
+    out["status"] = "running"
+    out["attempt"] = attempt or tried + 1
+    out["started_at"] = now
+    return out
+
+
+def begun(record: Record, now: str) -> Record:
+    """A step that is reported to have ended. Where nobody said that it began, its try begins now."""
+    if record.get("status") in _IN_FLIGHT:
+        return record
+    return {**record, "attempt": _tries(record) + 1, "started_at": now}
+
+
+def _tries(record: Record) -> int:
+    number = record.get("attempt")
+    return number if isinstance(number, int) else 0
+
+
+def enter(record: Record, now: str) -> Record:
+    """What contains steps runs with the first of them; it began when that first was so."""
+    began = None if record.get("status") in STEP_ENDED else record.get("started_at")
+    return {**_without(record, _OVER_AND_DUE), "status": "running", "started_at": began or now}
+
+
+def complete(record: Record, now: str, result: Any = NOTHING) -> Record:
+    """It is done."""
+    out = _without(record, _ENDED)
+    out["status"] = "completed"
+    out["completed_at"] = now
+    if result is not NOTHING:
+        out["result"] = result
+    return out
+
+
+def skip(record: Record, now: str) -> Record:
+    """It is not to be done."""
+    return {**_without(record, _ENDED), "status": "skipped", "completed_at": now}
+
+
+def fail(record: Record, now: str, error: Record | None = None) -> Record:
+    """It failed. What contains steps fails with them, and has no error of its own."""
+    out = {**_without(record, _ON_THE_WAY), "status": "failed", "completed_at": now}
+    return out if error is None else {**out, "error": error}
+
+
+def block(record: Record, error: Record) -> Record:
+    """Somebody has to do something before it can go on."""
+    return {**_without(record, _ON_THE_WAY), "status": "blocked", "error": error}
+
+
+def wait(record: Record, now: str) -> Record:
+    """A person has to decide it, or to do it."""
+    return {**_without(record, OF_A_TRY), "status": "waiting", "started_at": now}
+
+
+def put_back(record: Record, interrupted_at: str | None = None) -> Record:
+    """To be done by whoever goes on, who may want to know how the last try ended. It may have been cut off."""
+    out = {**_without(record, _OVER_AND_DUE), "status": "pending"}
+    return out if interrupted_at is None else {**out, "interrupted_at": interrupted_at}
+
+
+def retry(record: Record) -> Record:
+    """To be done again by the same driver, or now that nothing is in the way: what the last try said is gone."""
+    return {**_without(record, _SAID), "status": "pending"}
+
+
+def forget(record: Record) -> Record:
+    """To be done: a try was never made, or does not count."""
+    return {**_without(record, OF_A_TRY), "status": "pending"}
+
+
+def once_more(record: Record) -> Record:
+    """It was done, or may have been, and is to be done again, though others that need it are done."""
+    return {**_without(record, OF_A_TRY), "status": "pending", ONCE_MORE: True}
+
+
+_ENDS = {"completed": complete, "failed": fail, "skipped": skip}
+
+
+def end(record: Record, status: str, now: str) -> Record:
+    """What contains steps has ended with the last of them."""
+    return _ENDS[status](record, now)
+
+
+def run_status(status: str, *, blocked: bool) -> str:
+    """A run is blocked while a step of it is; not where somebody has paused or finished it."""
+    if blocked:
+        return "blocked" if status in ("running", "failed") else status
+    return "running" if status == "blocked" else status
+
+
+def merged(first: object, then: Iterable[str]) -> list[Any]:
+    """Outputs, each once."""
+    return list(dict.fromkeys([*(first if isinstance(first, list) else ()), *then]))
+
+
+# -- writing
+
+
+def put(changes: ChangeSet, path: str, record: Record) -> Change:
+    """Set a step's record where nothing is to be kept beside it: a new one, facts about it, what a document says."""
+    return changes.put("step", path, record)
+
+
+def move(changes: ChangeSet, path: str, record: Record, now: str, *, has_error: bool) -> Change:
+    """Set a step's record after its status changed. ``has_error``: an earlier try left an `error` record."""
+    change = changes.put("step", path, record)
+    status = record["status"]
+    if status in _OPEN:
+        error = record.get("error")
+        if isinstance(error, dict):
+            about = {"step": path, "status": status, "at": now, "attempt": record.get("attempt")}
+            changes.put("error", path, {**about, **error})
+    elif has_error and status in STEP_ENDED:
+        changes.delete("error", path)
+    return change
+
+
+def remove(changes: ChangeSet, path: str, *beside: str) -> None:
+    """A step that is none any more. ``beside``: the collections that have a record of it."""
+    for collection in ("step", *beside):
+        changes.delete(collection, path)
+
+
+def check(path: str, record: Record) -> None:
+    """Raise ``Invalid`` where such a record cannot be kept."""
+    ChangeSet().put("step", path, record)
+
+
+class Steps:
+    """The steps of one run inside a transaction, as its changes leave them."""
+
+    __slots__ = ("_blocked", "_now", "_reader", "_seen", "at", "changes")
+
+    def __init__(self, reader: Reader, changes: ChangeSet, at: int) -> None:
+        self.changes = changes
+        self._reader = reader
+        self.at = at
+        self._now = ""
+        self._seen: dict[str, Record | None] = {}
+        self._blocked = 0  # how many more are blocked than before
+
+    @property
+    def now(self) -> str:
+        if not self._now:
+            self._now = iso(self.at)
+        return self._now
+
+    def all(self) -> dict[str, Record]:
+        """Every step by its path, before any change."""
+        found = self._reader.plain("step")
+        self._seen = {**found, **self._seen}
+        return found
+
+    def get(self, path: str) -> Record | None:
+        """A step's record as it is by now."""
+        if path not in self._seen:
+            found = self._reader.value("step", path)
+            self._seen[path] = found.plain if found is not None else None
+        return self._seen[path]
+
+    def get_or_new(self, path: str) -> Record:
+        """A step's record; of one that is not there, its place."""
+        found = self.get(path)
+        return found if found is not None else {"order": self.next_order(path)}
+
+    def is_approval(self, path: str) -> bool:
+        """Whether a step is one that a person decides."""
+        record = self.get(path)
+        return (record is not None and record.get("kind") == "approval") or self._has("approval", path)
+
+    def _has(self, collection: str, path: str) -> bool:
+        return self._reader.view.row(self._reader.run, collection, path) is not None
+
+    def move(self, path: str, record: Record) -> None:
+        """A step's status has changed: its record, and what is kept beside it."""
+        before, after = self.get(path), record.get("status")
+        has_error = after in STEP_ENDED and self._has("error", path)
+        move(self.changes, path, record, self.now, has_error=has_error)
+        self._seen[path] = record
+        self._settle_run(before, after)
+
+    def put(self, path: str, record: Record) -> None:
+        """Facts about a step, which leave its status alone."""
+        put(self.changes, path, record)
+        self._seen[path] = record
+
+    def remove(self, path: str) -> None:
+        """A step that is none any more, with what is kept beside it."""
+        before = self.get(path)
+        remove(self.changes, path, *(name for name in ("approval", "error") if self._has(name, path)))
+        self._seen[path] = None
+        self._settle_run(before, None)
+
+    def _settle_run(self, record: Record | None, after: object) -> None:
+        """The status of the run, where a step was blocked or is blocked no more."""
+        before = record.get("status") if record is not None else None
+        if (before == "blocked") == (after == "blocked"):
+            return
+        self._blocked += 1 if after == "blocked" else -1
+        row = need_run(self._reader.view, self._reader.run, self._reader.run_id)
+        status = run_status(row.status, blocked=counts_of(row.counts)["blocked"] + self._blocked > 0)
+        if status != row.status:
+            self.changes.put("run", "status", status)
+
+    def next_order(self, path: str) -> int:
+        return next_order(self._reader.view, self._reader.run, path)
+
+
+def steps_in(store: Store, view: View, row: RunRow, changes: ChangeSet, at: int) -> Steps:
+    """The steps of a run, for whoever changes them in this transaction."""
+    return Steps(Reader(store, view, row.run, row.run_id), changes, at)
+
+
+def next_order(view: View, run: int, path: str) -> int:
+    """The place of a step that was not declared: behind those that stand beside it."""
+    above = parent_of(path)
+    while above and view.row(run, "step", above) is None:
+        above = parent_of(above)
+    prefix = view.row(run, "step", above) if above else None
+    outer = f"{prefix[2]}/" if prefix is not None and prefix[2] else ""
+    last = view.last_order(run, outer)
+    if last is None:
+        return 0
+    number = last[len(outer) :].partition("/")[0]
+    return min(int(number) + 1, LAST) if number.isdigit() else 0
