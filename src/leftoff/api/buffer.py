@@ -30,7 +30,7 @@ from leftoff.errors import Invalid, Pruned
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
 from leftoff.model.frozen import freeze, freeze_holed, marks
-from leftoff.model.ids import parent_of
+from leftoff.model.ids import check_step, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -354,11 +354,12 @@ class Buffer:
             if collection != "step":
                 self.secrets.keep(self.pending.put(collection, key, value))
                 return
-            if not isinstance(value, dict) or "status" not in value:
+            if not isinstance(value, dict):
                 lifecycle.check(key, value)  # says what is wrong with it
+            check_step(key)
             self.refuse_approval(key)
-            self.move_step(key, freeze(value))
-            self._orders.pop(parent_of(key), None)  # it may stand behind all that were counted
+            self.change_step(key, lambda record: freeze(lifecycle.put_over(record, value)))
+            self._orders.clear()  # it may stand behind all that were counted
 
     def names(self) -> set[str]:
         """The collections that something waits for."""
@@ -438,6 +439,14 @@ class Buffer:
         if path in self._approvals or (record is not None and record.get("kind") == "approval"):
             raise needs_decision(self.run_id, path)
 
+    def add_output(self, path: str, output: str) -> None:
+        """A file that a step wrote is one of its outputs; a step that is not there is not made for it."""
+        with self.lock:
+            record = self.step(path)
+            if record is not None:
+                record = {**record, "outputs": lifecycle.merged(record.get("outputs"), [output])}
+                self._see_step(path, record, lifecycle.put(self.pending, path, record))
+
     def remove_step(self, path: str) -> None:
         beside = (("error", self._errors), ("approval", self._approvals))
         lifecycle.remove(self.pending, path, *(name for name, there in beside if path in there))
@@ -453,14 +462,23 @@ class Buffer:
 
     def _next_order(self, path: str) -> int:
         """Behind the steps that stand beside it."""
-        parent = parent_of(path)
-        if parent not in self._orders:
-            orders = [
-                record[0].get("order") for other, record in self.steps().items() if parent_of(other) == parent
-            ]
-            self._orders[parent] = max((n for n in orders if isinstance(n, int)), default=-1)
-        self._orders[parent] += 1
-        return self._orders[parent]
+        above = self._above(path)
+        if above not in self._orders:
+            beside = (
+                record.get("order")
+                for other, (record, _) in self.steps().items()
+                if self._above(other) == above
+            )
+            self._orders[above] = max((n for n in beside if isinstance(n, int)), default=-1)
+        self._orders[above] += 1
+        return self._orders[above]
+
+    def _above(self, path: str) -> str:
+        """The nearest step that contains a step; empty where none does."""
+        there, path = self.steps(), parent_of(path)
+        while path and path not in there:
+            path = parent_of(path)
+        return path
 
     # -- its end
 

@@ -213,9 +213,12 @@ class StepsMixin:
         return stack[-1].path if stack else None
 
     def _outputs(self, step: str | None, path: str) -> None:
-        for open_step in self._stack():
-            if open_step.path == step and path not in open_step.outputs:
+        told = [open_step for open_step in self._stack() if open_step.path == step]
+        for open_step in told:
+            if path not in open_step.outputs:
                 open_step.outputs.append(path)
+        if step is not None and not told:
+            self._buffer.add_output(step, path)
 
     def _enter(self, step: Step) -> None:
         self._close_left_open(None)

@@ -427,7 +427,7 @@ def keep_task(session: Session, item: Item, *, seal: bool = False) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow != SESSION:
             return None
-        put_task(session.project.store, tx, row, changes, item, session.project.at)
-        return Seal("step_complete", note=text) if seal else None
+        step = put_task(session.project.store, tx, row, changes, item, session.project.at)
+        return Seal("step_complete", step, text) if seal else None
 
     _report(session, make, start=bool(text), title=text[:100] or None)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.read.find import SESSION, has_open_step, is_own, is_spent
+from leftoff.engine.read.state import Reader
+from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.write.commit import NO_GUARD, Seal
 from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
@@ -129,20 +131,33 @@ def take_run(
     """The run of a session, running and driven by it; with ``offered``, the one that nobody works on becomes it."""
 
     def work(tx: Tx) -> RunRow | None:
-        row = told_run(tx, who)
+        row = own = told_run(tx, who)
         if row is None and offered:
             row = offered_run(tx, branch, at)
         if row is None or not hold(tx, row, who, at):
             return None
-        report_in(store, tx, row, _going_on(who), at, ChangeSet(scrubber), NO_GUARD, [])
+        report_in(
+            store,
+            tx,
+            row,
+            _going_on(store, who, at, taken=own is None),
+            at,
+            ChangeSet(scrubber),
+            NO_GUARD,
+            [],
+        )
         return tx.run_row(row.run)
 
     return store.write(work) if store.exists() else None
 
 
-def _going_on(who: Who) -> Make:
+def _going_on(store: Store, who: Who, at: int, *, taken: bool) -> Make:
+    """The run is the session's. One that it has ``taken`` from nobody: what was in flight or failed is to be done."""
+
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        if row.status == "paused":
+        if taken:
+            put_back(Reader(store, tx, row.run, row.run_id), changes, at)
+        elif row.status == "paused":
             status_changes(changes, "running", 0)
         if row.session != who.session:
             changes.put("run", "session_id", who.session)

@@ -138,6 +138,11 @@ def once_more(record: Record) -> Record:
     return {**_without(record, OF_A_TRY), "status": "pending", ONCE_MORE: True}
 
 
+def put_over(record: Record, value: Record) -> Record:
+    """A record that somebody gives: the step keeps its status and its place, unless that says otherwise."""
+    return {"status": record.get("status", "pending"), "order": record.get("order"), **value}
+
+
 _ENDS = {"completed": complete, "failed": fail, "skipped": skip}
 
 

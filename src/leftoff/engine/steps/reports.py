@@ -181,7 +181,7 @@ def put_step(steps: Steps, path: str, value: Any, *, new: bool = False) -> None:
     old = steps.get_or_new(path)
     if new and "status" in old:
         raise Conflict(f"step/{path} exists already.", hint="Read it first, or choose another key.")
-    steps.move(path, {"status": old.get("status", "pending"), "order": old.get("order"), **value})
+    steps.move(path, lifecycle.put_over(old, value))
 
 
 def add_output(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, path: str, output: str) -> None:
