@@ -68,7 +68,6 @@ def test_whoever_goes_on_knows_how_the_last_try_ended() -> None:
 def test_once_more_is_as_if_it_had_never_been_tried() -> None:
     """But for how often that was."""
     assert {**OWN, "status": "pending", ONCE_MORE: True} == lifecycle.once_more(TRIED)
-    assert {"order": 3, "title": "Publish", "kind": "command"} == lifecycle.as_declared(TRIED)
 
 
 def _writes(path: Path) -> list[str]:

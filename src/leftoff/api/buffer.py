@@ -357,7 +357,8 @@ class Buffer:
             if not isinstance(value, dict):
                 lifecycle.check(key, value)  # says what is wrong with it
             check_step(key)
-            self.refuse_approval(key)
+            if lifecycle.decides(value):
+                self.refuse_approval(key)
             self.change_step(key, lambda record: freeze(lifecycle.put_over(record, value)))
             self._orders.clear()  # it may stand behind all that were counted
 

@@ -32,8 +32,6 @@ _ON_THE_WAY = frozenset(("completed_at", "error", "interrupted_at", "last_error"
 # What a try at a step leaves in its record; the rest is how it was declared, and whose it is.
 OF_A_TRY = _ON_THE_WAY | {"started_at", "result", "outputs"}
 _OF_A_FIRST_TRY = OF_A_TRY - {"outputs"}  # before it, somebody may have said what it will write
-# All that happened to a step: without it, the record is as it was declared.
-OF_ITS_LIFE = OF_A_TRY | {"attempt", "missing", "note", ONCE_MORE, "resume_with", "session", "status"}
 _SAID = _ON_THE_WAY | {"result"}
 _ENDED = _ON_THE_WAY | {ONCE_MORE}
 _OVER_AND_DUE = frozenset(("completed_at", "waits_until"))
@@ -51,11 +49,6 @@ def _without(record: Record, words: Iterable[str]) -> Record:
 def declare(order: int, known: Record | None = None) -> Record:
     """A step that is to be done."""
     return {"status": "pending", "order": order, **(known or {})}
-
-
-def as_declared(record: Record) -> Record:
-    """How a step was declared, whatever happened to it since."""
-    return _without(record, OF_ITS_LIFE)
 
 
 def start(record: Record, now: str, attempt: int | None = None) -> Record:
@@ -139,8 +132,17 @@ def once_more(record: Record) -> Record:
 
 
 def put_over(record: Record, value: Record) -> Record:
-    """A record that somebody gives: the step keeps its status and its place, unless that says otherwise."""
-    return {"status": record.get("status", "pending"), "order": record.get("order"), **value}
+    """A record that somebody gives: the step keeps its status and its place, unless that says otherwise.
+
+    What a person decides stays theirs.
+    """
+    out = {"status": record.get("status", "pending"), "order": record.get("order"), **value}
+    return {**out, "kind": "approval"} if record.get("kind") == "approval" else out
+
+
+def decides(value: Record) -> bool:
+    """Whether a record that somebody gives says more of a step than that it is to be done, or waits."""
+    return value.get("status") not in (None, "pending", "waiting")
 
 
 _ENDS = {"completed": complete, "failed": fail, "skipped": skip}
