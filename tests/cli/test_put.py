@@ -97,15 +97,6 @@ def test_what_is_refused(words: tuple[str | bytes, ...], code: int, says: str, t
     assert 1 == succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["head"]["seq"]
 
 
-def test_a_decision_is_not_put(tmp_path: Path) -> None:
-    """The record of a step that a person decides is theirs: exit 7, and nothing changes."""
-    started(tmp_path, "flow", "--steps", "gate")
-    succeed("put", "step", "gate", '{"kind": "approval", "status": "waiting"}', cwd=tmp_path)
-    done = call("put", "step", "gate", '{"status": "completed"}', cwd=tmp_path)
-    assert 7 == done.code and "only a person" in done.err
-    assert "waiting" == succeed("get", "step/gate", cwd=tmp_path).json["status"]
-
-
 def test_a_step_that_is_put_as_done_leaves_no_error(tmp_path: Path) -> None:
     """What was open is settled, and the run is blocked no more."""
     run = started(tmp_path, "flow", "--steps", "a")
