@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.mcp.work import Work
+from leftoff.agents.mcp.tools import Tools
 from leftoff.errors import CannotResume
 from tests.cli.command import call, succeed
 from tests.dialects.examples import CRUNCH
@@ -33,9 +33,7 @@ def test_sitebuilder(project: Path) -> None:
     refused = call(*words, "--resume", cwd=project)
     assert (6, "", True) == (refused.code, refused.out, "cannot be resumed" in refused.err)
     with pytest.raises(CannotResume, match="cannot be resumed"):
-        Work(str(project), None).start(
-            {"workflow": "migration", "branch": None, "facts": {"task": "T060"}}, True
-        )
+        Tools(str(project), None).start_run("migration", task="T060", resume=True)
     edit(project / SITEBUILDER_FILE, resumable=True)
     gone_on = succeed(*words, "--resume", cwd=project)
     assert "migration-T060\n" == gone_on.out

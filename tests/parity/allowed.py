@@ -104,21 +104,11 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
 }
 
 # What differs and shall not: each of these fails until somebody mends it, and then until it is taken out of here.
-SEALED_BLIND = "a tool seals a checkpoint without looking at files, git and the issue again"
 BORN_BLIND = "a run begins without a look at git and at its issue"
 
 WAITING: dict[tuple[str, str], str] = {
-    ("start, issue", "mcp"): BORN_BLIND,
     ("start, issue", "python"): BORN_BLIND,
-    ("start in git", "mcp"): BORN_BLIND,
     ("start in git", "python"): BORN_BLIND,
-    **dict.fromkeys(
-        [
-            ("step done, dirty files captured", "mcp"),
-            ("step done in git", "mcp"),
-        ],
-        SEALED_BLIND,
-    ),
     **dict.fromkeys(
         [
             ("save, a tracked file changed", "python"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.agents.mcp.work import Work
+from leftoff.agents.mcp.tools import Tools
 from leftoff.clock import SYSTEM, iso
 from tests.cli.command import Called, call, succeed
 from tests.cli.terminal import Terminal
@@ -262,7 +262,7 @@ def test_dotagent_crash_after_the_output_for_a_tool(place: Place) -> None:
     """The same through the server's tool: what an output settles is settled whoever goes on."""
     report(place, "task-001.json", {"status": "complete"})
     run = tasks(place, {"status": "running"})
-    Work(str(place.folder), None).resume(run.ref, [])
+    Tools(str(place.folder), None).resume_run(run.ref)
     assert "completed" == run.steps()["IMPLEMENTATION/task-001"]
 
 

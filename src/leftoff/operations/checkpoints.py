@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current_row, report, usage_errors
+from leftoff.operations.runs import info, named, target
 from leftoff.operations.surroundings import look_around
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.diff import Diff
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.write.commit import Seal
@@ -40,6 +42,102 @@ def save(project: Project, caller: Caller, trigger: str = "manual", note: str | 
     return version
 
 
+class ForkedRun(Fields):
+    """A run that was forked from a checkpoint."""
+
+    run_id: str
+    branch: str
+    status: str
+
+
+class History:
+    """The checkpoints of a run, newest first, up to the version that a REF names."""
+
+    def __init__(self, project: Project, target: Target) -> None:
+        from leftoff.engine.read.history import checkpoints
+
+        self.target = target
+        self.versions: list[Version] = checkpoints(project.store, target)
+        self._store = project.store
+
+    def parents(self) -> dict[int, int | None]:
+        """For each checkpoint the seq of the one it follows."""
+        from leftoff.engine.read.history import parents
+
+        return parents(self.versions)
+
+    def forks(self) -> dict[int, list[ForkedRun]]:
+        """The runs that were forked, by the seq of the checkpoint that is nearest to where they start."""
+        from leftoff.engine.read.history import forks, nearest
+
+        seqs = sorted(version.seq for version in self.versions)
+        out: dict[int, list[ForkedRun]] = {}
+        for seq, row in forks(self._store, self.target.row.run_id):
+            at = nearest(seqs, seq)
+            if at is not None:
+                out.setdefault(at, []).append(ForkedRun(row.run_id, row.branch, row.status))
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        from leftoff.engine.read.history import refused
+
+        cannot = refused(self._store, self.target, self.versions)
+        found = [{**version.to_json(), "can_resume": version.seq not in cannot} for version in self.versions]
+        return {"checkpoints": found}
+
+
+def history(project: Project, caller: Caller, ref: str) -> History:
+    """The checkpoints of the run that a REF names."""
+    return History(project, target(project, caller, ref))
+
+
+def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
+    """All of a run, as it is or as it was at a version."""
+    from leftoff.engine.read.show import document
+
+    return document(project.store, named(project, caller, ref), project.now, project.limits)
+
+
+class Brief(Fields):
+    """What whoever goes on with a run must know."""
+
+    run_id: str
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run_id": self.run_id, "text": self.text}
+
+
+def brief(project: Project, caller: Caller, ref: str | None) -> Brief:
+    """What an agent must know to go on with a run."""
+    from leftoff.engine.read.brief import brief as tell
+
+    found = named(project, caller, ref)
+    return Brief(found.row.run_id, tell(project.store, found, project.now, project.folder))
+
+
+class Compared(Fields):
+    """Two versions, and what differs."""
+
+    old: Target
+    new: Target
+    found: Diff
+
+    def to_json(self) -> dict[str, Any]:
+        return self.found.to_json()
+
+
+def compare(project: Project, caller: Caller, old: str, new: str | None = None) -> Compared:
+    """What differs between two versions; without a second one, between it and its run's newest."""
+    from leftoff.engine.read.diff import diff
+    from leftoff.engine.read.find import Target
+
+    left = target(project, caller, old)
+    right = target(project, caller, new) if new is not None else Target(left.row, None)
+    sides = [(side.row.run, side.row.run_id, side.seq) for side in (left, right)]
+    return Compared(left, right, diff(project.store, *sides))
+
+
 class Fork(Fields):
     """A run to make from a version of another. ``branch``: its own; by default the first fork-N that no run is on."""
 
@@ -62,7 +160,6 @@ class Forked(Fields):
 def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
     from leftoff.engine.lifecycle.fork import fork_paused
-    from leftoff.operations.runs import info, target
 
     source = target(project, caller, wanted.ref)
     store, branch = project.store, wanted.branch

@@ -14,15 +14,18 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from leftoff.agents.mcp.resume import not_now, resume_run, verify_resume
 from leftoff.agents.mcp.words import told
-from leftoff.agents.mcp.work import Work
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Invalid, LeftoffError, Usage
 from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import check_step
-from leftoff.operations import Caller, Project, checkpoints, records, runs, steps
+from leftoff.model.words import RUN_STATUS
+from leftoff.operations import Caller, Project, checkpoints, records, runs
+from leftoff.operations import steps as step_reports
+from leftoff.operations.lifecycle import Start, finish, start
 
 INSTRUCTIONS = (
     "leftoff keeps the progress of long work, so that it can be resumed after a crash, a compaction or in a new "
@@ -44,25 +47,22 @@ class Tools:
         self.store = store
 
     def _do(
-        self, operation: Callable[..., Any], *request: Any, run_id: str | None = None, **more: Any
+        self,
+        operation: Callable[..., Any],
+        *request: Any,
+        run_id: str | None = None,
+        branch: str | None = None,
+        **more: Any,
     ) -> Answer:
         """What an operation answers. A store per call: tools run on threads, and the store may change between two."""
         project = Project(self.project, self.store)
         try:
-            caller = Caller(named=run_id, agent=ancestor(SHELLS), person=False)
+            caller = Caller(named=run_id, branch=branch, agent=ancestor(SHELLS), person=False)
             found = operation(project, caller, *request, **more)
             answer: Answer = found if isinstance(found, dict) else found.to_json()
             return answer
         finally:
             project.close()
-
-    def _call(self, name: str, *args: Any, **more: Any) -> Any:
-        """A store per call: tools run on threads, and the store may change between two of them."""
-        work = Work(self.project, self.store)
-        try:
-            return getattr(work, name)(*args, **more)
-        finally:
-            work.project.close()
 
     def start_run(
         self,
@@ -88,18 +88,20 @@ class Tools:
         left out. resume: go on with the unfinished run of that workflow if there is one, instead of a second one.
         If the answer has unfinished_twin, another run of the same kind was left unfinished: look at it first.
         """
-        facts = {
-            "issue": str(issue).lstrip("#") if issue is not None else None,
-            "task": str(task) if task is not None else None,
-            "agent": agent,
-            "total": _counted("total", total),
-        }
-        known = {key: value for key, value in facts.items() if value is not None}
         planned = [name.strip() for name in steps.split(",")] if isinstance(steps, str) else steps or []
-        named: dict[str, Any] = {"workflow": workflow, "title": title, "branch": branch, "run_id": run_id}
-        opening = {**named, "facts": known, "steps": planned, "variables": variables}
-        found: Answer = self._call("start", opening, resume)
-        return found
+        wanted = Start(
+            workflow,
+            title=title,
+            run_id=run_id,
+            steps=planned,
+            total=_counted("total", total),
+            variables=variables,
+            issue=str(issue) if issue is not None else None,
+            task=str(task) if task is not None else None,
+            agent=agent,
+            resume=resume,
+        )
+        return self._do(_start, wanted, branch=branch)
 
     def report_step(
         self,
@@ -159,7 +161,7 @@ class Tools:
 
         start: mark it as running in the same breath, so that no other agent gets the same one.
         """
-        return self._do(steps.next_step, start=start, run_id=run_id)
+        return self._do(step_reports.next_step, start=start, run_id=run_id)
 
     def set_variables(self, variables: dict[str, Any], run_id: str | None = None) -> Answer:
         """Keep values that later steps or sessions need, by name; any JSON. Secrets are not stored."""
@@ -197,27 +199,30 @@ class Tools:
         """The runs of this project, latest first. status: only those that are running, paused, blocked, failed
         (these four are unfinished), completed or abandoned; one or several. workflow, branch: only those of it.
         limit: how many at most, up to 500."""
-        found: Answer = self._call("runs", _listed(status) or None, workflow, branch, limit)
-        return found
+        words = _listed(status)
+        wrong = [word for word in words if word not in RUN_STATUS]
+        if wrong:
+            raise Usage(f"No run is {wrong[0]!r}.", hint=f"status: {', '.join(RUN_STATUS)}.")
+        if not 1 <= limit <= 500:
+            raise Usage(f"limit cannot be {limit}.", hint="A number from 1 to 500.")
+        wanted = runs.Wanted(words or None, workflow, branch, limit)
+        return self._do(lambda project, caller: runs.list_runs(project, wanted))
 
     def show_run(self, run_id: str | None = None) -> Answer:
         """Everything about a run: steps, variables, artifacts, files, notes. run_id may also name a checkpoint, like
         RUN@SEQ, RUN~1 (one checkpoint back) or the start of a checkpoint id."""
-        found: Answer = self._call("show", run_id)
-        return found
+        return self._do(checkpoints.show, run_id or None)
 
     def diff_checkpoints(self, from_ref: str, to_ref: str) -> Answer:
         """What differs between two versions: variables, steps, artifacts and files that were added, removed, changed.
         Each is named by a checkpoint id, RUN (its newest version), RUN@SEQ or RUN~N (N checkpoints back)."""
-        found: Answer = self._call("diff", from_ref, to_ref)
-        return found
+        return self._do(checkpoints.compare, from_ref, to_ref)
 
     def verify_resume(self, run_id: str | None = None) -> Answer:
         """Whether a run can be resumed, without changing anything: the verdict (resume, warn, ask, refuse), what was
         found (files that changed or are gone, another git commit, somebody else at work), and for each step whether
         it is to be run or skipped, and why."""
-        found: Answer = self._call("verify", run_id)
-        return found
+        return self._do(verify_resume, run_id or None)
 
     def resume_run(self, run_id: str | None = None, accept: list[str] | str | None = None) -> Answer:
         """Go on with an unfinished run: it is marked running, and brief says what is done, what is next, what changed.
@@ -227,8 +232,7 @@ class Tools:
         what was found; ask them, and if they agree, call it again. accept: the codes of the findings to go on in
         spite of, like "outputs.missing". Some findings cannot be accepted here, and a refusal never can.
         """
-        found: Answer = self._call("resume", run_id, _listed(accept))
-        return found
+        return self._do(resume_run, run_id or None, _listed(accept))
 
     def add_note(
         self, text: str, step: str | None = None, resume: bool = False, run_id: str | None = None
@@ -259,31 +263,27 @@ class Tools:
     ) -> Answer:
         """End a run. status: completed, failed or abandoned. summary: what was done, in a sentence. In the answer, left
         names steps that are not done."""
-        found: Answer = self._call("finish", run_id, status, summary)
-        return found
+        return self._do(_finish, status, summary, run_id=run_id)
 
     # -- resources and prompts
 
     def run_resource(self, run_id: str) -> Answer:
         """A run, whole."""
-        found: Answer = self._read("show", run_id)
-        return found
+        return self._read(checkpoints.show, run_id)
 
-    def _read(self, name: str, ref: str) -> Any:
+    def _read(self, operation: Callable[..., Any], ref: str) -> Answer:
         try:
-            return self._call(name, ref)
+            return self._do(operation, ref)
         except LeftoffError as error:
             raise ResourceNotFoundError(told(error)) from None
 
     def brief_resource(self, run_id: str) -> str:
         """What one must know to go on with a run."""
-        found: str = self._read("brief", run_id)
-        return found
+        return str(self._read(checkpoints.brief, run_id)["text"])
 
     def checkpoint_resource(self, checkpoint_id: str) -> Answer:
         """A checkpoint, and the run as it was then."""
-        found: Answer = self._read("checkpoint", checkpoint_id)
-        return found
+        return self._read(_checkpoint, checkpoint_id)
 
     def resume_prompt(self, run_id: str = "") -> str:
         """Go on with unfinished work. run_id: which run; left out, the only unfinished one."""
@@ -303,19 +303,38 @@ class Tools:
 
     def _prompted(self, run_id: str) -> str:
         try:
-            found: str = self._call("brief", run_id or None)
+            return str(self._do(checkpoints.brief, run_id or None)["text"])
         except LeftoffError as error:
             raise MCPError(INVALID_PARAMS, told(error)) from None
-        return found
+
+
+def _start(project: Project, caller: Caller, wanted: Start) -> Answer:
+    started = start(project, caller, wanted)
+    if started.report is not None:
+        raise not_now(started.report)
+    twin = {"unfinished_twin": started.twin.run_id} if started.twin is not None else {}
+    return {**started.to_json(), **twin}
+
+
+def _finish(project: Project, caller: Caller, status: str, summary: str | None) -> Answer:
+    done = finish(project, caller, status, summary)
+    return {**done.to_json(), "left": done.left}
+
+
+def _checkpoint(project: Project, caller: Caller, ref: str) -> Answer:
+    found = runs.named(project, caller, ref)
+    if found.version is None:
+        raise Usage(f"{ref} names a run, not a checkpoint.", hint=f"run://{found.row.run_id} shows it.")
+    return {**found.version.to_json(), "state": checkpoints.show(project, caller, ref)}
 
 
 def _report_step(project: Project, caller: Caller, said: StepReport, files: list[str]) -> Answer:
-    done = steps.report_step(project, caller, said, files)
+    done = step_reports.report_step(project, caller, said, files)
     return {**done.to_json(), "next_step": runs.info(project, done.row).next_step}
 
 
 def _request_approval(project: Project, caller: Caller, step: str, ask: str, options: list[str]) -> Answer:
-    done = steps.request_approval(project, caller, step, ask, options)
+    done = step_reports.request_approval(project, caller, step, ask, options)
     return {**done.to_json(), "status": "waiting", "how": how(done.row.run_id, step)}
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.render.text import clean
-from leftoff.engine.write.head import need_run
-from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.steps.approvals import Decided
-    from leftoff.store.base import View
-    from leftoff.store.rows import RunRow
+    from leftoff.operations.approvals import Decided
 
 NOTE = Opt("--note", "N", "why, for whoever reads the record later")
 BRANCH = Opt("--branch", "B", "the branch on which @ is looked for (default: LEFTOFF_BRANCH, main)")
@@ -39,54 +34,21 @@ def run(args: Args, ctx: Context) -> int:
 
 def decide(args: Args, ctx: Context, choice: str | None) -> int:
     """Also what `reject` does."""
-    from leftoff.engine.steps import approvals
-    from leftoff.host import user
+    from leftoff.operations import approvals
 
-    row = _run(args, ctx)
-    done = approvals.decide(
-        ctx.store,
-        lambda view: _again(view, row),
-        _step(args.rest[1]),
-        choice,
-        user(),
-        ctx.now,
-        note=ctx.redactor.mask(args.note) if args.note else None,
-        scrubber=ctx.redactor,
-        guard=ctx.guard(),
-    )
-    if args.json:
-        ctx.emit_run(done.row.run)
-    ctx.say(told(done, ctx))
+    ref, word = args.rest
+    step = word.removeprefix(
+        "/"
+    )  # the whole path: whoever decides is not inside the step that LEFTOFF_STEP names
+    done = approvals.decide(ctx.project, ctx.caller, approvals.Decision(ref, step, choice, args.note))
+    ctx.answer(done)
+    ctx.say(told(done))
     return 0
 
 
-def _run(args: Args, ctx: Context) -> RunRow:
-    target = ctx.target(args.rest[0])
-    if target.version is not None:
-        raise Usage(
-            f"{args.rest[0]} is one version of run {target.row.run_id}; a decision is about the run as it is now.",
-            hint=f"Name the run alone: {target.row.run_id}.",
-        )
-    return target.row
-
-
-def _again(view: View, row: RunRow) -> RunRow:
-    """The run as it is in the transaction that decides."""
-    return need_run(view, row.run, row.run_id)
-
-
-def _step(word: str) -> str:
-    """The whole path: whoever decides is not inside the step that LEFTOFF_STEP names."""
-    from leftoff.model.ids import check_step
-
-    return asked(lambda: check_step(word.removeprefix("/")))
-
-
-def told(done: Decided, ctx: Context) -> str:
+def told(done: Decided) -> str:
     """What was recorded, and who goes on."""
-    from leftoff.engine.write.lease import state
-
-    run_id, step = done.row.run_id, clean(done.step)
+    run_id, step = done.info.run_id, clean(done.step)
     word = (
         "rejected"
         if done.rejected
@@ -96,7 +58,6 @@ def told(done: Decided, ctx: Context) -> str:
     )
     if not done.changed:
         return f"leftoff: {step} of {run_id} is {word} already."
-    driven = state(ctx.store.read(lambda view: view.lease(done.row.run)), ctx.now)
-    if driven in ("alive", "unknown"):
+    if done.driven:
         return f"leftoff: {step} of {run_id} is {word}. Whoever drives the run goes on with it."
     return f"leftoff: {step} of {run_id} is {word}. `leftoff resume {run_id}` goes on."

@@ -24,13 +24,9 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.read.brief import brief
-    from leftoff.engine.read.find import Target
+    from leftoff.operations.checkpoints import brief
 
-    target = ctx.target(args.rest[0]) if args.rest else Target(ctx.current(), None)
-    text = brief(ctx.store, target, ctx.now, ctx.project.folder)
-    if args.json:
-        ctx.emit({"run_id": target.row.run_id, "text": text})
-    else:
-        ctx.out(clean_lines(text))
-    return 0
+    found = brief(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
+    if not args.json:
+        ctx.out(clean_lines(found.text))
+    return ctx.answer(found)

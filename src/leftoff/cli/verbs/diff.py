@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.render.screen import Screen
     from leftoff.cli.render.text import Line
-    from leftoff.engine.read.diff import Diff, Section
+    from leftoff.engine.read.diff import Section
     from leftoff.engine.read.find import Target
+    from leftoff.operations.checkpoints import Compared
 
 SPEC = Spec(
     "diff",
@@ -34,27 +35,20 @@ MOST = 40  # places inside one entry that a terminal shows
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.read.diff import diff
-    from leftoff.engine.read.find import Target
+    from leftoff.operations.checkpoints import compare
 
-    old = ctx.target(args.rest[0])
-    new = ctx.target(args.rest[1]) if len(args.rest) > 1 else Target(old.row, None)
-    found = diff(ctx.store, _address(old), _address(new))
+    found = compare(ctx.project, ctx.caller, *args.rest)
     if args.json:
-        ctx.emit(found.to_json())
-        return 0
+        return ctx.answer(found)
     screen = ctx.screen()
-    screen.show(page(found, old, new, screen))
+    screen.show(page(found, screen))
     return 0
 
 
-def _address(target: Target) -> tuple[int, str, int]:
-    return target.row.run, target.row.run_id, target.seq
-
-
-def page(found: Diff, old: Target, new: Target, screen: Screen) -> list[Line]:
-    lines = _fit([("--- ", "removed"), *_named(old, screen)], screen)
-    lines += _fit([("+++ ", "added"), *_named(new, screen)], screen)
+def page(both: Compared, screen: Screen) -> list[Line]:
+    found = both.found
+    lines = _fit([("--- ", "removed"), *_named(both.old, screen)], screen)
+    lines += _fit([("+++ ", "added"), *_named(both.new, screen)], screen)
     for name in ("steps", "variables", "artifacts", "files"):
         lines += section(name, getattr(found, name), screen)
     for name, entries in found.records.items():

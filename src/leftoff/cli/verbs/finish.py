@@ -8,7 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.store.rows import RunRow
 
 STATUS = ("completed", "failed", "abandoned")
 
@@ -25,35 +24,19 @@ SPEC = Spec(
 )
 
 
-def _end_steps(ctx: Context, row: RunRow) -> None:
-    """What a dead driver left running of a run that is given up."""
-    from leftoff.engine.read.definition import definition_of
-
-    if definition_of(ctx.store, row) is None:
-        return
-    from leftoff.cli.render.text import clean
-    from leftoff.workflow.run.stop import forsake_attempts
-
-    ended = forsake_attempts(ctx.store, row, ctx.project.store_folder, ctx.settings.run.grace)
-    if ended:
-        ctx.say(f"leftoff: ended: {clean(', '.join(ended))}.")
-
-
 def run(args: Args, ctx: Context) -> int:
-    status = args.status or "completed"
-    summary = ctx.redactor.mask(args.summary) if args.summary else None
-    done = ctx.settle(status, summary=summary)
-    if status == "abandoned":
-        _end_steps(ctx, done.row)
-    said = f"leftoff: {done.row.run_id} is {status}{'' if done.changed else ' already'}"
-    if done.left:
-        from leftoff.cli.render.text import clean
+    from leftoff.cli.render.text import clean
+    from leftoff.operations.lifecycle import finish
 
+    status = args.status or "completed"
+    done = finish(ctx.project, ctx.caller, status, args.summary)
+    ctx.answer(done)
+    if done.stopped:
+        ctx.say(f"leftoff: ended: {clean(', '.join(done.stopped))}.")
+    said = f"leftoff: {done.info.run_id} is {status}{'' if done.changed else ' already'}"
+    if done.left:
         more = " and more" if done.more else ""
         ctx.say(f"{said}; steps left: {clean(', '.join(done.left))}{more}")
     else:
         ctx.say(f"{said}.")
-    from leftoff.operations.upkeep import by_itself
-
-    by_itself(ctx.project)
     return 0

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.render.screen import Screen
     from leftoff.cli.render.text import Line
-    from leftoff.engine.read.find import Target
     from leftoff.model.versions import Version
-    from leftoff.store.rows import RunRow
+    from leftoff.operations.checkpoints import History
 
 SPEC = Spec(
     "log",
@@ -32,24 +31,20 @@ NARROW = 64  # columns: below, a checkpoint takes two lines
 
 
 def run(args: Args, ctx: Context) -> int:
-    return show_log(ctx.target(args.rest[0] if args.rest else "@"), args, ctx)
+    from leftoff.operations.checkpoints import history
+
+    return show_log(history(ctx.project, ctx.caller, args.rest[0] if args.rest else "@"), ctx)
 
 
-def show_log(target: Target, args: Args, ctx: Context) -> int:
+def show_log(found: History, ctx: Context) -> int:
     """Also what `resume --list` shows."""
-    from leftoff.engine.read.history import checkpoints, refused
-
-    versions = checkpoints(ctx.store, target)
-    if args.json:
-        cannot = refused(ctx.store, target, versions)
-        found = [{**version.to_json(), "can_resume": version.seq not in cannot} for version in versions]
-        ctx.emit({"checkpoints": found})
-        return 0
-    if not versions:
-        ctx.say(f"Run {target.row.run_id} has no checkpoints yet. `leftoff save` seals one.")
+    if ctx.args.json:
+        return ctx.answer(found)
+    if not found.versions:
+        ctx.say(f"Run {found.target.row.run_id} has no checkpoints yet. `leftoff save` seals one.")
         return 0
     screen = ctx.screen()
-    screen.show(graph(target, versions, screen, ctx) if screen.fancy else bare(versions, screen))
+    screen.show(graph(found, screen) if screen.fancy else bare(found.versions, screen))
     return 0
 
 
@@ -68,14 +63,12 @@ def bare(versions: list[Version], screen: Screen) -> list[Line]:
     return [[(line, "")] for line in columns(rows)]
 
 
-def graph(target: Target, versions: list[Version], screen: Screen, ctx: Context) -> list[Line]:
-    from leftoff.engine.read.history import forks
-
-    row = target.row
+def graph(found: History, screen: Screen) -> list[Line]:
+    row, versions = found.target.row, found.versions
     lines: list[Line] = []
-    if target.version is None and row.seq > versions[0].seq:
+    if found.target.version is None and row.seq > versions[0].seq:
         lines.append([("○ ", "dim"), (f"@{row.seq}", "dim"), ("  not sealed yet", "dim")])
-    lanes = Lanes(versions, forks(ctx.store, row.run_id))
+    lanes = Lanes(found)
     wide = max(len(str(version.seq)) for version in versions) + 1
     triggers = max(width(_why(version)) for version in versions)
     for version in versions:
@@ -88,17 +81,10 @@ def graph(target: Target, versions: list[Version], screen: Screen, ctx: Context)
 class Lanes:
     """The lines of a graph, drawn from the newest checkpoint down: each lane waits for the checkpoint it goes on to."""
 
-    def __init__(self, versions: list[Version], forks: list[tuple[int, RunRow]]) -> None:
-        from leftoff.engine.read.history import nearest, parents
-
-        self._parents = parents(versions)
+    def __init__(self, found: History) -> None:
+        self._parents = found.parents()
+        self._forks = found.forks()
         self._waiting: list[int | None] = []
-        self._forks: dict[int, list[RunRow]] = {}
-        seqs = sorted(version.seq for version in versions)
-        for seq, row in forks:
-            at = nearest(seqs, seq)
-            if at is not None:
-                self._forks.setdefault(at, []).append(row)
 
     def lines(self, version: Version, told: Any) -> list[Line]:
         """What is drawn for one checkpoint; ``told`` gives its text, line by line, for a graph of some width."""
@@ -113,13 +99,13 @@ class Lanes:
         self._trim()
         for number, text in enumerate(told(width(mark))):
             out.append([(mark if number == 0 else pad(self._row({}), width(mark)), "graph"), *text])
-        for row in self._forks.get(version.seq, []):
+        for fork in self._forks.get(version.seq, []):
             branch = self._row({lane: "├"}).rstrip() + "─▸ "
             out.append(
                 [
                     (branch, "graph"),
-                    (row.run_id, "id"),
-                    (f"  fork on {clean(row.branch)}, {row.status}", "dim"),
+                    (fork.run_id, "id"),
+                    (f"  fork on {clean(fork.branch)}, {fork.status}", "dim"),
                 ]
             )
         return out

@@ -7,8 +7,6 @@ from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
 
@@ -35,43 +33,29 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
+    from leftoff.operations.runs import Wanted, list_runs
+
     status = statuses(args.status)
     limit = whole("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
-    more = None if limit is None else limit + 1
-    runs = ctx.infos(status=status, workflow=args.workflow, branch=args.branch, limit=more)
-    shown = runs if limit is None else runs[:limit]
-    old = _archived(args, ctx, status) if args.all and limit is None else []
+    every = args.all and limit is None
+    found = list_runs(ctx.project, Wanted(status, args.workflow, args.branch, limit, archived=every))
     if args.json:
-        ctx.emit({"runs": [*(info.to_json() for info in shown), *old]})
-        return 0
-    for about in old:
+        return ctx.answer(found)
+    for about in found.archived:
         ctx.say(f"archived: {about['run_id']} ({about['status']})")
-    if old and not shown:
+    if found.archived and not found.runs:
         return 0
-    if not shown:
+    if not found.runs:
         narrowed = any((status, args.workflow, args.branch))
         ctx.say("No run is like that." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
         return 0
     from leftoff.cli.render.run_list import run_list
 
     screen = ctx.screen()
-    screen.show(run_list(shown, screen))
-    if len(runs) > len(shown):
-        ctx.say(f"These are the newest {len(shown)}; --all lists every one.")
+    screen.show(run_list(found.runs, screen))
+    if found.more:
+        ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
     return 0
-
-
-def _archived(args: Args, ctx: Context, status: list[str] | None) -> list[dict[str, Any]]:
-    """The archived runs, as they were listed."""
-    from leftoff.engine.retention.archive import archived
-
-    wanted = {"workflow": args.workflow, "branch": args.branch}
-    return [
-        about
-        for about in archived(ctx.store)
-        if (status is None or about["status"] in status)
-        and all(value is None or about.get(key) == value for key, value in wanted.items())
-    ]
 
 
 def statuses(given: str | None) -> list[str] | None:

@@ -19,10 +19,12 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    note = ctx.redactor.mask(args.note) if args.note else None
-    done = ctx.settle("paused", note=note)
+    from leftoff.operations.lifecycle import pause
+
+    done = pause(ctx.project, ctx.caller, args.note)
+    ctx.answer(done)
     if done.changed:
-        ctx.say(f"leftoff: {done.row.run_id} is paused. `leftoff resume` goes on with it.")
+        ctx.say(f"leftoff: {done.info.run_id} is paused. `leftoff resume` goes on with it.")
     else:
-        ctx.say(f"leftoff: {done.row.run_id} is {done.row.status} already.")
+        ctx.say(f"leftoff: {done.info.run_id} is {done.info.status} already.")
     return 0

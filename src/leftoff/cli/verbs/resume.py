@@ -70,8 +70,9 @@ def run(args: Args, ctx: Context) -> int:
     target = find(ctx.project, ctx.caller, named, args.checkpoint, looks=looks)
     if args.list:
         from leftoff.cli.verbs.log import show_log
+        from leftoff.operations.checkpoints import History
 
-        return show_log(target, args, ctx)
+        return show_log(History(ctx.project, target), ctx)
     further_back = args.from_step is not None or args.only
     if target.row.status == "completed" and target.version is None and not further_back:
         return finished(target, ctx)

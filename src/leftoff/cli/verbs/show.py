@@ -55,13 +55,12 @@ STEP_LOOK = {
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.read.show import document
+    from leftoff.operations.checkpoints import show
 
     parts = [part for part in PARTS if getattr(args, part)]
     if len(parts) > 1:
         raise Usage(f"--{parts[0]} and --{parts[1]} do not go together.", hint=f"usage: {SPEC.line()}")
-    target = ctx.target(args.rest[0] if args.rest else "@")
-    found = document(ctx.store, target, ctx.now, ctx.limits)
+    found = show(ctx.project, ctx.caller, args.rest[0] if args.rest else "@")
     if args.json:
         ctx.emit(found)
         return 0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked, assignments, number
+from leftoff.cli.arguments import assignments, number
 from leftoff.cli.options import Opt, Spec
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.errors import CannotResume, NeedsPerson, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.lifecycle.opening import Opening
-    from leftoff.engine.lifecycle.start import Session, Started
+    from leftoff.engine.resume.verdict import Report
+    from leftoff.errors import LeftoffError
+    from leftoff.operations.lifecycle import Started
 
 SPEC = Spec(
     "start",
@@ -47,67 +46,44 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.lifecycle.start import start_run
+    from leftoff.operations.lifecycle import Start, start
 
-    store = ctx.store  # what is wrong with the settings is no wrong usage
-    opening = asked(lambda: _opening(args, ctx))
-    session = _session(args)
-    if args.resume:
-        _protocol_agrees(opening, ctx)
-    started = asked(
-        lambda: start_run(store, opening, ctx.now, scrubber=ctx.redactor, resume=args.resume, session=session)
+    wanted = Start(
+        args.rest[0],
+        title=args.title,
+        run_id=_given(args.run_id, "--run-id"),
+        steps=_steps(args),
+        total=number(args.total, "--total"),
+        variables=assignments(args.var),
+        issue=args.issue,
+        task=args.task,
+        agent=args.agent,
+        session=_given(args.session, "--session"),
+        resume=args.resume,
     )
+    started = start(ctx.project, ctx.caller, wanted)
+    if started.report is not None:
+        raise _refused(started.report)
     _tell(started, ctx)
-    from leftoff.operations.upkeep import by_itself
-
-    by_itself(ctx.project)
     return 0
 
 
-def _protocol_agrees(opening: Opening, ctx: Context) -> None:
-    """An error where the run that would be gone on with follows a protocol, which refuses or needs a person."""
-    from leftoff.operations.resume import stands_in_the_way
-
-    report = stands_in_the_way(ctx.project, ctx.caller, opening)
-    if report is None:
-        return
+def _refused(report: Report) -> LeftoffError:
+    """Why the run that would be gone on with, which follows a protocol, does not."""
     try:
         report.insist("")
     except CannotResume as error:
         if report.verdict == REFUSE:
-            raise
+            return error
         codes = sorted({finding.code for finding in report.findings if finding.level == ASK})
         accept = " ".join(f"--accept {code}" for code in codes)
         hint = f"`leftoff resume {report.world.run_id}` asks; with {accept} it goes on."
-        asked = f"{report.question} " if report.question is not None else ""
-        raise NeedsPerson(f"{asked}{error.message}", hint=hint) from None
+        question = f"{report.question} " if report.question is not None else ""
+        return NeedsPerson(f"{question}{error.message}", hint=hint)
+    raise AssertionError("a report that agrees")
 
 
-def _opening(args: Args, ctx: Context) -> Opening:
-    from leftoff.engine.config import project
-    from leftoff.engine.lifecycle.opening import Opening
-
-    facts = {
-        **project.git_facts(ctx.project.folder),
-        "issue": args.issue.lstrip("#") or None if args.issue else None,
-        "task": args.task,
-        "agent": args.agent,
-        "session_id": args.session or ctx.caller.session,
-        "total": number(args.total, "--total"),
-    }
-    return Opening(
-        args.rest[0],
-        title=args.title,
-        branch=ctx.branch,
-        run_id=_given(args.run_id, "--run-id"),
-        steps=_steps(args),
-        variables=assignments(args.var),
-        facts=facts,
-        context=ctx.project.surroundings(facts["issue"], facts["git_branch"]),
-    )
-
-
-def _steps(args: Args) -> list[Any]:
+def _steps(args: Args) -> list[str]:
     if args.steps is None:
         return []
     if args.total is not None:
@@ -128,23 +104,15 @@ def _given(value: str | None, name: str) -> str | None:
     return value
 
 
-def _session(args: Args) -> Session | None:
-    """Only --session drives; a session from the environment is bound, and drives nothing."""
-    from leftoff.engine.lifecycle.start import Session
-
-    named = _given(args.session, "--session")
-    return Session(named, args.agent or f"session {named}") if named else None
-
-
 def _tell(started: Started, ctx: Context) -> None:
-    if ctx.args.json:
-        ctx.emit_run(started.run)
-    else:
-        ctx.out(started.run_id)
+    ctx.answer(started)
+    assert started.info is not None
+    run_id, twin = started.info.run_id, started.twin
+    if not ctx.args.json:
+        ctx.out(run_id)
     if started.resumed:
-        ctx.say(f"leftoff: goes on with {started.run_id}. `leftoff brief` says where it is.")
-    elif started.twin is not None:
-        twin = started.twin
+        ctx.say(f"leftoff: goes on with {run_id}. `leftoff brief` says where it is.")
+    elif twin is not None:
         ctx.say(
             f"leftoff: {twin.run_id} of the same workflow is unfinished too ({twin.status}); `leftoff start --resume`\n"
             f"would go on with it. With two of them, say which one is meant: --run RUN, or LEFTOFF_RUN."

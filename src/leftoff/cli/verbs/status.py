@@ -6,7 +6,8 @@ import sys
 
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.text import clean, clean_lines
-from leftoff.errors import NotFound, Usage
+from leftoff.errors import Usage
+from leftoff.operations.runs import board, status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.cli.render.screen import Screen
     from leftoff.cli.render.text import Line
-    from leftoff.engine.read.info import RunInfo
-    from leftoff.engine.workspace.journal import CutShort
+    from leftoff.operations.runs import Status
 
 SPEC = Spec(
     "status",
@@ -34,7 +34,6 @@ SPEC = Spec(
 )
 
 EVERY_S = 1.0
-TIMED = 10  # runs whose time is told where none is the current one
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -43,71 +42,15 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage(f"--markdown and {other} do not go together.", hint=f"usage: {SPEC.line()}")
     ctx.project.update_page()
     if args.markdown:
-        from leftoff.dialects.sitebuilder.board import table
-
-        ctx.out(clean_lines(table(ctx.store, ctx.now, ctx.limits)))
+        ctx.out(clean_lines(board(ctx.project)))
         return 0
     if args.watch:
         return watch(args, ctx)
-    found = Status(ctx)
-    if args.json:
-        ctx.emit(found.to_json())
-    else:
+    found = status(ctx.project, ctx.caller)
+    if not args.json:
         screen = ctx.screen()
         screen.show(page(found, screen))
-    return 0
-
-
-class Status:
-    """What `status` knows at one moment."""
-
-    def __init__(self, ctx: Context) -> None:
-        from leftoff.engine.config.project import git_branch
-        from leftoff.model.words import UNFINISHED
-
-        self.project = ctx.project.folder
-        self.store = ctx.store.name
-        self.exists = ctx.store.exists()
-        self.branch = ctx.branch
-        self.git_branch = git_branch(ctx.project.folder)
-        self.runs: list[RunInfo] = ctx.infos(status=UNFINISHED)
-        self.current: RunInfo | None = None
-        self.why_none = ""
-        try:
-            self.current = ctx.info(ctx.current())
-        except (NotFound, Usage) as error:
-            if ctx.caller.named or ctx.caller.run:
-                raise
-            self.why_none = error.message
-        self.times = self._timing(ctx)
-        self.cut_short = {run.run_id: found for run in self.runs if (found := _cut_short(ctx, run))}
-
-    def _timing(self, ctx: Context) -> dict[str, dict[str, float | None]]:
-        """Of the current run; where there is none, of those that were touched last."""
-        from leftoff.engine.read.timing import timing
-
-        runs = [self.current] if self.current is not None else self.runs[:TIMED]
-        return {run.run_id: timing(ctx.store, run.row, ctx.now) for run in runs}
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "project": self.project,
-            "store": self.store,
-            "branch": self.branch,
-            "git_branch": self.git_branch,
-            "current_run": self.current.run_id if self.current is not None else None,
-            "time": self.times[self.current.run_id] if self.current is not None else None,
-            "times": self.times,
-            "half_restored": {run: found.command for run, found in self.cut_short.items()},
-            "runs": [run.to_json() for run in self.runs],
-        }
-
-
-def _cut_short(ctx: Context, run: RunInfo) -> CutShort | None:
-    """A rollback of the run that was killed before all files were in their place."""
-    from leftoff.engine.workspace.journal import cut_short
-
-    return cut_short(ctx.store, ctx.project.folder, run.row.run, run.run_id)
+    return ctx.answer(found)
 
 
 def page(found: Status, screen: Screen) -> list[Line]:
@@ -181,7 +124,7 @@ def watch(args: Args, ctx: Context) -> int:
                 screen.show([*page(found, screen), []])
     except KeyboardInterrupt:
         if args.json:
-            found = Status(ctx)
+            found = status(ctx.project, ctx.caller)
             ctx.emit({"event": "end", "run": found.current.to_json() if found.current is not None else None})
         return 130
     return 0
@@ -198,7 +141,7 @@ def _moments(ctx: Context) -> Iterator[Status]:
 
     last: Any = None
     while True:
-        found = Status(ctx)
+        found = status(ctx.project, ctx.caller)
         known = {**found.to_json(), "time": None, "times": None}  # that goes on is no news
         if known != last:
             last = known
@@ -215,7 +158,7 @@ def _redraw(ctx: Context) -> None:
     with Redrawn(sys.stdout, ctx.screen().columns) as shown:
         while True:
             screen = ctx.screen()
-            lines = page(Status(ctx), screen)
+            lines = page(status(ctx.project, ctx.caller), screen)
             room = rows_of(sys.stdout) - 2
             if len(lines) > room:
                 lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]

@@ -24,19 +24,15 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.steps.unblock import unblock
-    from leftoff.host import user
-    from leftoff.operations.reports import this_run
+    from leftoff.operations.approvals import unblock
 
-    row = ctx.target(args.rest[0]).row
     step = step_path(args.rest[1]) if len(args.rest) > 1 else None
-
-    done = unblock(ctx.store, this_run(row.run, row.run_id), step, ctx.now, by=user(), scrubber=ctx.redactor)
+    done = unblock(ctx.project, ctx.caller, args.rest[0], step)
     if args.json:
-        ctx.emit_run(row.run)
-    elif done.done.version is None:
-        ctx.say(f"Nothing blocks run {row.run_id}.")
+        return ctx.answer(done)
+    if not done.changed:
+        ctx.say(f"Nothing blocks run {done.info.run_id}.")
     else:
         steps = f": {', '.join(map(clean, done.steps))}" if done.steps else ""
-        ctx.say(f"Unblocked{steps}. `leftoff resume {row.run_id}` goes on.")
+        ctx.say(f"Unblocked{steps}. `leftoff resume {done.info.run_id}` goes on.")
     return 0

@@ -1,0 +1,96 @@
+"""Going on with a run, as a model can: what keeps it from that is an error that says what to do, in tools.
+
+Who answers is not here: what needs a person is asked by the model, and accepted by code.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from leftoff.agents.mcp.words import for_a_model
+from leftoff.engine.resume.answers import Answerer, check_by_proxy
+from leftoff.engine.resume.finding import NEVER_YES, REFUSE
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.errors import CannotResume, Conflict, NeedsPerson
+from leftoff.model.words import UNFINISHED
+from leftoff.operations.checkpoints import brief
+from leftoff.operations.execution import is_driven
+from leftoff.operations.resume import RUNNING, resume, verify
+from leftoff.operations.runs import bring_back, info, named
+
+if TYPE_CHECKING:
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.verdict import Report
+    from leftoff.errors import LeftoffError
+    from leftoff.operations import Caller, Project
+
+
+def verify_resume(project: Project, caller: Caller, run_id: str | None) -> Report:
+    """Whether a run can be resumed."""
+    return _for_a_model(verify(project, caller, ResumeRequest(named(project, caller, run_id), resumes=False)))
+
+
+def resume_run(project: Project, caller: Caller, run_id: str | None, accept: list[str]) -> dict[str, Any]:
+    """Go on with a run, in spite of the findings that are accepted."""
+    if run_id:
+        bring_back(project, caller, run_id)
+    target = named(project, caller, run_id)
+    _refuse(project, target, run_id)
+    check_by_proxy(accept, target.row.run_id)
+    done = resume(project, caller, ResumeRequest(target, accept=accept), Answerer())
+    if done.outcome != RUNNING:
+        raise not_now(done.report)
+    return {
+        **info(project, target.row).to_json(),
+        "findings": [finding.to_json() for finding in _for_a_model(done.report).findings],
+        "brief": brief(project, caller, target.row.run_id).text,
+    }
+
+
+def _refuse(project: Project, target: Target, given: str | None) -> None:
+    """Runs that nobody can go on with from here."""
+    row = target.row
+    if target.version is not None:
+        raise NeedsPerson(
+            f"{given} is a checkpoint. Going back to one is a person's to do.",
+            hint=f"run_id: {row.run_id} goes on from where it is; in a shell, leftoff resume {given} goes back.",
+        )
+    if row.status not in UNFINISHED:
+        raise CannotResume(
+            f"Run {row.run_id} is {row.status}: nothing is left to do.",
+            hint="start_run starts a new one.",
+        )
+    if is_driven(project, row):
+        raise Conflict(
+            f"Run {row.run_id} is one of a workflow file, which a runner executes.",
+            hint=f"Run this in a shell: leftoff resume {row.run_id}",
+        )
+
+
+def _for_a_model(report: Report) -> Report:
+    """With hints that say what a tool can do."""
+    for finding in report.findings:
+        finding.hint = for_a_model(finding.hint)
+    return report
+
+
+def not_now(report: Report) -> LeftoffError:
+    """Why it does not go on: every finding that keeps it from it, and what to do."""
+    run_id = report.world.run_id
+    stand = [finding for finding in _for_a_model(report).findings if finding.level == report.verdict]
+    lines = [f"- {finding.code}: {finding.message} {finding.hint}".rstrip() for finding in stand]
+    if report.verdict == REFUSE:
+        return CannotResume(
+            "\n".join([f"Run {run_id} cannot be resumed as things are:", *lines]),
+            hint="\nNothing was changed. Tell the person; verify_resume shows whether it is resolved.",
+        )
+    codes = list(dict.fromkeys(finding.code for finding in stand))
+    hint = f"\nNothing was changed. Ask the person. If they agree, call resume_run with accept: {json.dumps(codes)}."
+    theirs = [code for code in codes if code in NEVER_YES]
+    if theirs:
+        hint = (
+            f"\nNothing was changed. {', '.join(theirs)} cannot be accepted here: a person decides it, in a shell: "
+            f"leftoff resume {run_id}"
+        )
+    return NeedsPerson("\n".join([f"A person must decide whether run {run_id} goes on:", *lines]), hint=hint)
