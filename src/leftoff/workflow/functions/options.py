@@ -73,23 +73,14 @@ class Options:
 
     __slots__ = ("idempotent", "ignore", "key", "name", "retries", "timeout", "version")
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        retries: Any = 0,
-        timeout: Any = None,
-        key: str | Callable[..., Any] | None = None,
-        version: str | int | None = None,
-        idempotent: bool = True,
-        ignore: Any = (),
-    ) -> None:
+    def __init__(self, name: str, **given: Any) -> None:
+        timeout, version, ignore = given.get("timeout"), given.get("version"), given.get("ignore", ())
         self.name = _name(name)
-        self.retries = retries_of(retries)
+        self.retries = retries_of(given.get("retries", 0))
         self.timeout = None if timeout is None else duration(timeout, "timeout")
-        self.key = key
+        self.key: str | Callable[..., Any] | None = given.get("key")
         self.version = None if version is None else str(version)
-        self.idempotent = idempotent
+        self.idempotent: bool = given.get("idempotent", True)
         self.ignore = frozenset((ignore,) if isinstance(ignore, str) else ignore)
         if self.timeout == 0:
             raise Usage(f"{name}: a timeout of nothing leaves no time at all.", hint="timeout='10m'")

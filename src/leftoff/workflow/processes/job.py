@@ -11,6 +11,7 @@ import marshal
 import os
 
 from leftoff.model.codec import decode, text
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,35 +50,21 @@ def _exactly(fd: int, size: int) -> bytes | None:
     return found
 
 
-class Job:
+class Job(Fields):
     """One attempt: what to run, where, for how long, and the folder that keeps what it leaves.
 
     ``folder`` and ``cwd`` are absolute. ``env`` is the whole environment. ``secrets`` are texts that must not be in the
     log. After ``timeout`` seconds the command gets SIGTERM, and ``grace`` seconds later SIGKILL.
     """
 
-    __slots__ = ("argv", "cwd", "env", "folder", "grace", "secrets", "timeout", "token")
-
-    def __init__(
-        self,
-        token: str,
-        folder: str,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: str,
-        *,
-        timeout: float | None = None,
-        grace: float = GRACE_S,
-        secrets: Sequence[str] = (),
-    ) -> None:
-        self.token = token
-        self.folder = folder
-        self.argv = argv
-        self.env = env
-        self.cwd = cwd
-        self.timeout = timeout
-        self.grace = grace
-        self.secrets = secrets
+    token: str
+    folder: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+    timeout: float | None = None
+    grace: float = GRACE_S
+    secrets: Sequence[str] = ()
 
     def pack(self) -> bytes:
         code = os.fsencode

@@ -17,36 +17,18 @@ def command(stage: Stage, work: Work, argv: list[str], values: dict[str, Any], e
     step = work.step
     env = environment(stage, work, values)
     env.update(extra)
-    return _job(
-        stage, work.token, work.folder, argv, env, os.path.join(stage.project, work.cwd), step.timeout
-    )
+    cwd = os.path.join(stage.project, work.cwd)
+    return Job(work.token, work.folder, argv, env, cwd, step.timeout, stage.grace, _secrets(stage))
 
 
 def check(stage: Stage, work: Work, token: str, folder: str, argv: list[str], values: dict[str, Any]) -> Job:
     """A check of what the step did: in the project's folder, which declared outputs are relative to, too."""
     env = environment(stage, work, values)
-    return _job(stage, token, folder, argv, env, stage.project, work.step.timeout)
+    return Job(token, folder, argv, env, stage.project, work.step.timeout, stage.grace, _secrets(stage))
 
 
-def _job(
-    stage: Stage,
-    token: str,
-    folder: str,
-    argv: list[str],
-    env: dict[str, str],
-    cwd: str,
-    timeout: float | None,
-) -> Job:
-    return Job(
-        token=token,
-        folder=folder,
-        argv=argv,
-        env=env,
-        cwd=cwd,
-        timeout=timeout,
-        grace=stage.grace,
-        secrets=tuple(value for value in stage.secrets.values() if value),
-    )
+def _secrets(stage: Stage) -> tuple[str, ...]:
+    return tuple(value for value in stage.secrets.values() if value)
 
 
 def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, str]:

@@ -81,20 +81,9 @@ class Runner:
         graph = Graph(workflow)
         self.state = State(workflow, graph, self.ledger, setting.project)
         self.state.overlay = overlay
+        scheduler = Scheduler(workflow, graph, setting.most)
         self.stage = Stage(
-            self.state,
-            self.ledger,
-            Scheduler(workflow, graph, setting.most),
-            Templates(),
-            Launcher(setting.redaction),
-            setting.redactor,
-            setting.observer,
-            folder=setting.folder,
-            store_url=setting.store_url,
-            secrets=setting.secrets,
-            grace=setting.grace,
-            seen=setting.seen,
-            tree=setting.tree,
+            setting, self.state, self.ledger, scheduler, Templates(), Launcher(setting.redaction)
         )
         self.driver = Driver(self.stage, heartbeat=setting.heartbeat)
 

@@ -17,19 +17,20 @@ from leftoff.workflow.run.records import Entries
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.workspace.tracking import Found
     from leftoff.model.versions import Version
-    from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.model import Step
     from leftoff.workflow.processes.client import Launcher
     from leftoff.workflow.run.ledger import Entry, Ledger
+    from leftoff.workflow.run.runner import Setting
     from leftoff.workflow.run.scheduler import Scheduler
     from leftoff.workflow.run.state import State
     from leftoff.workflow.run.unit import Work
     from leftoff.workflow.template.render import Templates
 
     Observer = Callable[[dict[str, Any]], None]
+    Ask = Callable[
+        [str, str, str], bool
+    ]  # a finding's code, what is the matter, what to do: whether to go on
 
 GRACE = 10.0  # seconds between the request to end and the end
 
@@ -39,36 +40,28 @@ class Stage:
 
     def __init__(
         self,
+        setting: Setting,
         state: State,
         ledger: Ledger,
         scheduler: Scheduler,
         templates: Templates,
         launcher: Launcher,
-        redactor: Redactor,
-        observer: Observer,
-        *,
-        folder: str,
-        store_url: str,
-        secrets: dict[str, str],
-        grace: float = GRACE,
-        seen: Callable[[], dict[str, Any]] = dict,
-        tree: Callable[[RunRow], Found] | None = None,
     ) -> None:
         self.state = state
         self.ledger = ledger
         self.scheduler = scheduler
         self.templates = templates
         self.launcher = launcher
-        self.redactor = redactor
-        self.observer = observer
+        self.redactor = setting.redactor
+        self.observer = setting.observer
         self.project = state.project
-        self.folder = folder  # of the attempts of this run
-        self.store_url = store_url
-        self.secrets = secrets
+        self.folder = setting.folder  # of the attempts of this run
+        self.store_url = setting.store_url
+        self.secrets = setting.secrets
         self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
-        self.grace = grace
-        self._seen = seen  # what the world is like, where a phase ends
-        self.tree = tree  # the files that the run knows, where a step ends
+        self.grace = setting.grace
+        self._seen = setting.seen  # what the world is like, where a phase ends
+        self.tree = setting.tree  # the files that the run knows, where a step ends
         self.entries = Entries(state)
         self.works: dict[str, Work] = {}  # by token
         self.tries: dict[str, int] = {}  # failures of each unit in this life of the run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from leftoff.model.fields import Fields
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.workflow.definition.source import Node
@@ -10,25 +12,21 @@ if TYPE_CHECKING:
 TEXT, SHELL, TEST, EXPRESSION = "text", "shell", "test", "expression"
 
 
-class Site:
+class Site(Fields):
     """A template, the step that it belongs to, and the key of that step that holds it."""
 
-    __slots__ = ("item", "key", "mode", "name", "node", "step", "text")
-
-    def __init__(
-        self, step: str, key: str, name: str, node: Node, text: str, mode: str, *, item: bool = True
-    ) -> None:
-        self.step = step
-        self.key = key
-        self.name = name  # for people: env.SITE
-        self.node = node
-        self.text = text
-        self.mode = mode
-        self.item = item  # whether a foreach's item is known in it
+    step: str
+    key: str
+    name: str  # for people: env.SITE
+    node: Node
+    text: str
+    mode: str
+    item: bool = True  # whether a foreach's item is known in it
 
     def within(self, step: str) -> Site:
         """The same template, as another step has it."""
-        return Site(step, self.key, self.name, self.node, self.text, self.mode, item=self.item)
+        found: Site = self.but(step=step)
+        return found
 
     def offset(self, start: int, snippet: str, source: str) -> int:
         """Where in the source a piece of the template begins.
