@@ -6,15 +6,17 @@ from leftoff.engine.read.state import Reader
 from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current_row, guard_of, report
-from leftoff.operations.runs import target
+from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
+    from leftoff.engine.read.info import RunInfo
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.engine.workspace.read import FileThen
@@ -26,10 +28,19 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-def track(
-    project: Project, caller: Caller, paths: list[str], *, git: bool = False
-) -> tuple[Reported, list[Captured]]:
-    """Remember files as they are now, all in one commit; what is recorded of each. ``git``: all that it calls dirty."""
+class Tracking(Fields):
+    """The commit, and the files that are in it."""
+
+    report: Reported
+    files: list[Captured]
+
+    def to_json(self) -> dict[str, Any]:
+        row, files = self.report.row, [got.about for got in self.files]
+        return {"run_id": row.run_id, "seq": self.report.seq, "files": files}
+
+
+def track(project: Project, caller: Caller, paths: list[str], *, git: bool = False) -> Tracking:
+    """Remember files as they are now, all in one commit. ``git``: every file that git calls dirty."""
     from leftoff.engine.workspace.tracking import look_at_git, track_given
 
     row = current_row(project, caller)  # nothing is kept for a run that is not there
@@ -40,7 +51,7 @@ def track(
         if found.news(Reader(project.store, tx, row.run, row.run_id), row.seq):
             found.put(changes, row.seq + 1)
 
-    return report(project, caller, make, blobs=found.blobs), found.captured
+    return Tracking(report(project, caller, make, blobs=found.blobs), found.captured)
 
 
 def file_at(project: Project, caller: Caller, ref: str, path: str) -> FileThen:
@@ -74,9 +85,12 @@ class Restore(Fields):
 class Restored(Fields):
     """The run, how many files were named, and what was done."""
 
-    row: RunRow
+    run: RunInfo
     named: int
     outcome: Outcome
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run_id": self.run.run_id, "seq": self.run.row.seq, "files": self.outcome.to_json()}
 
 
 def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
@@ -97,7 +111,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
             f"The content of {', '.join(lost)} was not kept at {request.ref}: it cannot be restored.",
             hint=f"{WHY_NOT_KEPT} Whatever else was named is restored.",
         )
-    return Restored(found.row, len(paths), done)
+    return Restored(info(project, found.row), len(paths), done)
 
 
 class Rollback(Fields):
@@ -110,11 +124,16 @@ class Rollback(Fields):
 
 
 class RolledBack(Fields):
-    """The version that a run is back at, and what was done with files. ``done``: False where somebody said no."""
+    """The run, the version that it is back at, and what was done with files. ``done``: False where somebody said no."""
 
+    run: RunInfo
     target: Target
     outcome: Outcome | None = None
     done: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        files = {"files": self.outcome.to_json()} if self.outcome is not None else {}
+        return {**self.run.to_json(), **files}
 
 
 def plan_rollback(project: Project, caller: Caller, request: Rollback) -> tuple[Target, Plan]:
@@ -144,13 +163,13 @@ def rollback(
     if is_driven(project, found.row):
         resume.check_free(project, caller, found)
         if not end_steps(found.row):
-            return RolledBack(found, done=False)
+            return RolledBack(info(project, found.row), found, done=False)
     if not request.files:
         resume.rollback(project, caller, found)
-        return RolledBack(found)
+        return RolledBack(info(project, found.row), found)
     ref = f"--good {request.ref}" if request.good else request.ref
     outcome = restorer(project, caller, found).rollback(found, ref, agree)
-    return RolledBack(found, outcome, outcome.done)
+    return RolledBack(info(project, found.row), found, outcome, outcome.done)
 
 
 def difference(project: Project, plan: Plan, entry: Entry) -> str:

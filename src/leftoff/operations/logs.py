@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from leftoff.engine.read.logs import Choice as Choice
 from leftoff.engine.read.logs import find_logs
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.operations.reports import current_row
@@ -15,14 +16,44 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.logs import Choice, Found
+    from leftoff.engine.read.logs import Found
     from leftoff.store.rows import RunRow
 
 EVERY_S = 0.2
 
 
-def logged_run(project: Project, caller: Caller, ref: str) -> RunRow:
-    """The run that is meant; where none was named and nothing is unfinished, the one that ended last."""
+class RunLogs:
+    """The logs of a run that are wanted."""
+
+    def __init__(self, project: Project, row: RunRow, choice: Choice) -> None:
+        self.run_id = row.run_id
+        self.choice = choice
+        self._project = project
+        self._run = row.run
+
+    def find(self) -> Found:
+        """Those that there are, in the order of the steps."""
+        project = self._project
+        return find_logs(project.store, self._run, self.run_id, self.choice, project.now)
+
+    def follow(self) -> Iterator[tuple[Found, bool]]:
+        """Again and again, and whether more may come: until nobody is there who could add anything."""
+        more = True
+        while more:
+            began = time.monotonic()
+            found = self.find()
+            more = found.driven or any(log.is_written for log in found.logs)  # asked before files are read
+            yield found, more
+            if more:
+                time.sleep(max(EVERY_S, 4 * (time.monotonic() - began)))
+
+
+def logs_of(project: Project, caller: Caller, ref: str, choice: Choice) -> RunLogs:
+    """Logs of the run that is meant; where none was named and nothing is unfinished, of the one that ended last."""
+    return RunLogs(project, _logged_run(project, caller, ref), choice)
+
+
+def _logged_run(project: Project, caller: Caller, ref: str) -> RunRow:
     from leftoff.engine.read.find import list_runs
 
     try:
@@ -44,20 +75,3 @@ def _perhaps_step(project: Project, caller: Caller, word: str, error: NotFound) 
             error.hint = f"{word} is a step of the current run: `leftoff logs @ {word}`."
     except LeftoffError:
         pass
-
-
-def find(project: Project, row: RunRow, choice: Choice) -> Found:
-    """The logs that are wanted, in the order of the steps."""
-    return find_logs(project.store, row.run, row.run_id, choice, project.now)
-
-
-def follow(project: Project, row: RunRow, choice: Choice) -> Iterator[tuple[Found, bool]]:
-    """The logs again and again, and whether more may come: until nobody is there who could add anything."""
-    more = True
-    while more:
-        began = time.monotonic()
-        found = find(project, row, choice)
-        more = found.driven or any(log.is_written for log in found.logs)  # asked before the files are read
-        yield found, more
-        if more:
-            time.sleep(max(EVERY_S, 4 * (time.monotonic() - began)))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
-from leftoff.operations.runs import target
+from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.info import RunInfo
     from leftoff.host import Process
     from leftoff.store.rows import RunRow
 
 
 class Stopped(Fields):
-    """The run and what it was before (``None``: it is gone by now); whether somebody drove it; the steps that ended."""
+    """The run as it is now (``None``: it is gone), and what it was before; whether somebody drove it; the steps that
+    were ended."""
 
-    run: int
     run_id: str
+    run: RunInfo | None
     status: str | None
     driven: bool
     ended: list[str]
@@ -37,10 +39,11 @@ def stop(project: Project, caller: Caller, ref: str) -> Stopped:
     driven = stop_driver(store, row, project.now, project.settings.run.grace)
     ended = end_processes(project, row)
     now = store.read(lambda view: view.run_row(row.run))
-    done = Stopped(row.run, row.run_id, now.status if now is not None else None, driven, ended)
-    if now is not None and not done.over and (now.status == "running" or ended):
+    if now is None:
+        return Stopped(row.run_id, None, None, driven, ended)
+    if now.status not in FINISHED and (now.status == "running" or ended):
         pause(store, now, project.now, project=project.folder, scrubber=project.redactor, note="stopped")
-    return done
+    return Stopped(row.run_id, info(project, row), now.status, driven, ended)
 
 
 def end_processes(project: Project, row: RunRow) -> list[str]:

@@ -27,7 +27,7 @@ def run(args: Args, ctx: Context) -> int:
     if args.json:
         ctx.emit(report.to_json())
     else:
-        ctx.out(page(report, ctx.store.name))
+        ctx.out(page(report, ctx.project.store.name))
     return 0 if report.ok else 4
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.read.logs import Choice, Log
-    from leftoff.store.rows import RunRow
+    from leftoff.engine.read.logs import Log
+    from leftoff.operations.logs import RunLogs
 
 SPEC = Spec(
     "logs",
@@ -41,21 +41,17 @@ MOST_JSON = 1 << 20  # bytes of one log in a document
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.engine.read.logs import Choice
-    from leftoff.operations import logs
-
     if args.f and args.json:
         raise Usage("-f and --json do not go together.", hint=f"usage: {SPEC.line()}")
-    row, step = which(args, ctx)
-    choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
+    logs = which(args, ctx)
     if args.f:
-        return follow(row, choice, ctx)
-    found = logs.find(ctx.project, row, choice)
+        return follow(logs, ctx)
+    found = logs.find()
     if args.json:
-        ctx.emit({"run_id": row.run_id, "logs": [_document(log, ctx) for log in found.logs]})
+        ctx.emit({"run_id": logs.run_id, "logs": [_document(log, ctx) for log in found.logs]})
         return 0
     if not found.logs:
-        ctx.say(nothing(row, choice))
+        ctx.say(nothing(logs))
     page = Page(ctx, headed=len(found.logs) > 1)
     for log in found.logs:
         page.show(log, LogFile(log.path or ""), ended=True)
@@ -63,24 +59,23 @@ def run(args: Args, ctx: Context) -> int:
     return 0
 
 
-def which(args: Args, ctx: Context) -> tuple[RunRow, str | None]:
-    """The run and the step that are meant."""
-    from leftoff.operations.logs import logged_run
+def which(args: Args, ctx: Context) -> RunLogs:
+    """The logs of the run and the step that are meant."""
+    from leftoff.model.ids import check_step
+    from leftoff.operations.logs import Choice, logs_of
 
     words = list(args.rest)
     if args.run is not None and len(words) > 1:
         raise Usage(f"{words[0]} and --run {args.run} both name a run.", hint=f"usage: {SPEC.line()}")
     ref = "@" if args.run is not None or not words else words.pop(0)
-    row = logged_run(ctx.project, ctx.caller, ref)
-    if not words:
-        return row, None
-    from leftoff.model.ids import check_step
-
-    return row, asked(lambda: check_step(words[0].removeprefix("/")))
+    step = asked(lambda: check_step(words[0].removeprefix("/"))) if words else None
+    choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
+    return logs_of(ctx.project, ctx.caller, ref, choice)
 
 
-def nothing(row: RunRow, choice: Choice) -> str:
-    of = f"Step {clean(choice.step)} of run {row.run_id}" if choice.step else f"Run {row.run_id}"
+def nothing(logs: RunLogs) -> str:
+    choice = logs.choice
+    of = f"Step {clean(choice.step)} of run {logs.run_id}" if choice.step else f"Run {logs.run_id}"
     if choice.failed:
         return f"{of} has no log of a failed attempt."
     if choice.number is not None:
@@ -95,7 +90,7 @@ def _document(log: Log, ctx: Context) -> dict[str, Any]:
         return {**about, "text": None}
     file = LogFile(log.path or "")
     cut = file.skip_to(MOST_JSON)
-    text = "".join(shown(without_secrets(block, ctx.redactor)) for block in file.read(ended=True))
+    text = "".join(shown(without_secrets(block, ctx.project.redactor)) for block in file.read(ended=True))
     return {**about, "text": text, **({"cut": cut} if cut else {})}
 
 
@@ -106,7 +101,7 @@ class Page:
         self.screen = ctx.screen()
         self.terminal = sys.stdout.isatty()
         self.headed = headed or self.terminal
-        self._redactor = ctx.redactor
+        self._redactor = ctx.project.redactor
         self._now = ctx.project.clock.now
         self._last: str | None = None  # whose lines came last
         self._seen: set[str] = set()  # who had a heading
@@ -184,22 +179,20 @@ def facts(log: Log, now: int) -> list[str]:
 # -- following
 
 
-def follow(row: RunRow, choice: Choice, ctx: Context) -> int:
+def follow(logs: RunLogs, ctx: Context) -> int:
     """Until the run is finished or paused, or nobody is there who could add anything."""
     import signal
-
-    from leftoff.operations import logs
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = Page(ctx, headed=True)
     files: dict[str, LogFile] = {}
     done: set[str] = set()
-    for found, more in logs.follow(ctx.project, row, choice):
+    for found, more in logs.follow():
         for log in found.logs:
             _add(log, files, done, page, over=not more)
     page.end()
     if not done:
-        ctx.say(nothing(row, choice))
+        ctx.say(nothing(logs))
     return 0
 
 

@@ -33,11 +33,9 @@ def run(args: Args, ctx: Context) -> int:
     done = restore(ctx.project, ctx.caller, Restore(ref, paths), lambda plan: agree(ctx, plan))
     if not done.outcome.done:
         return said_no(ctx)
-    now, plan = ctx.info(done.row), done.outcome.plan
-    if args.json:
-        ctx.emit({"run_id": now.run_id, "seq": now.row.seq, "files": done.outcome.to_json()})
-    elif plan is None:
+    plan = done.outcome.plan
+    if plan is None and not args.json:
         ctx.say("leftoff: a restore that had been cut short is complete now.")
-    else:
+    elif plan is not None and not args.json:
         ctx.say(f"leftoff: {len(plan.touched)} of {done.named} files restored.")
-    return 0
+    return ctx.answer(done)

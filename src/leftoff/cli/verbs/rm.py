@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.operations.upkeep import Removed
-    from leftoff.store.rows import RunRow
 
 SPEC = Spec(
     "rm",
@@ -28,11 +27,15 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import remove
 
-    def agree(row: RunRow) -> bool:
-        what = f'Run {row.run_id} ("{clean(row.title or row.workflow)}", {row.status})'
-        return confirm(ctx, f"{what} would be removed for good.", hint="--yes removes it.")
-
-    done = remove(ctx.project, ctx.caller, args.rest[0], agree)
+    what = 'Run {0.run_id} ("{1}", {0.status}) would be removed for good.'
+    done = remove(
+        ctx.project,
+        ctx.caller,
+        args.rest[0],
+        lambda row: confirm(
+            ctx, what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."
+        ),
+    )
     if done is None:
         ctx.say("Nothing was changed.")
         return 0

@@ -10,9 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
-    from leftoff.engine.read.find import Target
-    from leftoff.engine.workspace.restoring import Outcome
-    from leftoff.operations.files import Rollback
+    from leftoff.engine.workspace.plan import Plan
+    from leftoff.operations.files import Rollback, RolledBack
 
 SPEC = Spec(
     "rollback",
@@ -54,7 +53,7 @@ def run(args: Args, ctx: Context) -> int:
     done = rollback(
         ctx.project, ctx.caller, wanted, lambda row: ended(ctx, row), lambda plan: agree(ctx, plan)
     )
-    return _told(args, ctx, done.target, done.outcome) if done.done else said_no(ctx)
+    return _told(ctx, done) if done.done else said_no(ctx)
 
 
 def _dry_run(ctx: Context, wanted: Rollback) -> int:
@@ -73,21 +72,15 @@ def _dry_run(ctx: Context, wanted: Rollback) -> int:
     return 0
 
 
-def _told(args: Args, ctx: Context, target: Target, done: Outcome | None) -> int:
-    now = ctx.info(target.row)
-    if args.json:
-        ctx.emit({**now.to_json(), **({"files": done.to_json()} if done is not None else {})})
-        return 0
-    seq = done.seq if done is not None else target.seq
+def _told(ctx: Context, done: RolledBack) -> int:
+    if ctx.args.json:
+        return ctx.answer(done)
+    now, target, outcome = done.run, done.target, done.outcome
+    seq = outcome.seq if outcome is not None else target.seq
     own = target.version is not None and target.version.seq == seq and target.version.id
     ctx.out(f"Run {now.run_id} is back at {own or f'version {seq}'}, as version {now.row.seq}.")
-    if done is not None and done.before:
-        ctx.say(f"leftoff: {done.before}")
-    if done is not None and done.plan is None:
-        ctx.say("leftoff: a rollback that had been cut short is complete now.")
-    elif done is not None and done.plan is not None:
-        restored, deleted = len(done.plan.of("restore")), len(done.plan.of("delete"))
-        ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.")
+    if outcome is not None:
+        _told_files(ctx, outcome.before, outcome.plan)
     if seq == target.row.seq:
         ctx.say("leftoff: that is where it was already.")
     else:
@@ -95,3 +88,13 @@ def _told(args: Args, ctx: Context, target: Target, done: Outcome | None) -> int
             f"leftoff: `leftoff log {now.run_id}` lists what was before; `leftoff resume` goes on from here."
         )
     return 0
+
+
+def _told_files(ctx: Context, before: str, plan: Plan | None) -> None:
+    if before:
+        ctx.say(f"leftoff: {before}")
+    if plan is None:
+        ctx.say("leftoff: a rollback that had been cut short is complete now.")
+    else:
+        restored, deleted = len(plan.of("restore")), len(plan.of("delete"))
+        ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.")

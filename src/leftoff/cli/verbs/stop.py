@@ -31,9 +31,7 @@ def run(args: Args, ctx: Context) -> int:
 
     done = stop(ctx.project, ctx.caller, args.rest[0])
     ctx.say(_told(done))
-    if args.json:
-        ctx.emit_run(done.run)
-    return 0
+    return ctx.answer(done.run) if done.run is not None else 0
 
 
 def _told(done: Stopped) -> str:

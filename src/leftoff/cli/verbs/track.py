@@ -29,5 +29,4 @@ def run(args: Args, ctx: Context) -> int:
         raise Usage("`leftoff track` needs PATH… or --git.", hint=f"usage: {SPEC.line()}")
     from leftoff.operations.files import track
 
-    done, files = track(ctx.project, ctx.caller, args.rest, git=args.git)
-    return ctx.told(done, files=[got.about for got in files])
+    return ctx.answer(track(ctx.project, ctx.caller, args.rest, git=args.git))
