@@ -219,7 +219,7 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leftoff.store.bundle.write.sync", full)
+    monkeypatch.setattr("leftoff.store.bundle.write.sync_file", full)
     with pytest.raises(StoreUnavailable, match="full"):
         export(store, row, str(there / "run.leftoff"))
     assert ["run.leftoff"] == os.listdir(there)

@@ -344,5 +344,10 @@ def step_facts(key: str, value: Any) -> tuple[str, int]:
             f"Step {key} has the status {status!r}, which is none.",
             hint=f"Statuses: {', '.join(STEP_STATUS)}.",
         )
-    order = value.get("order")
-    return status, order if isinstance(order, int) and 0 <= order < LAST else LAST
+    return status, order_of(value)
+
+
+def order_of(step: dict[str, Any]) -> int:
+    """Where a step stands among those beside it."""
+    order = step.get("order")
+    return order if isinstance(order, int) and 0 <= order < LAST else LAST

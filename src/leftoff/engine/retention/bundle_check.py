@@ -13,11 +13,12 @@ from bisect import bisect_left
 from leftoff.errors import BadData, Corrupt, Unsupported
 from leftoff.model.changes import check_address, step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, REDACTED, decode, holes, payload
+from leftoff.model.derived import Leaves, up_to
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.ids import check_key, check_run_id
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.values import blob_about, index_key, item_prefix
-from leftoff.model.versions import Version, pack_counts
+from leftoff.model.versions import Version
 from leftoff.model.words import RUN_STATUS, STEP_STATUS, TRIGGERS
 from leftoff.store.bundle.read import AGAIN, BundleReader, Sum, sniff
 
@@ -142,17 +143,8 @@ class Check:
     def _versions(self, facts: dict[str, str]) -> None:
         before = 0
         for row in self.reader.rows("versions"):
-            version = Version(
-                self.bundle.run_id,
-                row[0],
-                row[1],
-                row[2],
-                counts=row[3],
-                checkpoint=row[4],
-                trigger=row[5],
-                step=row[6],
-                note=row[7],
-            )
+            named = dict(zip(("counts", "checkpoint", "trigger", "step", "note"), row[3:], strict=True))
+            version = Version(self.bundle.run_id, *row[:3], **named)
             self._version(version, before)
             before = version.seq
             self.bundle.versions.append(version)
@@ -193,9 +185,8 @@ class Check:
             if seq not in sealed or "\n" in name:
                 raise self.bad(f"{name!r} names no checkpoint.")
             sealed[seq].aliases += (name,)
-        for v in self.bundle.versions:
-            row = (v.seq, v.digest, v.at, v.counts, v.checkpoint, v.trigger, v.step, v.note)
-            self.sum.add(*row, *sorted(v.aliases))
+        for version in self.bundle.versions:
+            self.sum.add_version(version)
 
     # -- content
 
@@ -283,12 +274,10 @@ class Check:
     # -- what it adds up to
 
     def _digests(self) -> None:
-        total, at = 0, 0
-        changes = sorted(self.deltas)
-        for version in self.bundle.versions:
-            while at < len(changes) and changes[at] <= version.seq:
-                total += self.deltas[changes[at]]
-                at += 1
+        total, versions = 0, self.bundle.versions
+        news_of = up_to([version.seq for version in versions], sorted(self.deltas.items()))
+        for version, news in zip(versions, news_of, strict=True):
+            total += sum(delta for _, delta in news)
             if to_bytes(total & MASK) != version.digest:
                 raise self.bad(f"the records of version {version.seq} are not those that were committed.")
 
@@ -304,12 +293,10 @@ class Check:
 
     def _leaves(self) -> None:
         """The counters of the newest version, which listings show."""
-        counts: dict[str, int] = {}
-        inner = {key[:at] for key in self.bundle.steps for at, char in enumerate(key) if char == "/"}
+        leaves = Leaves()
         for key, (status, _) in self.bundle.steps.items():
-            if key not in inner:
-                counts[status] = counts.get(status, 0) + 1
-        if pack_counts(counts) != self.bundle.head.counts:
+            leaves.add(key, status)
+        if leaves.packed() != self.bundle.head.counts:
             raise self.bad("its newest version has counters that are off.")
 
 

@@ -15,8 +15,8 @@ from leftoff.engine.write.commit import new_token, set_card
 from leftoff.engine.write.head import Head, gone
 from leftoff.engine.write.lease import free, take
 from leftoff.errors import Conflict, Corrupt, LeftoffError, NotFound
+from leftoff.model.derived import places_of
 from leftoff.model.digest import MASK
-from leftoff.model.ids import parent_of
 from leftoff.model.values import blob_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.bundle.write import BundleWriter, check_target
@@ -225,14 +225,7 @@ class _Replay:
 
     def put_in_order(self, pace: Pace) -> None:
         """A step stands where its order and those of the steps above it say; pruned versions may have told it."""
-        places: dict[str, str] = {}
-        steps = self.bundle.steps
-        for key in sorted(steps):
-            above = parent_of(key)
-            while above and above not in steps:
-                above = parent_of(above)
-            own = f"{steps[key][1]:08d}"
-            places[key] = f"{places[above]}/{own}" if above else own
+        places = places_of({key: order for key, (_, order) in self.bundle.steps.items()})
         waiting = list(places.items())
         while waiting:
             some, waiting = waiting[: pace.size], waiting[pace.size :]

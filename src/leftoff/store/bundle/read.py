@@ -17,12 +17,14 @@ import apsw
 from leftoff.errors import BadData, Corrupt, Invalid, NotFound, StoreUnavailable, Unsupported
 from leftoff.model.codec import encode, sha256
 from leftoff.store.blobs import zstd
-from leftoff.store.sqlite.queries import Queries, read
+from leftoff.store.sqlite.queries import Queries, read, run_script
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from leftoff.model.versions import Version
 
 APPLICATION_ID = 0x6C656674  # "left"
 SCHEMAS = ["bundle/0001.sql"]
@@ -106,6 +108,13 @@ class Sum:
 
     def add(self, *cells: str | int | bytes | None) -> None:
         self._hash.update(encode([cell.hex() if isinstance(cell, bytes) else cell for cell in cells]) + b"\n")
+
+    def add_version(self, version: Version) -> tuple[Any, ...]:
+        """A version and its other names; its row."""
+        v = version
+        row = (v.seq, v.digest, v.at, v.counts, v.checkpoint, v.trigger, v.step, v.note)
+        self.add(*row, *sorted(v.aliases))
+        return row
 
     def facts(self, facts: dict[str, str]) -> str:
         """The sum, facts and all."""
@@ -248,5 +257,4 @@ def _expected() -> list[tuple[Any, ...]]:
 
 def make_tables(db: apsw.Connection) -> None:
     for name in SCHEMAS:
-        for _ in db.execute(read(name)):
-            pass
+        run_script(db, name)

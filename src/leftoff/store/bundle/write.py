@@ -14,7 +14,7 @@ from leftoff.errors import Invalid, NotFound, StoreUnavailable, Unsupported, Usa
 from leftoff.store.blobs import LEVEL, zstd
 from leftoff.store.bundle.read import APPLICATION_ID, PACK, PIECE, ROWS, SCHEMA, TOTAL, Q, Sum, make_tables
 from leftoff.store.sqlite.failures import translate
-from leftoff.store.sqlite.location import sync, sync_folder
+from leftoff.store.sqlite.location import sync_file, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,13 +128,10 @@ class BundleWriter:
             self._put("put_fact", (name, value))
 
     def version(self, version: Version) -> None:
-        v = version
-        row = (v.seq, v.digest, v.at, v.counts, v.checkpoint, v.trigger, v.step, v.note)
         self._count("versions")
-        self._put("put_version", row)
-        self._sum.add(*row, *sorted(v.aliases))
-        for name in v.aliases:
-            self._put("put_alias", (v.seq, name))
+        self._put("put_version", self._sum.add_version(version))
+        for name in version.aliases:
+            self._put("put_alias", (version.seq, name))
 
     def record(
         self, collection: str, key: str, seq: int, until: int | None, hash: bytes, stored: bytes
@@ -178,12 +175,8 @@ class BundleWriter:
         self._db.execute("COMMIT")
         self._db.close()
         self._db = None
-        fd = os.open(self._temp, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            sync(fd)
-            size = os.fstat(fd).st_size
-        finally:
-            os.close(fd)
+        sync_file(self._temp)
+        size = os.path.getsize(self._temp)
         os.rename(self._temp, self.path)
         sync_folder(os.path.dirname(self.path))
         return size

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.card import card_of
+from leftoff.model.derived import Leaves, step_of, up_to
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
-from leftoff.store.fsck.derived import Leaves, step_of, up_to
 from leftoff.store.fsck.report import LOST_BLOB
 from leftoff.store.sqlite.queries import Q
 

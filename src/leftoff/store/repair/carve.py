@@ -12,7 +12,7 @@ import apsw
 from leftoff.store.sqlite.connection import PAGE_SIZE
 from leftoff.store.sqlite.migrate import MIGRATIONS
 from leftoff.store.sqlite.pages import USABLE, is_free, is_map
-from leftoff.store.sqlite.queries import read
+from leftoff.store.sqlite.queries import run_script
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def shapes() -> list[Shape]:
     db = apsw.Connection(":memory:")
     try:
         for name in MIGRATIONS:
-            for _ in db.execute(read(name)):
-                pass
+            run_script(db, name)
         out = [Shape("sqlite_schema", _SCHEMA, "rowid")]
         listed = "SELECT name, wr FROM pragma_table_list WHERE type = 'table' AND schema = 'main'"
         tables: Any = db.execute(listed).fetchall()

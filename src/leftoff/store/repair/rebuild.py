@@ -8,10 +8,10 @@ from leftoff.clock import iso
 from leftoff.errors import LeftoffError
 from leftoff.model.card import card_of
 from leftoff.model.codec import BLOB, encode, payload, text
+from leftoff.model.derived import columns_of, counts_at, step_or_pending
 from leftoff.model.digest import tagged
 from leftoff.model.values import blob_about, blob_of
 from leftoff.store.base import INLINE
-from leftoff.store.fsck.derived import columns_of, counts_at, step_or_pending
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False

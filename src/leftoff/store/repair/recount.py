@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.model.card import card_of
-from leftoff.store.fsck.derived import columns_of, counts_at, step_or_pending
+from leftoff.model.derived import columns_of, counts_at, step_or_pending
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False

@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from leftoff.model.codec import sha256
+from leftoff.model.derived import up_to
 from leftoff.model.digest import MASK, checkpoint_id, term
 from leftoff.model.words import TRIGGERS
-from leftoff.store.fsck.derived import up_to
 from leftoff.store.repair.carve import Carver
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from leftoff.errors import Invalid, NotFound
 from leftoff.store.blobs import Blobs
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import connection
-from leftoff.store.sqlite.location import make_folder, refuse_network, sync, sync_folder
+from leftoff.store.sqlite.location import make_folder, refuse_network, sync_file, sync_folder
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ def _copy_rows(store: SqliteStore, part: str) -> list[BlobRow]:
         copy.close()
     for path in (part + "-wal", part + "-shm"):
         os.unlink(path)
-    _sync_file(part)
+    sync_file(part)
     return rows
 
 
@@ -67,13 +67,5 @@ def _copy_blob(source: Blobs, target: Blobs, row: BlobRow) -> None:
     there = source.path(row.hash)
     shutil.copyfile(there if os.path.exists(there) else source.trash_path(row.hash), path)
     os.chmod(path, 0o600)
-    _sync_file(path)
+    sync_file(path)
     sync_folder(os.path.dirname(path))
-
-
-def _sync_file(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        sync(fd)
-    finally:
-        os.close(fd)

@@ -100,7 +100,12 @@ def forget_folder(folder: str) -> None:
 
 def sync_folder(path: str) -> None:
     """Make the names in a folder durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    sync_file(path, os.O_DIRECTORY)
+
+
+def sync_file(path: str, flags: int = 0) -> None:
+    """Make what is in a file durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         sync(fd)
     finally:

@@ -14,7 +14,7 @@ import apsw
 from leftoff.errors import Conflict, Corrupt, Unsupported
 from leftoff.host import GONE, this_process
 from leftoff.store.rows import Lease
-from leftoff.store.sqlite.queries import Q, read
+from leftoff.store.sqlite.queries import Q, run_script
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     if schema > 0:
         _refuse_while_driven(db, where)
     for number in range(schema, SCHEMA):
-        for _ in db.execute(read(MIGRATIONS[number])):
-            pass
+        run_script(db, MIGRATIONS[number])
     reader, writer = COMPATIBLE[SCHEMA]
     known = {**facts} if schema == 0 else {"written_by": facts["written_by"]}
     known.update(schema=str(SCHEMA), min_reader=str(reader), min_writer=str(writer))

@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import apsw
+
 _HERE = os.path.join(os.path.dirname(__file__), "sql")
 
 
@@ -15,6 +17,12 @@ def read(name: str) -> str:
     """A file of the ``sql`` folder."""
     with open(os.path.join(_HERE, name), encoding="utf-8") as file:
         return file.read()
+
+
+def run_script(db: apsw.Connection, name: str) -> None:
+    """Every statement of a file; apsw runs them only as their rows are asked for."""
+    for _ in db.execute(read(name)):
+        pass
 
 
 def parse(text: str) -> Iterator[tuple[str, str, str]]:

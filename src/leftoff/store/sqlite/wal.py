@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+from itertools import islice
 
 from leftoff.store.sqlite.connection import PAGE_SIZE
 from leftoff.store.sqlite.sums import differs_in_a_byte, sums, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from leftoff.store.sqlite.sums import Order, Sums
 
@@ -79,41 +80,29 @@ class Log:
 
     def committed(self) -> tuple[dict[int, bytes], int]:
         """The newest committed pages of the sound part, and how many pages the database has after it (0: no commit)."""
-        pages: dict[int, bytes] = {}
-        fresh: dict[int, bytes] = {}
-        count = 0
-        for frame in self.all_frames():
-            if frame.number > self.valid:
-                break
-            fresh[frame.page_number] = frame.page
-            if frame.after:
-                pages.update(fresh)
-                fresh, count = {}, frame.after
-        return pages, count
+        return _pages_of((frame, True) for frame in islice(self.all_frames(), self.valid))
 
     def salvaged(self) -> tuple[dict[int, bytes], int]:
         """As ``committed``, but past a frame whose page is damaged, where the next one proves what its sums were.
 
         A damaged page stands as it was before, unless it is written again further on.
         """
-        pages: dict[int, bytes] = {}
-        fresh: dict[int, bytes] = {}
-        count, state = 0, self._header_sums()
-        frames = list(self.all_frames()) if self.header_sound else []
+        return _pages_of(self._provable()) if self.header_sound else ({}, 0)
+
+    def _provable(self) -> Iterator[tuple[Frame, bool]]:
+        """Frames, and whether each is sound, as long as what their sums were is certain."""
+        state, frames = self._header_sums(), list(self.all_frames())
         for frame, following in zip(frames, [*frames[1:], None], strict=True):
             state = sums(frame.covered, self.order, state)
             if frame.salts != self.salts:
-                break
-            if state == frame.told:
-                fresh[frame.page_number] = frame.page
-            elif following is not None and sums(following.covered, self.order, frame.told) == following.told:
-                state = frame.told
-            else:
-                break
-            if frame.after:
-                pages.update(fresh)
-                fresh, count = {}, frame.after
-        return pages, count
+                return
+            sound = state == frame.told
+            if not sound and (
+                following is None or sums(following.covered, self.order, frame.told) != following.told
+            ):
+                return
+            state = frame.told
+            yield frame, sound
 
     # -- one wrong byte
 
@@ -188,3 +177,17 @@ class Log:
             return False
         frame = Frame(0, part)
         return frame.salts == self.salts and sums(frame.covered, self.order, state) == frame.told
+
+
+def _pages_of(frames: Iterable[tuple[Frame, bool]]) -> tuple[dict[int, bytes], int]:
+    """The newest committed pages, of the sound frames, and how many pages there are after the last commit."""
+    pages: dict[int, bytes] = {}
+    fresh: dict[int, bytes] = {}
+    count = 0
+    for frame, sound in frames:
+        if sound:
+            fresh[frame.page_number] = frame.page
+        if frame.after:
+            pages.update(fresh)
+            fresh, count = {}, frame.after
+    return pages, count

@@ -1,9 +1,9 @@
-"""What the tables keep besides the records, worked out again from them: counters, leaves, the listing's row."""
+"""What a store keeps besides the records, worked out from them: counters, leaves, the places of steps."""
 
 from __future__ import annotations
 
 from leftoff.errors import Corrupt, LeftoffError
-from leftoff.model.changes import LAST
+from leftoff.model.changes import order_of
 from leftoff.model.codec import BLOB, payload
 from leftoff.model.ids import parent_of
 from leftoff.model.versions import pack_counts
@@ -79,7 +79,7 @@ def step_or_pending(load: Callable[[bytes], Iterable[bytes]], stored: bytes, pat
 
 def columns_of(steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """By path what the tables keep beside each step: its status, whether it is a leaf, where it stands."""
-    leaves, places = Leaves(), _orders(steps)
+    leaves, places = Leaves(), places_of({path: order_of(step) for path, step in steps.items()})
     for path, step in steps.items():
         leaves.add(path, step["status"])
     return {
@@ -88,16 +88,14 @@ def columns_of(steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _orders(steps: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Where each step stands among the others: its place below that of the nearest step above it."""
+def places_of(orders: dict[str, int]) -> dict[str, str]:
+    """Where each step stands among all: its order below the place of the nearest step above it."""
     out: dict[str, str] = {}
-    for path in sorted(steps, key=lambda path: path.count("/")):
-        order = steps[path].get("order")
-        own = f"{order if isinstance(order, int) and 0 <= order < LAST else LAST:08d}"
+    for path in sorted(orders, key=lambda path: path.count("/")):
         above = parent_of(path)
         while above and above not in out:
             above = parent_of(above)
-        out[path] = f"{out[above]}/{own}" if above else own
+        out[path] = f"{out[above]}/{orders[path]:08d}" if above else f"{orders[path]:08d}"
     return out
 
 
