@@ -91,6 +91,13 @@ def test_reports_read_nothing_inside(watched: Path) -> None:
     run("finish")
 
 
+def test_a_driver_reads_nothing_inside(watched: Path) -> None:
+    """Nor does who executes a workflow, at the end of a step and of the run."""
+    flow = {"name": "w", "steps": [{"id": "a", "run": "echo x > out.txt", "outputs": ["out.txt"]}]}
+    (watched / "flow.yaml").write_text(json.dumps(flow))
+    run("run", "flow.yaml")
+
+
 def test_events_of_bmad_read_nothing_inside(watched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do the events of a protocol."""
     (watched / "out.txt").write_text("x")

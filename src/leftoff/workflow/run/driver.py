@@ -13,6 +13,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from leftoff.engine.config.project import git_head
 from leftoff.engine.workspace.surroundings import dirty_paths
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
@@ -362,17 +363,13 @@ class Driver:
         """What this life of the run came to: its status, a checkpoint where it was interrupted, the exit code."""
         stage = self.stage
         seal = None
-        dirty = dirty_paths(stage.project)
+        git = git_head(stage.project), dirty_paths(stage.project)
         if self.signal is not None:
             trigger = _TRIGGERS.get(signal.Signals(self.signal), "session_end")
             seal = Seal(trigger, note=f"interrupted by {signal.Signals(self.signal).name}")
 
-        def entry(
-            page: Page,
-        ) -> Seal | None:  # the last steps' ends are known when they are in the transaction
-            return stage.entries.settle(self._outcome()[0], stage.project, seal, self._open_outer(), dirty)(
-                page
-            )
+        def entry(page: Page) -> Seal | None:  # in the transaction the ends of the last steps are known
+            return stage.entries.settle(self._outcome()[0], git, seal, self._open_outer())(page)
 
         stage.add(entry) if seal else stage.amend(entry)  # two seals are two checkpoints
         stage.close()

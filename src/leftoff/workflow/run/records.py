@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.workspace.surroundings import remember_git
@@ -220,13 +219,12 @@ class Entries:
     def settle(
         self,
         status: str,
-        project: str,
+        git: tuple[str | None, list[str] | None],
         seal: Seal | None,
         open_outer: dict[str, str],
-        dirty: list[str] | None = None,
     ) -> Entry:
-        """The end of this life of the run. ``open_outer``: what contains steps and did not end, with its status."""
-        head = git_head(project)
+        """The end of this life of the run. ``git``: the commit that is checked out, and what is not committed.
+        ``open_outer``: what contains steps and did not end, with its status."""
 
         def entry(page: Page) -> Seal | None:
             for path, outer in open_outer.items():
@@ -236,7 +234,7 @@ class Entries:
             row = page.row()
             if row.status != status:
                 status_changes(page.changes, status, page.at)
-            remember_git(head, row, page.changes, dirty)
+            remember_git(git[0], row, page.changes, git[1])
             return seal
 
         return entry
