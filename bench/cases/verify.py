@@ -20,6 +20,7 @@ from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import verify
 from leftoff.engine.steps.artifacts import capture
+from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
@@ -45,14 +46,14 @@ def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
     """A run whose steps are done, each with these outputs."""
     store = SqliteStore(str(folder / ".leftoff"))
     start(store, Opening("many", run_id=RUN, steps=list(outputs)), SYSTEM.now())
-    redactor = load(str(folder)).redactor()
+    settings = load(str(folder))
+    workspace = Workspace(store, str(folder), settings.redactor(), settings.capture, SYSTEM.now())
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         now = iso(SYSTEM.now())
         for order, (step, paths) in enumerate(outputs.items()):
             for path in paths:
-                full = str(folder / path)
-                capture(store, str(folder), full, redactor, SYSTEM.now(), step=step, most=0).put(changes)
+                capture(workspace, str(folder / path), step=step, most=0).put(changes)
             done = {"status": "completed", "started_at": now, "completed_at": now, "attempt": 1}
             changes.put("step", step, {**done, "order": order, "outputs": paths})
 

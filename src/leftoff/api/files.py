@@ -16,10 +16,10 @@ from leftoff.model.changes import ChangeSet
 if TYPE_CHECKING:
     from leftoff.api.buffer import Buffer
     from leftoff.api.store import Store as Owner
-    from leftoff.engine.workspace.capturing import Workspace
     from leftoff.engine.workspace.plan import Plan
     from leftoff.engine.workspace.restoring import Outcome
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.versions import Version
 
 
@@ -39,10 +39,7 @@ class FilesMixin:
     def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
         """Record a file that the current step produced, with a copy of it as it is now."""
         step = step or self._current_step()
-        project, now = self._owner.project, self._buffer.clock.now()
-        got = capture(
-            self._buffer.store, project, os.fsdecode(path), self._buffer.redactor, now, step=step, name=name
-        )
+        got = capture(self._workspace(), os.fsdecode(path), step=step, name=name)
         with self._buffer.lock:
             got.put(self._buffer.pending)
             if got.blob is not None:

@@ -135,9 +135,7 @@ def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> Kept:
 
     at, store, step = project.now, project.store, _step(caller, artifact.step)
     current_row(project, caller)  # nothing is kept for a run that is not there
-    got = capture(
-        store, project.folder, artifact.path, project.redactor, at, step=step, name=artifact.name or None
-    )
+    got = capture(project.workspace(at), artifact.path, step=step, name=artifact.name or None)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         usage_errors(lambda: got.put(changes))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.steps.lists import Item
-    from leftoff.engine.workspace.capturing import Workspace
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.engine.write.report import Make
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
@@ -142,8 +142,8 @@ def begin(session: Session) -> Taken:
     project, store = session.project, session.project.store
     if session.driven or not store.exists():
         return Taken()
-    sessions.finish_spent(store, session.branch, project.at)
-    row = _take(session, offered=False)
+    sessions.finish_spent(project, session.branch)
+    row = sessions.take_run(project, session.who, session.branch, offered=False)
     if row is not None:
         return Taken(row)
     return Taken(offered=store.read(lambda view: sessions.offered_run(view, session.branch, project.at)))
@@ -160,21 +160,9 @@ def resume(session: Session) -> Taken:
     report = _verified(session, free) if own is None and free is not None else None
     if report is not None and report.verdict == "refuse":
         return Taken(offered=free, report=report)
-    row = _take(session, offered=True)
+    row = sessions.take_run(project, who, session.branch, offered=True)
     same = row is not None and free is not None and row.run == free.run
     return Taken(row, report=report if same else None)
-
-
-def _take(session: Session, *, offered: bool) -> RunRow | None:
-    project = session.project
-    return sessions.take_run(
-        project.store,
-        session.who,
-        project.at,
-        branch=session.branch,
-        scrubber=project.redactor,
-        offered=offered,
-    )
 
 
 def _verified(session: Session, row: RunRow) -> Report:
@@ -209,12 +197,10 @@ def end(session: Session, why: str) -> None:
     """The session ends: its runs are completed where nothing is open, else paused."""
     if session.driven:
         return
-    project, pending = session.project, Pending(session.workspace, session.who.session)
+    pending = Pending(session.workspace, session.who.session)
     if os.path.exists(pending.path):  # interrupted in its first turn, perhaps with something done
         turn(session)
-    sessions.end_session(
-        project.store, session.who, project.at, scrubber=project.redactor, why=session.fit(why)
-    )
+    sessions.end_session(session.project, session.who, session.fit(why))
     pending.end()
 
 
@@ -235,14 +221,7 @@ def _report(
         opening = session.opening(title)
         if session.row is None:
             _start(session, opening)
-    _commit(session, make, opening, blobs or [])
-
-
-def _commit(session: Session, make: Make, opening: Opening | None, blobs: list[BlobRow]) -> None:
-    project = session.project
-    sessions.report_session(
-        project.store, session.who, make, project.at, scrubber=project.redactor, opening=opening, blobs=blobs
-    )
+    sessions.report_session(session.project, session.who, make, opening, blobs or [])
 
 
 def _start(session: Session, opening: Opening) -> None:
@@ -263,7 +242,8 @@ def _commit_start(session: Session, opening: Opening, found: Found | None) -> No
             found.put(changes, row.seq + 1)
         return Seal("agent_start", note=f"a session of {session.who.agent} begins")
 
-    _commit(session, make, opening, found.blobs if found is not None else [])
+    blobs = found.blobs if found is not None else []
+    sessions.report_session(session.project, session.who, make, opening, blobs)
 
 
 def _checkpoint(

@@ -31,7 +31,7 @@ def report_step(project: Project, caller: Caller, said: StepReport, outputs: Seq
     if outputs or said.action != "start":
         row = current_row(project, caller)  # nothing is kept for a run that is not there
         if outputs:
-            blobs += capture_outputs(project.store, project.folder, said, list(outputs), project.redactor, at)
+            blobs += capture_outputs(project.workspace(at), said, list(outputs))
         if said.action != "start":
             from leftoff.operations.surroundings import look_around
 

@@ -61,9 +61,7 @@ def _update(ctx: Context, each: Event) -> Reported:
     output = each.fields.get("artefact", "").strip()
     row, head = ctx.current(), git_head(ctx.project.folder)
     report = StepReport("done", ctx.store.read(lambda view: compat.step_at(ctx.store, view, row, number)))
-    blobs = capture_outputs(
-        ctx.store, ctx.project.folder, report, [output] if output else [], ctx.redactor, at
-    )
+    blobs = capture_outputs(ctx.project.workspace(at), report, [output] if output else [])
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         seal = asked(lambda: step_changes(ctx.store, tx, row, changes, report, at))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.workspace.capturing import Workspace
+    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
@@ -290,7 +290,7 @@ class Project:
 
     def workspace(self, at: int | None = None, redactor: Redactor | None = None) -> Workspace:
         """The project's files as they are now. ``at``: the moment that records of them name."""
-        from leftoff.engine.workspace.capturing import Workspace
+        from leftoff.engine.workspace.workspace import Workspace
 
         at = self.now if at is None else at
         return Workspace(self.store, self.folder, redactor or self.redactor, self.settings.capture, at)

@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from leftoff.engine.config.project import Project
     from leftoff.engine.write.report import Make, Reported
     from leftoff.host import Process
     from leftoff.model.changes import Scrubber
@@ -125,10 +126,9 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
     return True
 
 
-def take_run(
-    store: Store, who: Who, at: int, *, branch: str, scrubber: Scrubber | None, offered: bool
-) -> RunRow | None:
+def take_run(project: Project, who: Who, branch: str, *, offered: bool) -> RunRow | None:
     """The run of a session, running and driven by it; with ``offered``, the one that nobody works on becomes it."""
+    store, at = project.store, project.at
 
     def work(tx: Tx) -> RunRow | None:
         row = own = told_run(tx, who)
@@ -136,16 +136,8 @@ def take_run(
             row = offered_run(tx, branch, at)
         if row is None or not hold(tx, row, who, at):
             return None
-        report_in(
-            store,
-            tx,
-            row,
-            _going_on(store, who, at, taken=own is None),
-            at,
-            ChangeSet(scrubber),
-            NO_GUARD,
-            [],
-        )
+        make = _going_on(store, who, at, taken=own is None)
+        report_in(store, tx, row, make, at, ChangeSet(project.redactor), NO_GUARD, [])
         return tx.run_row(row.run)
 
     return store.write(work) if store.exists() else None
@@ -168,16 +160,10 @@ def _going_on(store: Store, who: Who, at: int, *, taken: bool) -> Make:
 
 
 def report_session(
-    store: Store,
-    who: Who,
-    make: Make,
-    at: int,
-    *,
-    scrubber: Scrubber | None,
-    opening: Opening | None = None,
-    blobs: list[BlobRow] | None = None,
+    project: Project, who: Who, make: Make, opening: Opening | None, blobs: list[BlobRow]
 ) -> Reported | None:
     """Commit to the run of a session. Where it has none: with ``opening`` one is started, else nothing is done."""
+    store, at, scrubber = project.store, project.at, project.redactor
     if opening is None and not (store.exists() and store.read(lambda view: bound_run(view, who))):
         return None
 
@@ -188,7 +174,7 @@ def report_session(
         if row is None:
             return None
         hold(tx, row, who, at)
-        return report_in(store, tx, row, _awake(make, at), at, ChangeSet(scrubber), NO_GUARD, blobs or [])
+        return report_in(store, tx, row, _awake(make, at), at, ChangeSet(scrubber), NO_GUARD, blobs)
 
     return store.write(work)
 
@@ -223,8 +209,9 @@ def _awake(make: Make, at: int) -> Make:
     return awake
 
 
-def end_session(store: Store, who: Who, at: int, *, scrubber: Scrubber | None, why: str) -> Reported | None:
+def end_session(project: Project, who: Who, why: str) -> Reported | None:
     """The session ends: its runs are completed where nothing is open, else paused; nobody drives them."""
+    store, at, scrubber = project.store, project.at, project.redactor
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow == SESSION and not has_open_step(row):
@@ -249,8 +236,9 @@ def end_session(store: Store, who: Who, at: int, *, scrubber: Scrubber | None, w
     return store.write(work)
 
 
-def finish_spent(store: Store, branch: str, at: int) -> int:
+def finish_spent(project: Project, branch: str) -> int:
     """Sessions that died with nothing open leave nothing to do: their runs are completed. How many there were."""
+    store, at = project.store, project.at
     if not store.exists():
         return 0
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.workspace.capturing import Workspace
 from leftoff.engine.workspace.issues import put, take
 from leftoff.engine.workspace.tracking import Found, track
+from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.report import report as report_to
 
 TYPE_CHECKING = False
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor: Redactor) -> None:
     """The present of what these findings are about is what the run knows from now on."""
-    found = _tracked(world, findings, at, redactor)
-    outputs = [*_outputs(world, findings, at, redactor)]
+    workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
+    found = _tracked(world, findings, workspace)
+    outputs = _outputs(world, findings, workspace)
     seen: dict[str, Any] = {}
     if any(finding.code in ("issue.labels", "issue.body", "issue.closed") for finding in findings):
         branch = world.facts.get("git_branch")
@@ -54,15 +55,14 @@ def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor
     report_to(world.store, find, make, at, blobs=blobs, scrubber=redactor)
 
 
-def _tracked(world: World, findings: list[Finding], at: int, redactor: Redactor) -> Found:
+def _tracked(world: World, findings: list[Finding], workspace: Workspace) -> Found:
     paths = [path for finding in findings if finding.code == "files.changed" for path in finding.paths]
     if not paths:
         return Found([], [])
-    workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
     return track(workspace, world.row, paths)
 
 
-def _outputs(world: World, findings: list[Finding], at: int, redactor: Redactor) -> list[Captured]:
+def _outputs(world: World, findings: list[Finding], workspace: Workspace) -> list[Captured]:
     paths = {path for finding in findings if finding.code == "outputs.changed" for path in finding.paths}
     out = []
     for key, about in world.artifact_records().items() if paths else ():
@@ -70,7 +70,5 @@ def _outputs(world: World, findings: list[Finding], at: int, redactor: Redactor)
         full = os.path.join(world.project, path) if isinstance(path, str) else ""
         if path in paths and os.path.isfile(full):
             name = key if key != path else None
-            out.append(
-                capture(world.store, world.project, full, redactor, at, step=about.get("step"), name=name)
-            )
+            out.append(capture(workspace, full, step=about.get("step"), name=name))
     return out

@@ -17,9 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow
 
 __all__ = ["WITHHELD", "Captured", "capture", "hash_file", "relative"]
@@ -58,11 +57,8 @@ def relative(project: str, path: str) -> str:
 
 
 def capture(
-    store: Store,
-    project: str,
+    workspace: Workspace,
     path: str,
-    redactor: Redactor,
-    at: int,
     *,
     step: str | None = None,
     name: str | None = None,
@@ -73,8 +69,8 @@ def capture(
     if not os.path.isfile(full):
         what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"
         raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
-    shown = relative(project, full)
-    about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(at)}
+    shown, redactor = relative(workspace.folder, full), workspace.redactor
+    about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at)}
     if os.path.islink(full):
         about["followed"] = True
     fd = open_file(full)
@@ -83,7 +79,7 @@ def capture(
         (digest, size), st, seen = take(full, hashed, fd=fd)
         row = None
     else:
-        row, st, seen = take(full, store.save_blob, fd=fd)
+        row, st, seen = take(full, workspace.store.save_blob, fd=fd)
         digest, size = row.hash, row.size
     about[WITHHELD] = secret or None
     about.update(hash="sha256:" + digest.hex(), size=size, captured=row is not None, seen=seen)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.steps.artifacts import Captured
+    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import BlobRow, RunRow
@@ -89,17 +90,15 @@ class StepReport:
         return self
 
 
-def capture_outputs(
-    store: Store, project: str, report: StepReport, paths: list[str], redactor: Redactor, at: int
-) -> list[BlobRow]:
+def capture_outputs(workspace: Workspace, report: StepReport, paths: list[str]) -> list[BlobRow]:
     """Keep the files that a step wrote; the blobs of those that were copied. One that is not there is told later:
     it does not matter where the step is completed already. A step that starts only declares what it will write."""
     if report.action == "start":
-        report.outputs = [relative(project, os.path.abspath(path)) for path in paths]
+        report.outputs = [relative(workspace.folder, os.path.abspath(path)) for path in paths]
         return []
     try:
         for path in paths:
-            report.captured.append(capture(store, project, path, redactor, at, step=report.path))
+            report.captured.append(capture(workspace, path, step=report.path))
     except NotFound as error:
         report.missing = error
     report.outputs = [got.about["path"] for got in report.captured]

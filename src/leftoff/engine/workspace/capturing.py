@@ -11,17 +11,15 @@ from leftoff.engine.workspace.content import link_to, shown_mode
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.stat import hashed, open_file, take, unchanged
 from leftoff.errors import Invalid, NotFound
-from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
-    from leftoff.engine.config.settings import Capture
-    from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.paths import Place
-    from leftoff.store.base import Save, Store
+    from leftoff.engine.workspace.workspace import Workspace
+    from leftoff.store.base import Save
     from leftoff.store.rows import BlobRow
 
 DELETED = "deleted"
@@ -30,16 +28,6 @@ _STEADY = ("hash", "size", "mode", "target", "status", "staged", "by", "captured
 _OWN = frozenset(
     ("path", "captured_at", "folders", WAS, WITHHELD, *_STEADY)
 )  # fields that say what was found
-
-
-class Workspace(Fields):
-    """The files of a project at a moment: where they are, what is secret, how much of them is kept (``None``: all)."""
-
-    store: Store
-    folder: str
-    redactor: Redactor
-    capture: Capture | None
-    at: int
 
 
 class Limits:

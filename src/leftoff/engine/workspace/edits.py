@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from leftoff.engine.workspace.capturing import Workspace
+    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Save, Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow

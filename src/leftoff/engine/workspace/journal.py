@@ -12,6 +12,7 @@ import os
 from leftoff.engine.workspace.content import Content
 from leftoff.errors import Conflict, Corrupt
 from leftoff.model.codec import decode, encode
+from leftoff.model.fields import Fields
 from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
@@ -57,30 +58,18 @@ class Todo:
         return cls(given["path"], was, want, given["commit"], given["folders"])
 
 
-class Journal:
+class Journal(Fields):
     """What is to be done: a rollback of a run to a version, or single files as a version has them."""
 
-    def __init__(
-        self,
-        kind: str,
-        run: int,
-        run_id: str,
-        ref: str,
-        seq: int,
-        token: str,
-        todo: list[Todo] | None = None,
-        saved: int = 0,
-        placed: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.run = run  # its number, which no later run of this name has
-        self.run_id = run_id
-        self.ref = ref  # as it was given: after the present was saved, `@~1` names something else
-        self.seq = seq
-        self.token = token
-        self.todo = todo  # None: no file was touched yet
-        self.saved = saved  # the version that has the present
-        self.placed = placed  # all files are in their place, and only the records are to follow
+    kind: str
+    run: int  # its number, which no later run of this name has
+    run_id: str
+    ref: str  # as it was given: after the present was saved, `@~1` names something else
+    seq: int
+    token: str
+    todo: list[Todo] | None = None  # None: no file was touched yet
+    saved: int = 0  # the version that has the present
+    placed: bool = False  # all files are in their place, and only the records are to follow
 
     def to_json(self, project: str) -> dict[str, Any]:
         todo = None if self.todo is None else [one.to_json() for one in self.todo]

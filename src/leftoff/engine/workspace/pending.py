@@ -17,8 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.workspace.capturing import Workspace
     from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.workspace.workspace import Workspace
 
 PENDING = "pending"
 _NONE: dict[str, Any] = {"commit": None, "captured": [], "open": False}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.workspace.capturing import Tracked, Workspace
+from leftoff.engine.workspace.capturing import Tracked
 from leftoff.engine.workspace.content import (
     ABSENT,
     FILE,
@@ -27,6 +27,7 @@ from leftoff.engine.workspace.journal import ROLLBACK, SINGLE, Journal, Journals
 from leftoff.engine.workspace.plan import DELETE, make_plan
 from leftoff.engine.workspace.put import Putter
 from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
+from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Conflict, StoreUnavailable
 
 TYPE_CHECKING = False

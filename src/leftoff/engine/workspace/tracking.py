@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.engine.workspace.capturing import Workspace
     from leftoff.engine.workspace.git import Dirty, Repo
+    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Save, Store, View
     from leftoff.store.rows import BlobRow, RunRow

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.engine.config.project import git_head
 from leftoff.engine.steps.artifacts import WITHHELD, capture, relative
+from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs, leftovers
@@ -245,7 +246,8 @@ def _captured(stage: Stage, work: Work, path: str) -> Captured:
         raise Invalid(
             f"The output {relative(stage.project, path)} cannot be read.", hint="Check its permissions."
         )
-    got = capture(ledger.store, stage.project, path, stage.redactor, ledger.clock.now(), step=work.unit)
+    workspace = Workspace(ledger.store, stage.project, stage.redactor, None, ledger.clock.now())
+    got = capture(workspace, path, step=work.unit)
     if got.about.get(WITHHELD):
         message = f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept."
         stage.tell("warning", message=message, step=work.unit)
