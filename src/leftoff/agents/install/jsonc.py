@@ -126,7 +126,11 @@ def wrong_at(text: str, path: str, at: int, what: str) -> Invalid:
     """What is wrong, with the line and the column."""
     line = text.count("\n", 0, at) + 1
     column = at - text.rfind("\n", 0, at)
-    return Invalid(f"{path}:{line}:{column}: {what}.", hint="Nothing was changed. Mend the file first.")
+    return wrong(f"{path}:{line}:{column}", what)
+
+
+def wrong(where: str, what: str) -> Invalid:
+    return Invalid(f"{where}: {what}.", hint="Nothing was changed. Mend the file first.")
 
 
 def parse(text: str, path: str) -> tuple[Node, list[tuple[int, int]]]:

@@ -12,8 +12,8 @@ import re
 import tomllib
 from typing import Any
 
+from leftoff.agents.install.jsonc import wrong, wrong_at
 from leftoff.agents.install.tomlc import Entry, Keys, Reader, Table
-from leftoff.errors import Invalid
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LINE = re.compile(r"[^\n]*(?:\n|$)")
@@ -44,9 +44,9 @@ class TomlText:
             if line is None:
                 line, column = str(self.text.count("\n") + 1), "1"
             what = (told[: place.start()] if place is not None else told).rstrip(".")
-            raise self._wrong(f"{self.path}:{line}:{column}", f"this is no TOML: {what}") from None
+            raise wrong(f"{self.path}:{line}:{column}", f"this is no TOML: {what}") from None
         except RecursionError:
-            raise self._wrong(f"{self.path}:1:1", "this is nested too deeply") from None
+            raise wrong(f"{self.path}:1:1", "this is nested too deeply") from None
 
     def value(self, path: Keys) -> Any:
         found = self.plain()
@@ -64,13 +64,7 @@ class TomlText:
             places += [(table.path, table.start), *((e.path, e.start) for e in _all(table.entries))]
         near = [start for found, start in places if _within(found, path)]
         near += [start for found, start in reversed(places) if found and _within(path, found)]
-        at = near[0] if near else 0
-        line, column = self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
-        return self._wrong(f"{self.path}:{line}:{column}", what)
-
-    @staticmethod
-    def _wrong(where: str, what: str) -> Invalid:
-        return Invalid(f"{where}: {what}.", hint="Nothing was changed. Mend the file first.")
+        return wrong_at(self.text, self.path, near[0] if near else 0, what)
 
     def _find(self, path: Keys) -> Entry | None:
         for table in Reader(self.text).tables:
