@@ -53,14 +53,12 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
             f"{decision.ref} is one version of run {row.run_id}; a decision is about the run as it is now.",
             hint=f"Name the run alone: {row.run_id}.",
         )
+    note = project.redactor.mask(decision.note) if decision.note else None
     done = approvals.decide(
         store,
         this_run(row.run, row.run_id),
         usage_errors(lambda: check_step(decision.step)),
-        decision.choice,
-        user(),
-        project.now,
-        note=project.redactor.mask(decision.note) if decision.note else None,
+        approvals.Decision(decision.choice, user(), project.now, note),
         scrubber=project.redactor,
         guard=guard_of(caller),
     )

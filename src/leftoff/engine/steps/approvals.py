@@ -18,6 +18,7 @@ from leftoff.engine.steps.reports import StepReport, refuse_approval, step_chang
 from leftoff.engine.write.commit import NO_GUARD, Seal
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
+from leftoff.model.fields import Fields
 from leftoff.model.ids import as_word
 from leftoff.model.times import millis
 from leftoff.model.words import FINISHED, STEP_ENDED
@@ -86,19 +87,25 @@ def how(run_id: str, step: str, verb: str = "approve") -> str:
     return f"leftoff {verb} {run_id} {as_word(step)}"
 
 
+class Decision(Fields):
+    """What a person says of a step. ``choice`` None approves: the first option that is not `reject`."""
+
+    choice: str | None
+    by: str
+    at: int
+    note: str | None = None
+
+
 def decide(
     store: Store,
     find: Find,
     step: str,
-    choice: str | None,
-    by: str,
-    at: int,
+    decision: Decision,
     *,
-    note: str | None = None,
     scrubber: Scrubber | None = None,
     guard: Guard = NO_GUARD,
 ) -> Decided:
-    """Record a decision. ``choice`` None approves: the first option that is not `reject`.
+    """Record a decision.
 
     The same decision once more changes nothing; another one is a ``Conflict``, as is a step that does not wait for
     one. Past the deadline the step is rejected, and that is a ``Conflict`` too.
@@ -109,16 +116,16 @@ def decide(
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         late.clear()
         found = Asked(store, tx, row, step)
-        wanted = found.wanted(choice)
+        wanted = found.wanted(decision.choice)
         taken[:] = [wanted]
         if found.decided(wanted):
             return None
-        if found.due(at):
+        if found.due(decision.at):
             late.append(found.too_late())
-            return _expire(store, tx, row, changes, found, at)
-        return _put(store, tx, row, changes, found, wanted, by, at, note)
+            return _expire(store, tx, row, changes, found, decision.at)
+        return _put(store, tx, row, changes, found, decision.but(choice=wanted))
 
-    done = report(store, find, make, at, guard=guard, scrubber=scrubber)
+    done = report(store, find, make, decision.at, guard=guard, scrubber=scrubber)
     if late:
         raise late[0]
     return Decided(done.row, step, taken[0], done.version is not None)
@@ -228,30 +235,25 @@ class Asked:
         return Conflict(f"Step {self.step} does not wait for a decision: it is {status}.", hint=hint)
 
 
-def _put(
-    store: Store,
-    tx: Tx,
-    row: RunRow,
-    changes: ChangeSet,
-    found: Asked,
-    choice: str,
-    by: str,
-    at: int,
-    note: str | None,
-) -> Seal:
+def _put(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: Asked, decision: Decision) -> Seal:
     """The decision, in both records."""
-    approval = {**_asked_record(found), "status": "approved", "choice": choice, "by": by, "at": iso(at)}
+    choice, by, note = decision.choice, decision.by, decision.note
+    approval = {
+        **_asked_record(found),
+        "status": "approved",
+        "choice": choice,
+        "by": by,
+        "at": iso(decision.at),
+    }
     if note is not None:
         approval["note"] = note
     told = StepReport("done", found.step, result={"choice": choice}, decided=True)
     if choice == REJECT:
         approval["status"] = "rejected"
-        why = f"rejected by {by}" + (f": {note}" if note else "")
-        told = StepReport(
-            "fail", found.step, result={"choice": choice}, error=why, kind="rejected", decided=True
-        )
+        told.action, told.kind = "fail", "rejected"
+        told.error = f"rejected by {by}" + (f": {note}" if note else "")
     changes.put("approval", found.step, approval)
-    step_changes(store, tx, row, changes, told, at)
+    step_changes(store, tx, row, changes, told, decision.at)
     return Seal("approval", found.step, f"{choice}: {note}" if note else choice)
 
 

@@ -16,10 +16,12 @@ from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.notes import put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING
+from leftoff.model.fields import Fields
 from leftoff.model.ids import as_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from leftoff.engine.redaction.redactor import Redactor
@@ -34,52 +36,22 @@ _TRIGGER = {"done": "step_complete", "skip": "step_complete", "fail": "error", "
 _NO_REASON = "no reason was given"
 
 
-class StepReport:
+class StepReport(Fields):
     """What is said of one step. ``decided``: by a person, whose report is the only one that an approval takes."""
 
-    __slots__ = (
-        "action",
-        "captured",
-        "decided",
-        "error",
-        "kind",
-        "missing",
-        "note",
-        "outputs",
-        "path",
-        "result",
-        "resume_with",
-        "title",
-        "total",
-    )
-
-    def __init__(
-        self,
-        action: str,
-        path: str,
-        *,
-        title: str | None = None,
-        total: int | None = None,
-        result: Any = NOTHING,
-        error: str | None = None,
-        kind: str | None = None,
-        resume_with: str | None = None,
-        note: str | None = None,
-        decided: bool = False,
-    ) -> None:
-        self.action = action
-        self.path = path
-        self.title = title
-        self.total = total
-        self.outputs: list[str] = []
-        self.captured: list[Captured] = []
-        self.missing: NotFound | None = None
-        self.result = result
-        self.error = error
-        self.kind = kind
-        self.resume_with = resume_with
-        self.note = note
-        self.decided = decided
+    action: str
+    path: str
+    title: str | None = None
+    total: int | None = None
+    result: Any = NOTHING
+    error: str | None = None
+    kind: str | None = None
+    resume_with: str | None = None
+    note: str | None = None
+    decided: bool = False
+    outputs: Sequence[str] = ()
+    captured: Sequence[Captured] = ()
+    missing: NotFound | None = None
 
     def masked(self, redactor: Redactor) -> StepReport:
         """The same without secrets in what was written for people."""
@@ -96,13 +68,14 @@ def capture_outputs(workspace: Workspace, report: StepReport, paths: list[str]) 
     if report.action == "start":
         report.outputs = [relative(workspace.folder, os.path.abspath(path)) for path in paths]
         return []
+    found: list[Captured] = []
     try:
         for path in paths:
-            report.captured.append(capture(workspace, path, step=report.path))
+            found.append(capture(workspace, path, step=report.path))
     except NotFound as error:
         report.missing = error
-    report.outputs = [got.about["path"] for got in report.captured]
-    return [got.blob for got in report.captured if got.blob is not None]
+    report.captured, report.outputs = found, [got.about["path"] for got in found]
+    return [got.blob for got in found if got.blob is not None]
 
 
 def refuse_approval(steps: Steps, run_id: str, path: str) -> None:
