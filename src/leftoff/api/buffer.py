@@ -15,22 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.api import cells
 from leftoff.api.beat import Heart
+from leftoff.api.buffered_steps import BufferedSteps
 from leftoff.api.bursts import Burst
 from leftoff.api.doubt import Doubt
 from leftoff.api.secrets import Secrets
-from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
-from leftoff.engine.steps import lifecycle
-from leftoff.engine.steps.reports import needs_decision
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, commit_apart, new_token
 from leftoff.engine.write.head import gone
 from leftoff.errors import Invalid, Pruned
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
-from leftoff.model.codec import BLOB, DICT, LIST, REDACTED, payload
-from leftoff.model.frozen import freeze, freeze_holed, marks
-from leftoff.model.ids import check_step, parent_of
+from leftoff.model.codec import BLOB, DICT, LIST, REDACTED
+from leftoff.model.frozen import freeze_holed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,9 +40,6 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
     from leftoff.store.rows import BlobRow, RunRow
-
-    Record = dict[str, Any]
-    Entry = tuple[Record, list[list[Any]]]  # a step's record and its redacted paths
 
 
 class Buffer:
@@ -66,14 +60,10 @@ class Buffer:
         self.burst = Burst()
         self.pending = ChangeSet(redactor)
         self.blobs: list[BlobRow] = []
-        self.unsaved: dict[str, tuple[Entry, Change]] = {}  # of the steps, what is not durable yet
+        self.steps = BufferedSteps(self)
         self._doubt: Doubt | None = None  # a commit that failed, or so it seems
         self._assigned: dict[str, Change | None] = {}  # not yet committed
         self._cells: dict[str, Any] | None = None
-        self._steps: dict[str, Entry] | None = None  # as this process sees them
-        self._errors: set[str] = set()  # steps that have an `error` record
-        self._approvals: set[str] = set()  # what only a person decides
-        self._orders: dict[str, int] = {}
         self._folded = head.seq
         self._pid = os.getpid()
 
@@ -305,14 +295,14 @@ class Buffer:
         with self.lock:
             if adopt is not None:
                 adopt()
-            self._steps_saved(changes)
+            self.steps.saved(changes)
             self.secrets.grow(assigned)
             ours = version is None or version.seq == self._folded + 1
             if ours and self._cells is not None:
                 self._fold(assigned)
             elif not ours:
                 self._cells = None
-                self._steps = None
+                self.steps.look_again()
             if version is not None and version.seq > self._folded:
                 self._folded = version.seq
             for name, change in assigned.items():
@@ -341,7 +331,7 @@ class Buffer:
                 self.head.adopt(-1, row.seq, int.from_bytes(row.digest, "big"), None)
             self._folded = row.seq
             self._cells = None
-            self._steps = None
+            self.steps.look_again()
 
     # -- records
 
@@ -350,17 +340,10 @@ class Buffer:
         with self.lock:
             if collection == "variable":
                 self.assign(key, value)
-                return
-            if collection != "step":
+            elif collection == "step":
+                self.steps.put(key, value)
+            else:
                 self.secrets.keep(self.pending.put(collection, key, value))
-                return
-            if not isinstance(value, dict):
-                lifecycle.check(key, value)  # says what is wrong with it
-            check_step(key)
-            if lifecycle.decides(value):
-                self.refuse_approval(key)
-            self.change_step(key, lambda record: freeze(lifecycle.put_over(record, value)))
-            self._orders.clear()  # it may stand behind all that were counted
 
     def names(self) -> set[str]:
         """The collections that something waits for."""
@@ -374,112 +357,6 @@ class Buffer:
 
         found = self.secrets.show(collection, self.at_head(work))
         return cells.overlay(found, self.pending, collection)
-
-    # -- steps
-
-    def steps(self) -> dict[str, Entry]:
-        """Every step: path to (plain record, redacted paths)."""
-        if self._steps is None:
-
-            def work(view: View, seq: int | None) -> Any:
-                reader = Reader(self.store, view, self.run, self.run_id, seq)
-                return reader.values("step"), set(reader.raw("error")), set(reader.raw("approval"))
-
-            found, self._errors, self._approvals = self.at_head(work)
-            self._errors |= {key for collection, key in self.pending.changes if collection == "error"}
-            self._steps = {
-                p: self.secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
-            }
-            self._steps.update((path, entry) for path, (entry, _) in self.unsaved.items())
-            self._orders.clear()  # others may have put steps beside ours
-        return self._steps
-
-    def _steps_saved(self, changes: ChangeSet) -> None:
-        """A commit became durable: what it said of steps need not be remembered any more."""
-        for path in [
-            p for p, (_, change) in self.unsaved.items() if changes.changes.get(("step", p)) is change
-        ]:
-            del self.unsaved[path]
-
-    def step(self, path: str) -> Record | None:
-        with self.lock:
-            found = self.steps().get(path)
-            return found[0] if found else None
-
-    def change_step(self, path: str, change: Callable[[Record], Record]) -> Change:
-        """Make of a step's record what ``change`` makes of it; of a new step's, of its place."""
-        with self.lock:
-            found = self.steps().get(path)
-            return self.move_step(path, change(found[0] if found else {"order": self._next_order(path)}))
-
-    def move_step(self, path: str, record: Record) -> Change:
-        """A step's status has changed: its record, and what is kept beside it."""
-        with self.lock:
-            before, status = self.steps().get(path), record["status"]
-            now = iso(self.clock.now()) if status == "blocked" else record.get("completed_at", "")
-            change = lifecycle.move(self.pending, path, record, now, has_error=path in self._errors)
-            if status in ("failed", "blocked"):
-                self._errors.add(path)
-            self._see_step(path, record, change)
-            if (before is not None and before[0]["status"] == "blocked") != (status == "blocked"):
-                self._settle_run()
-            return change
-
-    def _settle_run(self) -> None:
-        """A run is blocked while a step of it is."""
-        waits = self.pending.changes.get(("run", "status"))
-        before = payload(waits.stored, "status") if waits else self.store.read(self.row).status
-        blocked = any(record["status"] == "blocked" for record, _ in self.steps().values())
-        after = lifecycle.run_status(before, blocked=blocked)
-        if after != before:
-            self.pending.put("run", "status", after)
-
-    def refuse_approval(self, path: str) -> None:
-        """What only a person decides is not for a program to report on."""
-        record = self.step(path)
-        if path in self._approvals or (record is not None and record.get("kind") == "approval"):
-            raise needs_decision(self.run_id, path)
-
-    def add_output(self, path: str, output: str) -> None:
-        """A file that a step wrote is one of its outputs; a step that is not there is not made for it."""
-        with self.lock:
-            record = self.step(path)
-            if record is not None:
-                record = {**record, "outputs": lifecycle.merged(record.get("outputs"), [output])}
-                self._see_step(path, record, lifecycle.put(self.pending, path, record))
-
-    def remove_step(self, path: str) -> None:
-        beside = (("error", self._errors), ("approval", self._approvals))
-        lifecycle.remove(self.pending, path, *(name for name, there in beside if path in there))
-        self.steps().pop(path, None)
-        self.unsaved.pop(path, None)
-
-    def _see_step(self, path: str, value: Record, change: Change) -> None:
-        """See a step's new record at once, and until it is durable whatever others commit."""
-        entry: Entry = (value, marks(value) if change.stored[:1] == REDACTED else [])
-        self.secrets.keep(change)
-        self.steps()[path] = entry
-        self.unsaved[path] = (entry, change)
-
-    def _next_order(self, path: str) -> int:
-        """Behind the steps that stand beside it."""
-        above = self._above(path)
-        if above not in self._orders:
-            beside = (
-                record.get("order")
-                for other, (record, _) in self.steps().items()
-                if self._above(other) == above
-            )
-            self._orders[above] = max((n for n in beside if isinstance(n, int)), default=-1)
-        self._orders[above] += 1
-        return self._orders[above]
-
-    def _above(self, path: str) -> str:
-        """The nearest step that contains a step; empty where none does."""
-        there, path = self.steps(), parent_of(path)
-        while path and path not in there:
-            path = parent_of(path)
-        return path
 
     # -- its end
 

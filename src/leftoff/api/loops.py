@@ -88,20 +88,20 @@ class Each(Iterator[T], Generic[T]):
         raise StopIteration
 
     def _begin(self, below: str) -> None:
-        record = self._run._buffer.step(self._path)
+        record = self._run._buffer.steps.get(self._path)
         if record is None or record["status"] != "running":
             now = iso(self._run._buffer.clock.now())
-            self._run._buffer.change_step(self._path, lambda record: lifecycle.enter(record, now))
+            self._run._buffer.steps.change(self._path, lambda record: lifecycle.enter(record, now))
         step = self._run._item(below, self._path)
         self._run._enter(step)
         self._step, self._ran = step, True
 
     def _end(self) -> None:
         """All items are finished, so the batch is; nothing to say where it was before."""
-        record = self._run._buffer.step(self._path)
+        record = self._run._buffer.steps.get(self._path)
         if self._ran or record is None or record["status"] != "completed":
             now = iso(self._run._buffer.clock.now())
-            self._run._buffer.change_step(self._path, lambda record: lifecycle.complete(record, now))
+            self._run._buffer.steps.change(self._path, lambda record: lifecycle.complete(record, now))
             self._run._buffer.commit(Seal("step_complete", self._path))
         self._ran = False
 

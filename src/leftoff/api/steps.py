@@ -105,14 +105,14 @@ class StepsMixin:
         """Steps by path in their declared order: ``run.steps["collect"]["status"]``."""
         self._close_left_open(None)
         with self._buffer.lock:
-            there = self._buffer.steps()
+            there = self._buffer.steps.known()
             return {
                 path: freeze_holed(*there[path], f"step/{path}") for path in sorted(there, key=self._rank)
             }
 
     def _rank(self, path: str) -> list[tuple[int, str]]:
         """Where a step stands: by the order of each part of its path."""
-        out, at, there = [], -1, self._buffer.steps()
+        out, at, there = [], -1, self._buffer.steps.known()
         while True:
             at = path.find("/", at + 1)
             part = path if at < 0 else path[:at]
@@ -123,13 +123,13 @@ class StepsMixin:
 
     def done(self, path: str) -> bool:
         """Whether a step is finished: completed or skipped."""
-        record = self._buffer.step(path)
+        record = self._buffer.steps.get(path)
         return record is not None and record["status"] in ENDED
 
     def result(self, path: str) -> Any:
         """What a finished step returned."""
         with self._buffer.lock:
-            found = self._buffer.steps().get(path)
+            found = self._buffer.steps.known().get(path)
         if found is None or "result" not in found[0]:
             return None
         inner = [p[1:] for p in found[1] if p and p[0] == "result"]
@@ -184,8 +184,8 @@ class StepsMixin:
         if not isinstance(items, (list, tuple, dict, set, frozenset, range)):
             return ((item, name(item)) for item in items)
         pairs = [(item, check_step(name(item))) for item in items]
-        new = [below for _, below in pairs if self._buffer.step(below) is None]
-        if new and self._buffer.step(path) is None:
+        new = [below for _, below in pairs if self._buffer.steps.get(below) is None]
+        if new and self._buffer.steps.get(path) is None:
             self._declare(path)
         for start in range(0, len(new), DECLARED_AT_ONCE):
             some = new[start : start + DECLARED_AT_ONCE]
@@ -195,7 +195,7 @@ class StepsMixin:
         return pairs
 
     def _declare(self, path: str) -> None:
-        self._buffer.change_step(path, lambda record: lifecycle.declare(record["order"]))
+        self._buffer.steps.change(path, lambda record: lifecycle.declare(record["order"]))
 
     # -- the life of one step
 
@@ -218,14 +218,14 @@ class StepsMixin:
             if path not in open_step.outputs:
                 open_step.outputs.append(path)
         if step is not None and not told:
-            self._buffer.add_output(step, path)
+            self._buffer.steps.add_output(step, path)
 
     def _enter(self, step: Step) -> None:
         self._close_left_open(None)
-        record = self._buffer.step(step.path) or {}
+        record = self._buffer.steps.get(step.path) or {}
         if record.get("status") in ENDED and not step.again:
             raise StepDone(f"Step {step.path} of run {self.id} is finished already.")
-        self._buffer.refuse_approval(step.path)
+        self._buffer.steps.refuse_approval(step.path)
         now = iso(self._buffer.clock.now())
 
         def begun(record: Record) -> Record:
@@ -234,7 +234,7 @@ class StepsMixin:
                 out["title"] = step.title
             return out
 
-        change = self._buffer.change_step(step.path, begun)
+        change = self._buffer.steps.change(step.path, begun)
         step.began = monotonic()
         if self._buffer.heart is not None and self._buffer.burst.defers(step.path, change):
             self._buffer.heart.watch()
@@ -260,9 +260,9 @@ class StepsMixin:
         try:
             # Nobody else's commit may tell that it is complete, without what it did.
             with self._buffer.committing:
-                change = self._buffer.change_step(step.path, done)
+                change = self._buffer.steps.change(step.path, done)
                 if isinstance(step.result, (dict, list)) and change.stored[:1] == JSON:
-                    record = self._buffer.steps()[step.path][0]  # as it will be read from now on
+                    record = self._buffer.steps.known()[step.path][0]  # as it will be read from now on
                     record["result"] = freeze(payload(change.stored, step.path)["result"])
                 self._buffer.burst.over(step.path, monotonic() - step.began)
                 self._buffer.commit(Seal("step_complete", step.path))
@@ -280,12 +280,12 @@ class StepsMixin:
         try:
             if isinstance(error, Exception):
                 told = {"type": type(error).__name__, "message": self._told(error)}
-                self._buffer.change_step(step.path, lambda record: lifecycle.fail(record, now, told))
+                self._buffer.steps.change(step.path, lambda record: lifecycle.fail(record, now, told))
                 self._change_batch(step, lambda record: lifecycle.fail(record, now))
                 self._buffer.commit(Seal("error", step.path, told["message"]))
             else:
                 trigger = "user_interrupt" if isinstance(error, KeyboardInterrupt) else "session_end"
-                self._buffer.change_step(step.path, lambda record: lifecycle.put_back(record, now))
+                self._buffer.steps.change(step.path, lambda record: lifecycle.put_back(record, now))
                 self._change_batch(step, lifecycle.put_back)
                 self._buffer.commit(Seal(trigger, step.path))
         except LeftoffError:
@@ -296,7 +296,7 @@ class StepsMixin:
     def _change_batch(self, step: Step, change: Callable[[Record], Record]) -> None:
         """A batch whose loop was left is not running any more."""
         if step.batch is not None:
-            self._buffer.change_step(step.batch, change)
+            self._buffer.steps.change(step.batch, change)
 
     def _told(self, error: BaseException) -> str:
         return self._buffer.redactor.mask(str(error) or type(error).__name__)[:2000]
@@ -308,7 +308,7 @@ class StepsMixin:
         """A loop was left in the middle of an item. By an exception: it will be told by whoever catches it."""
         if (
             not self._buffer.driving
-            or self._buffer.steps().get(step.path, ({},))[0].get("status") != "running"
+            or self._buffer.steps.known().get(step.path, ({},))[0].get("status") != "running"
         ):
             return
         self._leave_stack(step)
@@ -320,7 +320,7 @@ class StepsMixin:
 
     def _put_back(self, step: Step) -> None:
         self._leave_stack(step)
-        self._buffer.change_step(step.path, lifecycle.forget)
+        self._buffer.steps.change(step.path, lifecycle.forget)
         self._change_batch(step, lifecycle.put_back)
 
     def _close_all(self, error: BaseException | None) -> None:

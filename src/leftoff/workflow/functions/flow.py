@@ -53,7 +53,7 @@ class Flow:
         """For each scope's prefix, the paths of its calls by number."""
         out: dict[str, dict[int, str]] = {}
         with self.run._buffer.lock:
-            for path in self.run._buffer.steps():
+            for path in self.run._buffer.steps.known():
                 at = path.rfind("/") + 1
                 if at:
                     self._parents.add(path[: at - 1])
@@ -165,7 +165,9 @@ class Flow:
         if top not in self._parents:
             return [top]
         with self.run._buffer.lock:
-            return [path for path in self.run._buffer.steps() if path == top or path.startswith(top + "/")]
+            return [
+                path for path in self.run._buffer.steps.known() if path == top or path.startswith(top + "/")
+            ]
 
     # -- failures
 

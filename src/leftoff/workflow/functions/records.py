@@ -60,7 +60,7 @@ class Starts(Burst):
         for path, (record, at) in list(self._waiting.items()):
             if run is None or monotonic() - at < TELL_S or self._waiting.pop(path, None) is None:
                 continue
-            run._buffer.move_step(path, record)
+            run._buffer.steps.move(path, record)
             for told in (*above(path), path):
                 change = run._buffer.pending.changes.get(("step", told))
                 if change is not None:
@@ -111,30 +111,30 @@ class Records:
         """A step's record and its redacted paths."""
         run = self.run
         with run._buffer.lock:
-            return run._buffer.steps().get(path)
+            return run._buffer.steps.known().get(path)
 
     def begin(self, path: str, record: Record, *, sure: bool = False) -> None:
         """A step starts. ``sure``: that is durable before it does."""
         if not sure and self.run._buffer.heart is not None and self._starts.waits(path, record):
             self.run._buffer.heart.watch()
             return
-        self.run._buffer.move_step(path, record)
+        self.run._buffer.steps.move(path, record)
         self.run._buffer.commit(None, durable=sure, only=[*above(path), path])
 
     def put(self, path: str, record: Record) -> None:
         """Durable with the next commit."""
-        self.run._buffer.move_step(path, record)
+        self.run._buffer.steps.move(path, record)
 
     def declare(self, above_all: str, paths: list[tuple[str, Record]]) -> None:
         """Steps that will come, so that progress can be seen."""
         for path, record in paths:
-            self.run._buffer.move_step(path, record)
+            self.run._buffer.steps.move(path, record)
         self.run._buffer.commit(None, only=[*above(above_all), above_all, *(path for path, _ in paths)])
 
     def end(self, path: str, record: Record, took: float) -> Any:
         """A step is complete, durably; its result as it will be read from now on."""
         self._starts.over(path, took)
-        change = self.run._buffer.move_step(path, record)
+        change = self.run._buffer.steps.move(path, record)
         result = record.get("result")
         if isinstance(result, (dict, list, str)):  # not the caller's own; and a text may have been masked
             record["result"] = result = stored_part(change, "result")
@@ -144,7 +144,7 @@ class Records:
     def fail(self, path: str, record: Record, seal: Seal | None) -> None:
         """A step failed, or was cut off."""
         self._starts.broken(path)
-        self._save(path, self.run._buffer.move_step(path, record), seal)
+        self._save(path, self.run._buffer.steps.move(path, record), seal)
 
     def _save(self, path: str, change: Change, seal: Seal | None) -> None:
         """Commit, unless whoever committed just before has done it for us."""
@@ -158,7 +158,7 @@ class Records:
         run = self.run
         with run._buffer.lock:
             for path in paths:
-                run._buffer.remove_step(path)
+                run._buffer.steps.remove(path)
 
     def told(self, error: BaseException) -> bool:
         """Whether a failure was sealed already."""
