@@ -20,7 +20,7 @@ from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
 from leftoff.engine.lifecycle.opening import Opening, start
 from leftoff.engine.retention.policy import plan
-from leftoff.engine.write.commit import Seal, commit
+from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.model.changes import ChangeSet
 
 PHASES = ("enrich", "ready", "implementing", "validation", "docs")
@@ -29,7 +29,7 @@ TRIGGERS = ("batch_complete", "agent_complete", "user_interrupt", "session_end",
 # Somebody else who commits all the time, and says how long the longest one took.
 OTHER = """
 import select, sys, time
-from leftoff.engine.write.commit import commit
+from leftoff.engine.write.commit import Terms, commit
 from leftoff.engine.config.project import open_store
 from leftoff.engine.lifecycle.opening import open_run
 from leftoff.model.changes import ChangeSet
@@ -42,7 +42,7 @@ while not select.select([sys.stdin], [], [], 0.005)[0]:
     changes = ChangeSet()
     changes.put("variable", "x", time.time())
     began = time.monotonic()
-    commit(store, head, changes, 1)
+    commit(store, head, changes, Terms(1))
     longest = max(longest, time.monotonic() - began)
 print(longest)
 """
@@ -126,7 +126,7 @@ def history(folder: Path, number: int) -> None:
         changes = ChangeSet()
         changes.put("variable", f"v{index % 50}", {"index": index, "text": "x" * 200})
         changes.put("step", step, {"status": "completed", "order": index})
-        commit(store, head, changes, index, seal=Seal(TRIGGERS[index % 5], step), durable=False)
+        commit(store, head, changes, Terms(index, seal=Seal(TRIGGERS[index % 5], step)), durable=False)
     store.close()
 
 

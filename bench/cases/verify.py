@@ -21,6 +21,7 @@ from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.resume.verdict import verify
 from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.workspace.workspace import Workspace
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Store, Tx, View
@@ -57,7 +58,7 @@ def recorded(folder: Path, outputs: dict[str, list[str]]) -> Store:
             done = {"status": "completed", "started_at": now, "completed_at": now, "attempt": 1}
             changes.put("step", step, {**done, "order": order, "outputs": paths})
 
-    report(store, _row, make, SYSTEM.now())
+    report(store, _row, make, Terms(SYSTEM.now()))
     return store
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import leftoff
-from leftoff.engine.write.commit import Seal, commit
+from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.model.changes import ChangeSet
 
@@ -69,4 +69,4 @@ def elsewhere(
         for (collection, key), value in changes.items():
             report.put(collection, key, value)
         seal = Seal(trigger) if trigger else None
-        commit(store._store, store._store.read(look), report, store._clock.now(), seal=seal)
+        commit(store._store, store._store.read(look), report, Terms(store._clock.now(), seal=seal))

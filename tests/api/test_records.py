@@ -11,6 +11,7 @@ import pytest
 
 import leftoff
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Frozen, Invalid, NotFound
 from leftoff.model.changes import ChangeSet
@@ -247,6 +248,6 @@ def test_a_large_report_is_saved_before_its_transaction(
     changes.put("variable", "v", "y" * 1_500_000)
     monkeypatch.setattr(inner, "save_blob", counted)
     monkeypatch.setattr(inner, "write", marked)
-    report(inner, lambda view: find(view, run.id), lambda *_: None, 0, changes=changes)
+    report(inner, lambda view: find(view, run.id), lambda *_: None, Terms(0), changes=changes)
     assert ["blob", "write"] == saved
     assert "y" * 1_500_000 == store.get(run.id).variables["v"]

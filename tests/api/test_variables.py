@@ -359,7 +359,7 @@ def test_appends_of_several_processes_are_all_there(
     run.append("small", "mine")
     run.commit()
     child = """
-from leftoff.engine.write.commit import commit
+from leftoff.engine.write.commit import Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.model.changes import ChangeSet
 import leftoff
@@ -370,7 +370,7 @@ for n in range(20):
     changes = ChangeSet()
     changes.append("v", n)
     changes.append("small", n)
-    commit(store._store, head, changes, 1)
+    commit(store._store, head, changes, Terms(1))
 """
     for _ in range(2):
         said(child, project)

@@ -10,7 +10,7 @@ import pytest
 
 from leftoff.cli.render.text import width
 from leftoff.engine.steps.approvals import expire_due, question
-from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
@@ -220,7 +220,7 @@ def test_deadlines_that_passed(tmp_path: Path) -> None:
         return found
 
     for expected in (["sign-off"], []):
-        report(store, find, make, AT + 1)
+        report(store, find, make, Terms(AT + 1))
         assert expected == due
     store.close()
     assert ("failed", "waiting") == tuple(

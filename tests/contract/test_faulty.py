@@ -12,7 +12,7 @@ import pytest
 
 import leftoff
 from leftoff.engine.lifecycle.opening import Opening, start
-from leftoff.engine.write.commit import Seal, commit, new_token
+from leftoff.engine.write.commit import Seal, Terms, commit, new_token
 from leftoff.engine.write.head import Head
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.model.changes import ChangeSet
@@ -129,8 +129,8 @@ def test_commit_is_applied_once(faulty: FaultyStore, when: Any) -> None:
     changes.append("list", "entry")
     faulty.fail(when)
     with pytest.raises(StoreUnavailable):
-        commit(faulty, head, changes, AT, token=token)
-    version = commit(faulty, head, changes, AT, token=token)
+        commit(faulty, head, changes, Terms(AT, token=token))
+    version = commit(faulty, head, changes, Terms(AT, token=token))
     assert 2 == (version.seq if version else None)
     seen = Seen(faulty)
     assert (2, {"a": 1, "list": ["entry"]}) == (seen.seq, seen.variables)
@@ -143,9 +143,9 @@ def test_commit_is_recognised_under_later_ones(faulty: FaultyStore) -> None:
     changes.append("list", "entry")
     faulty.fail("after")
     with pytest.raises(StoreUnavailable):
-        commit(faulty, head, changes, AT, seal=Seal("manual"), token=token)
-    commit(faulty, Head(head.run, "run-1", 2, 0), put(b=1), AT)
-    version = commit(faulty, head, changes, AT, seal=Seal("manual"), token=token)
+        commit(faulty, head, changes, Terms(AT, seal=Seal("manual"), token=token))
+    commit(faulty, Head(head.run, "run-1", 2, 0), put(b=1), Terms(AT))
+    version = commit(faulty, head, changes, Terms(AT, seal=Seal("manual"), token=token))
     assert version is not None
     assert (2, "manual") == (version.seq, version.trigger)
     seen = Seen(faulty)
@@ -158,9 +158,9 @@ def test_blob_that_cannot_be_saved(faulty: FaultyStore) -> None:
     changes = put(big="x" * 3_000_000)
     faulty.fail("before", call="save_blob")
     with pytest.raises(StoreUnavailable):
-        commit(faulty, head, changes, AT)
+        commit(faulty, head, changes, Terms(AT))
     assert 1 == Seen(faulty).seq
-    commit(faulty, head, changes, AT)
+    commit(faulty, head, changes, Terms(AT))
     assert {"big": "x" * 3_000_000} == Seen(faulty).variables
 
 

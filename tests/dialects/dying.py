@@ -15,6 +15,7 @@ from leftoff.clock import SYSTEM
 from leftoff.dialects.mirror import swap
 from leftoff.dialects.mirror.memory import INTENT
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from tests.dialects.rivals import followed
 
@@ -41,7 +42,7 @@ def main(project: Path, broken: bool) -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    report(store, lambda view: find(view, RUN), make, SYSTEM.now())
+    report(store, lambda view: find(view, RUN), make, Terms(SYSTEM.now()))
     os._exit(0)  # what is tidied up at the end is no part of it
 
 

@@ -13,6 +13,7 @@ from leftoff.dialects.mirror.follow import follow
 from leftoff.engine.config.project import open_store
 from leftoff.engine.config.settings import load
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 
 RUN = "shared"
@@ -37,7 +38,7 @@ def drive(project: Path, stop: Path, rounds: Path) -> None:
             changes.put("variable", f"ours_{number:04d}", number)
             changes.put("variable", "both", f"ours {number}")
 
-        report(store, lambda view: find(view, RUN), make, SYSTEM.now())
+        report(store, lambda view: find(view, RUN), make, Terms(SYSTEM.now()))
         if number == 1:
             rounds.write_text("begun")
     store.close()

@@ -11,7 +11,7 @@ from hypothesis.stateful import precondition, rule
 
 import leftoff
 from leftoff.engine.lifecycle.opening import open_run
-from leftoff.engine.write.commit import commit
+from leftoff.engine.write.commit import Terms, commit
 from leftoff.errors import Conflict, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import ChangeSet
 from leftoff.model.frozen import thaw
@@ -194,7 +194,7 @@ class DataRules(Ground):
             changes.put("variable", name, value)
             other.put("variable", name, value)
         head, _ = open_run(self.store._store, run.id, self.clock.ms)
-        self.committed(other, lambda: commit(self.store._store, head, changes, self.clock.ms))
+        self.committed(other, lambda: commit(self.store._store, head, changes, Terms(self.clock.ms)))
 
     # -- reading
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.engine.lifecycle.opening import Opening, start
-from leftoff.engine.write.commit import Guard, commit
+from leftoff.engine.write.commit import Guard, Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
@@ -36,7 +36,7 @@ def attempt(store: SqliteStore, head: Head, token: str, step: str = "a") -> None
 def report(store: SqliteStore, head: Head, value: object, guard: Guard) -> None:
     changes = ChangeSet()
     changes.put("variable", "report", value)
-    commit(store, head, changes, AT, guard=guard)
+    commit(store, head, changes, Terms(AT, guard))
 
 
 def reported(store: SqliteStore, head: Head) -> bytes | None:

@@ -13,7 +13,7 @@ import pytest
 
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.engine.write import lease
-from leftoff.engine.write.commit import Guard, commit
+from leftoff.engine.write.commit import Guard, Terms, commit
 from leftoff.engine.write.head import Head
 from leftoff.errors import LeaseHeld, StaleEpoch
 from leftoff.host import Process, scope, this_process
@@ -115,12 +115,12 @@ def test_unreaped_driver_is_dead(driver: Child, store: SqliteStore) -> None:
 def test_old_driver_is_fenced_off(driver: Child, store: SqliteStore, head: Head) -> None:
     """What a driver commits after it was followed is refused inside the transaction, and changes nothing."""
     driver.kill()
-    commit(store, head, put("before"), 0, guard=Guard(1))
+    commit(store, head, put("before"), Terms(0, Guard(1)))
     assert 2 == drive(store)
     with pytest.raises(StaleEpoch, match="epoch 2") as caught:
-        commit(store, head, put("after"), 0, guard=Guard(1))
+        commit(store, head, put("after"), Terms(0, Guard(1)))
     assert not caught.value.retry
-    commit(store, head, put("mine"), 0, guard=Guard(2))
+    commit(store, head, put("mine"), Terms(0, Guard(2)))
     names = store.read(lambda view: [record.key for record in view.records(head.run, "variable")])
     assert ["before", "mine"] == names
 

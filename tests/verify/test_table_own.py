@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from leftoff.clock import SYSTEM
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
 from leftoff.store.base import Tx, View
@@ -106,7 +107,7 @@ def own(place: Place, key: str, value: object) -> None:
         assert row is not None
         return row
 
-    report(store, find, make, SYSTEM.now())
+    report(store, find, make, Terms(SYSTEM.now()))
     store.close()
 
 

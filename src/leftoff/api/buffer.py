@@ -22,7 +22,7 @@ from leftoff.api.secrets import Secrets
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
 from leftoff.engine.write import lease
-from leftoff.engine.write.commit import Guard, commit_apart, new_token
+from leftoff.engine.write.commit import Guard, Terms, commit_apart, new_token
 from leftoff.engine.write.head import gone
 from leftoff.errors import Invalid, Pruned
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
@@ -141,7 +141,7 @@ class Buffer:
             if name in self._assigned:
                 raise Invalid(f"{name} was assigned and is not committed yet; commit() first.")
             now = self.clock.now()
-            version, adopt = commit_apart(self.store, self.head, changes, now, guard=self.guard)
+            version, adopt = commit_apart(self.store, self.head, changes, Terms(now, self.guard))
             if version is not None:
                 self.secrets.keep(change)
                 self.adopted(version, {name: change}, changes, adopt)
@@ -238,11 +238,7 @@ class Buffer:
                 self.store,
                 self.head,
                 pending,
-                self.clock.now(),
-                guard=self.guard,
-                seal=seal,
-                token=token,
-                blobs=blobs,
+                Terms(self.clock.now(), self.guard, seal=seal, token=token, blobs=blobs),
                 durable=durable,
             )
         except BaseException:

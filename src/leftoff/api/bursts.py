@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from time import monotonic
 
-from leftoff.engine.write.commit import commit_apart
+from leftoff.engine.write.commit import Terms, commit_apart
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import ChangeSet
 
@@ -89,7 +89,7 @@ def _tell(buffer: Buffer) -> bool:
             try:
                 now = buffer.clock.now()
                 version, adopt = commit_apart(
-                    buffer.store, buffer.head, changes, now, guard=buffer.guard, durable=False
+                    buffer.store, buffer.head, changes, Terms(now, buffer.guard), durable=False
                 )
             except LeftoffError:  # the next commit of the run itself says what is wrong
                 buffer.pending.changes = {**changes.changes, **buffer.pending.changes}

@@ -9,7 +9,7 @@ from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.read.find import Target
 from leftoff.engine.steps.artifacts import capture
-from leftoff.engine.write.commit import Seal, commit
+from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.errors import NeedsPerson
 from leftoff.model.changes import ChangeSet
 
@@ -146,10 +146,7 @@ class _Hand:
             run.store,
             run.head,
             changes,
-            run.clock.now(),
-            guard=run.guard,
-            seal=Seal(trigger, note=note),
-            blobs=found.blobs,
+            Terms(run.clock.now(), run.guard, seal=Seal(trigger, note=note), blobs=found.blobs),
         )
         assert made is not None
         return made.seq

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.engine.write.commit import Guard, Seal
+    from leftoff.engine.write.commit import Guard, Seal, Terms
     from leftoff.engine.write.head import Head
     from leftoff.engine.write.report import Make, Reported
     from leftoff.model.changes import ChangeSet
@@ -204,7 +204,9 @@ class Context:
         """Commit to a run that somebody else may drive; its seq afterwards, and the version if there is a new one."""
         from leftoff.engine.write.commit import commit
 
-        version = commit(self.store, self.head(row), changes, self.now, guard=self.guard(), seal=seal, **more)
+        version = commit(
+            self.store, self.head(row), changes, Terms(self.now, self.guard(), seal=seal, **more)
+        )
         return (version.seq if version is not None else row.seq), version
 
     def head(self, row: RunRow) -> Head:

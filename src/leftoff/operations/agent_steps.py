@@ -11,7 +11,7 @@ from leftoff.engine.read.brief import brief
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import steps_in
-from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
 from leftoff.operations.reports import guard_of
@@ -95,7 +95,7 @@ class AgentStep:
             steps.put(self.step, {**record, KEY: kept})
             return Seal(trigger, self.step, note) if trigger else None
 
-        report(store, self._find, make, now, guard=self.guard, scrubber=self.project.redactor)
+        report(store, self._find, make, Terms(now, self.guard), scrubber=self.project.redactor)
 
     def beat(self) -> None:
         """A sign of life; that it cannot be given is no reason to stop working."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.engine.write.commit import Guard, Seal
+    from leftoff.engine.write.commit import Guard, Seal, Terms
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -300,7 +300,7 @@ def _skip(project: Project, runner: Runner, said: StepReport) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return step_changes(project.store, tx, row, changes, said, at)
 
-    report(project.store, this_run(runner.ledger.run, runner.run_id), make, at)
+    report(project.store, this_run(runner.ledger.run, runner.run_id), make, Terms(at))
 
 
 def once_more(project: Project, runner: Runner) -> ResumeRequest:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.engine.write.commit import Seal
+    from leftoff.engine.write.commit import Seal, Terms
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
@@ -61,7 +61,7 @@ def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
             steps.move(path, record)
         return None
 
-    report(store, this_run(row.run, row.run_id), make, project.now, scrubber=project.redactor)
+    report(store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor)
     for path, record in settled.items():
         project.say(f"leftoff: {path} is {record['status']}: its output says so.")
 

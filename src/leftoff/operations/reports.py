@@ -4,8 +4,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.report import Find, Make, Reported
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
-    from leftoff.store.rows import RunRow
+    from leftoff.store.rows import BlobRow, RunRow
 
     T = TypeVar("T")
 
@@ -77,11 +77,18 @@ def nothing_more(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
 
 
 def report(
-    project: Project, caller: Caller, make: Make = nothing_more, *, at: int | None = None, **more: Any
+    project: Project,
+    caller: Caller,
+    make: Make = nothing_more,
+    *,
+    at: int | None = None,
+    blobs: Sequence[BlobRow] = (),
+    changes: ChangeSet | None = None,
 ) -> Reported:
-    """Report on the run that is meant. ``make`` fills the change set inside the transaction."""
+    """Report on the run that is meant. ``make`` fills the change set inside the transaction; ``changes`` are those that
+    do not depend on what is there."""
+    from leftoff.engine.write.commit import Terms
     from leftoff.engine.write.report import report as write
 
-    now = project.now if at is None else at
-    more = {"guard": guard_of(caller), "scrubber": project.redactor, **more}
-    return write(project.store, current(project, caller), make, now, **more)
+    terms = Terms(project.now if at is None else at, guard_of(caller), blobs=blobs)
+    return write(project.store, current(project, caller), make, terms, project.redactor, changes)

@@ -6,7 +6,7 @@ import os
 
 from leftoff.engine.config.project import open_store
 from leftoff.engine.read.state import Reader
-from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current, current_row, this_run
@@ -143,7 +143,7 @@ def hand_over(project: Project, row: RunRow, agent: str, session: str | None) ->
             changes.delete("run", "session_id")  # it was another agent's; the new one says its own
         return Seal("manual", note=f"handed over to {agent}")
 
-    report(project.store, this_run(row.run, row.run_id), make, project.now, scrubber=project.redactor)
+    report(project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor)
 
 
 # -- many runs

@@ -11,7 +11,7 @@ from leftoff.dialects.core.residue import is_residue, renewed
 from leftoff.dialects.core.versions import IMPORTED, as_said, base_of, own_alias, own_id, state_at
 from leftoff.dialects.importing.merge import GONE, merge
 from leftoff.engine.lifecycle.bulk_import import redacted
-from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.fields import Fields
@@ -67,7 +67,9 @@ class DocumentEdit:
 
     def report(self, find: Find, at: int) -> Reported:
         """Merge it into the run that ``find`` finds. ``NotFound``: it is of another run."""
-        return self.hashes.reading(lambda: report(self.store, find, self._make, at, scrubber=self.scrubber))
+        return self.hashes.reading(
+            lambda: report(self.store, find, self._make, Terms(at), scrubber=self.scrubber)
+        )
 
     def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         head = state_at(self.store, tx, row, self.dialect)

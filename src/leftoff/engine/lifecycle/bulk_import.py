@@ -7,7 +7,7 @@ from itertools import groupby
 
 from leftoff.engine.retention.export import forget, hidden_run, reveal
 from leftoff.engine.write.apply import Apply
-from leftoff.engine.write.commit import NO_GUARD, Seal, add_version, commit_in, new_token, save_blobs
+from leftoff.engine.write.commit import Seal, Terms, add_version, commit_in, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.errors import Conflict
 from leftoff.host import this_process
@@ -107,7 +107,7 @@ def _create_small(store: Store, runs: list[tuple[str, list[ImportedVersion]]]) -
             for version in history:
                 changes, blobs = next(left)
                 head = Head(run, run_id, seq, digest)
-                done = commit_in(tx, head, changes, version.at, NO_GUARD, version.seal, new_token(), blobs)
+                done = commit_in(tx, head, changes, Terms(version.at, seal=version.seal, blobs=blobs))
                 assert done is not None
                 seq, digest = done[0].seq, int.from_bytes(done[0].digest, "big")
 
@@ -163,7 +163,7 @@ class _LargeImport:
             for _, piece, blobs in pieces:
                 if isinstance(piece, ImportedVersion):
                     apply.card_changed = False  # nobody sees it before it is complete
-                    add_version(tx, apply, self.run_id, new_token(), 0, piece.at, piece.seal)
+                    add_version(tx, apply, self.run_id, 0, Terms(piece.at), piece.seal)
                     continue
                 for row in blobs:
                     tx.put_blob(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.config.project import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
-from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
 from leftoff.engine.write.lease import refuse_driven, release
 from leftoff.engine.write.report import report
 from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS
@@ -61,7 +61,7 @@ def settle(
         release(tx, row.run, lease)
         return Seal("session_end", note=note or summary)
 
-    done = report(store, find, make, at, guard=guard, scrubber=scrubber)
+    done = report(store, find, make, Terms(at, guard), scrubber=scrubber)
     return Settled(done.row, done.version is not None, left[:_SHOWN], len(left) > _SHOWN)
 
 

@@ -10,7 +10,7 @@ from leftoff.engine.lifecycle.opening import Opening, free_id
 from leftoff.engine.read.state import Reader, facts_of, need_version, whole
 from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
-from leftoff.engine.write.commit import Seal, add_version, new_token, save_blobs, set_card
+from leftoff.engine.write.commit import Seal, Terms, add_version, save_blobs, set_card
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import free, take
 from leftoff.engine.write.upgrade import upgrade_changes
@@ -163,4 +163,4 @@ def _complete(tx: Tx, copy: _Copy, changes: ChangeSet, blobs: list[BlobRow], at:
     set_card(tx, copy.head.run)
     now = tx.head(copy.head.run)
     assert now is not None
-    return add_version(tx, apply, copy.head.run_id, new_token(), now[3], at, Seal("manual", note=note))
+    return add_version(tx, apply, copy.head.run_id, now[3], Terms(at), Seal("manual", note=note))

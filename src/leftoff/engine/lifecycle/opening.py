@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.clock import compact, iso
 from leftoff.engine.read.find import twins
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.write.commit import NO_GUARD, commit_in, new_token, save_blobs
+from leftoff.engine.write.commit import Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.errors import Conflict, Invalid, NotFound
@@ -142,7 +142,7 @@ def start_in(
     )
     epoch = take(tx, run, run_id, driver[0], at, who=driver[1]) if driver else None
     head = Head(run, run_id, 0, 0)
-    done = commit_in(tx, head, changes, at, NO_GUARD, None, new_token(), blobs)
+    done = commit_in(tx, head, changes, Terms(at, blobs=blobs))
     assert done is not None
     version, since, apply = done
     assert apply is not None

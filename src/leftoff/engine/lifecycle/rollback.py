@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.read.state import facts_of, need_version
 from leftoff.engine.write.apply import Apply
-from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, add_version, commit_in, new_token
+from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms, add_version, commit_in
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
@@ -37,7 +37,7 @@ def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guar
     _make_equal(store, tx, apply, seq)
     name = target.id or f"version {seq}"
     seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
-    return add_version(tx, apply, run_id, new_token(), epoch, at, seal)
+    return add_version(tx, apply, run_id, epoch, Terms(at), seal)
 
 
 def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
@@ -45,7 +45,7 @@ def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
     row = tx.run_row(head.run)
     if row is not None and row.checkpoint is None:
         seal = Seal("manual", note="before a rollback")
-        commit_in(tx, head, ChangeSet(), at, guard, seal, new_token(), [])
+        commit_in(tx, head, ChangeSet(), Terms(at, guard, seal=seal))
     elif row is not None:
         current = tx.head(head.run)
         assert current is not None

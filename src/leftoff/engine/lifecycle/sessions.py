@@ -13,7 +13,7 @@ from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in,
 from leftoff.engine.read.find import SESSION, has_open_step, is_own, is_spent
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
-from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report_in
@@ -137,7 +137,7 @@ def take_run(project: Project, who: Who, branch: str, *, offered: bool) -> RunRo
         if row is None or not hold(tx, row, who, at):
             return None
         make = _going_on(store, who, at, taken=own is None)
-        report_in(store, tx, row, make, at, ChangeSet(project.redactor), NO_GUARD, [])
+        report_in(store, tx, row, make, Terms(at), ChangeSet(project.redactor))
         return tx.run_row(row.run)
 
     return store.write(work) if store.exists() else None
@@ -174,7 +174,7 @@ def report_session(
         if row is None:
             return None
         hold(tx, row, who, at)
-        return report_in(store, tx, row, _awake(make, at), at, ChangeSet(scrubber), NO_GUARD, blobs)
+        return report_in(store, tx, row, _awake(make, at), Terms(at, blobs=blobs), ChangeSet(scrubber))
 
     return store.write(work)
 
@@ -228,7 +228,7 @@ def end_session(project: Project, who: Who, why: str) -> Reported | None:
                 continue  # a runner drives it: what ended is one of its steps
             if lease is not None and lease.held:
                 tx.put_lease(row.run, lease.epoch + 1)
-            done = report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
+            done = report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
         return done
 
     if not (store.exists() and store.read(lambda view: bound_run(view, who))):
@@ -254,7 +254,7 @@ def finish_spent(project: Project, branch: str) -> int:
     def work(tx: Tx) -> int:
         found = spent(tx)
         for row in found:
-            report_in(store, tx, row, make, at, ChangeSet(), NO_GUARD, [])
+            report_in(store, tx, row, make, Terms(at), ChangeSet())
         return len(found)
 
     return store.write(work) if store.read(spent) else 0

@@ -10,7 +10,7 @@ from leftoff.engine.lifecycle.opening import asked_id, newest_of, opening_change
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.write.commit import NO_GUARD, save_blobs
+from leftoff.engine.write.commit import Terms, save_blobs
 from leftoff.engine.write.lease import let_go, refuse_driven, take_session
 from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
@@ -117,7 +117,7 @@ def _go_on(
         _add(tx, row.run, opening, changes)
         return None
 
-    report_in(store, tx, row, make, at, ChangeSet(scrubber), NO_GUARD, [])
+    report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
     if session is not None:
         take_session(tx, row.run, row.run_id, session.id, at, who=session.who, process=session.process)
 

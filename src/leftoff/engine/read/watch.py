@@ -12,7 +12,7 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.read.info import list_info, run_info
 from leftoff.engine.steps.approvals import expire_due, how, waiting
-from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Invalid
 from leftoff.model.words import FINISHED
@@ -117,7 +117,7 @@ def _expired(store: Store, info: RunInfo, now: int, limits: tuple[int, int]) -> 
         steps = expire_due(store, tx, row, changes, now)
         return Seal("approval", steps[0], "nobody decided in time") if steps else None
 
-    report(store, find, make, now)
+    report(store, find, make, Terms(now))
     return run_info(store, info.row.run, now, limits) or info
 
 

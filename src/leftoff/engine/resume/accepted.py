@@ -11,6 +11,7 @@ from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.workspace.issues import put, take
 from leftoff.engine.workspace.tracking import Found, track
 from leftoff.engine.workspace.workspace import Workspace
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report as report_to
 
 TYPE_CHECKING = False
@@ -52,7 +53,7 @@ def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor
                 changes.delete(collection, key)
 
     blobs = [*found.blobs, *(got.blob for got in outputs if got.blob is not None)]
-    report_to(world.store, find, make, at, blobs=blobs, scrubber=redactor)
+    report_to(world.store, find, make, Terms(at, blobs=blobs), scrubber=redactor)
 
 
 def _tracked(world: World, findings: list[Finding], workspace: Workspace) -> Found:

@@ -10,7 +10,7 @@ from leftoff.engine.lifecycle.rollback import rollback_in, save_present
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.write.commit import NO_GUARD, Seal, save_blobs
+from leftoff.engine.write.commit import NO_GUARD, Seal, Terms, save_blobs
 from leftoff.engine.write.head import Head, need_run
 from leftoff.engine.write.lease import let_go, refuse_driven
 from leftoff.engine.write.report import report_in
@@ -62,7 +62,7 @@ def pick_up(
             save_present(tx, Head.of(row), at, guard)
         changes = ChangeSet(scrubber)
         changes.changes.update(ready.changes)
-        report_in(store, tx, _row(tx, request.target), make, at, changes, guard, blobs)
+        report_in(store, tx, _row(tx, request.target), make, Terms(at, guard, blobs=blobs), changes)
         let_go(tx, row.run, lease, session)
 
     store.write(work)
@@ -95,7 +95,9 @@ def go_back(
         ours = guard.epoch is not None
         lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
         rollback_in(store, tx, Head.of(row), target.seq, at, guard)
-        report_in(store, tx, _row(tx, target), nothing, at, ChangeSet(), guard, [])  # into the current schema
+        report_in(
+            store, tx, _row(tx, target), nothing, Terms(at, guard), ChangeSet()
+        )  # into the current schema
         let_go(tx, row.run, lease, session)
 
     store.write(work)

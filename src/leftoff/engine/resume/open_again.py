@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.write.commit import commit_in, new_token, save_blobs
+from leftoff.engine.write.commit import Terms, commit_in, new_token, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.engine.write.upgrade import bring_up
@@ -68,7 +68,7 @@ def go_on(
             declare(reader, opening, changes)
         # Hardly ever any: a step that was read here may be that large.
         ready, blobs = save_blobs(store, changes)
-        return commit_in(tx, head, ready, at, guard, None, token, blobs)
+        return commit_in(tx, head, ready, Terms(at, guard, token=token, blobs=blobs))
 
     done = store.write(work)
     if done is not None and done[2] is not None:

@@ -15,7 +15,7 @@ from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import wait
 from leftoff.engine.steps.reports import StepReport, refuse_approval, step_changes
-from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.model.fields import Fields
@@ -125,7 +125,7 @@ def decide(
             return _expire(store, tx, row, changes, found, decision.at)
         return _put(store, tx, row, changes, found, decision.but(choice=wanted))
 
-    done = report(store, find, make, decision.at, guard=guard, scrubber=scrubber)
+    done = report(store, find, make, Terms(decision.at, guard), scrubber=scrubber)
     if late:
         raise late[0]
     return Decided(done.row, step, taken[0], done.version is not None)

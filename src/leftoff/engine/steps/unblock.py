@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import Steps, retry
-from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound
 
@@ -56,7 +56,7 @@ def unblock(
             Seal("manual", cleared[0] if cleared else None, f"unblocked by {by}") if changes.changes else None
         )
 
-    return Unblocked(report(store, find, make, at, guard=NO_GUARD, scrubber=scrubber), cleared)
+    return Unblocked(report(store, find, make, Terms(at), scrubber=scrubber), cleared)
 
 
 def _check(steps: dict[str, Any], blocked: list[str], step: str | None, row: RunRow) -> None:

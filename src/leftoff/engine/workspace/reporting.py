@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import need_version
 from leftoff.engine.resume.continue_run import go_back
-from leftoff.engine.write.commit import NO_GUARD, Seal
+from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import refuse_driven
 from leftoff.engine.write.report import report_in
@@ -57,7 +57,9 @@ class ReportHand:
 
         def work(tx: Tx) -> int:
             row = self._free(tx)
-            return report_in(self.store, tx, row, make, at, ChangeSet(), self.guard, found.blobs).seq
+            return report_in(
+                self.store, tx, row, make, Terms(at, self.guard, blobs=found.blobs), ChangeSet()
+            ).seq
 
         return self.store.write(work)
 

@@ -23,7 +23,7 @@ from leftoff.store.base import VALUE_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from leftoff.engine.write.head import Head
     from leftoff.store.base import Store, Tx
@@ -103,44 +103,44 @@ class _Tokens:
 new_token = _Tokens().next  # what makes a commit recognisable when it is tried again
 
 
+class Terms:
+    """When a commit is made, by what right, how it is sealed, by which token it is known again, and the blobs that were
+    saved for it beforehand."""
+
+    __slots__ = ("at", "blobs", "guard", "seal", "token")
+
+    def __init__(
+        self,
+        at: int,
+        guard: Guard = NO_GUARD,
+        seal: Seal | None = None,
+        token: bytes = b"",
+        blobs: Sequence[BlobRow] | None = None,
+    ) -> None:
+        self.at = at
+        self.guard = guard
+        self.seal = seal
+        self.token = token or new_token()
+        self.blobs: Sequence[BlobRow] = blobs or ()
+
+
 def commit(
-    store: Store,
-    head: Head,
-    changes: ChangeSet,
-    at: int,
-    *,
-    guard: Guard = NO_GUARD,
-    seal: Seal | None = None,
-    token: bytes = b"",
-    blobs: list[BlobRow] | None = None,
-    durable: bool = True,
+    store: Store, head: Head, changes: ChangeSet, terms: Terms, *, durable: bool = True
 ) -> Version | None:
     """Make the changes durable. The version, or ``None`` where nothing differs and nothing is sealed."""
-    version, adopt = commit_apart(
-        store, head, changes, at, guard=guard, seal=seal, token=token, blobs=blobs, durable=durable
-    )
+    version, adopt = commit_apart(store, head, changes, terms, durable=durable)
     adopt()
     return version
 
 
 def commit_apart(
-    store: Store,
-    head: Head,
-    changes: ChangeSet,
-    at: int,
-    *,
-    guard: Guard = NO_GUARD,
-    seal: Seal | None = None,
-    token: bytes = b"",
-    blobs: list[BlobRow] | None = None,
-    durable: bool = True,
+    store: Store, head: Head, changes: ChangeSet, terms: Terms, *, durable: bool = True
 ) -> tuple[Version | None, Callable[[], None]]:
     """Like ``commit``, for callers with threads: what the head learned is folded in when they call the second part."""
     changes, rows = save_blobs(store, changes)
-    if blobs:
-        rows = rows + blobs
-    token = token or new_token()
-    done = store.write(lambda tx: commit_in(tx, head, changes, at, guard, seal, token, rows), durable=durable)
+    if rows:
+        terms.blobs = [*rows, *terms.blobs]
+    done = store.write(lambda tx: commit_in(tx, head, changes, terms), durable=durable)
     if done is None:
         return None, _nothing
     version, since, apply = done
@@ -154,43 +154,36 @@ def _nothing() -> None:
 
 
 def commit_in(
-    tx: Tx,
-    head: Head,
-    changes: ChangeSet,
-    at: int,
-    guard: Guard,
-    seal: Seal | None,
-    token: bytes,
-    blobs: list[BlobRow],
+    tx: Tx, head: Head, changes: ChangeSet, terms: Terms
 ) -> tuple[Version, int, Apply | None] | None:
     """The part inside the transaction. May run again after a rollback: it changes nothing but rows."""
     now = tx.head(head.run)
     if now is None:
         raise gone(head.run_id)
     since, digest, counts, epoch, run_id = now
-    if guard is not NO_GUARD:
-        guard.check(tx, head, epoch)
+    if terms.guard is not NO_GUARD:
+        terms.guard.check(tx, head, epoch)
     if since != head.seq:
-        seq = tx.applied(head.run, head.seq, token)
+        seq = tx.applied(head.run, head.seq, terms.token)
         if seq is not None:
             there = tx.version(head.run, seq)
             assert there is not None
             return there, since, None
-    for row in blobs:
+    for row in terms.blobs:
         tx.put_blob(row)
+    seal = terms.seal
     if tx.follower is not None and (seal is None or not seal.asked):
         seal = tx.follower.seal(tx, head.run, changes, seal)
     apply = Apply(tx, head, since, digest, counts)
     apply.changes(changes)
     if not apply.changed and seal is None:
         return None
-    return add_version(tx, apply, run_id, token, epoch, at, seal), since, apply
+    return add_version(tx, apply, run_id, epoch, terms, seal), since, apply
 
 
-def add_version(
-    tx: Tx, apply: Apply, run_id: str, token: bytes, epoch: int, at: int, seal: Seal | None
-) -> Version:
-    seq = apply.seq
+def add_version(tx: Tx, apply: Apply, run_id: str, epoch: int, terms: Terms, seal: Seal | None) -> Version:
+    """The run's next version, sealed so (which a protocol may decide, whatever the terms say)."""
+    seq, at, token = apply.seq, terms.at, terms.token
     log.debug("commits %s@%d%s", run_id, seq, f", sealed as {seal.trigger}" if seal is not None else "")
     apply.digest &= MASK
     digest = apply.digest.to_bytes(32, "big")

@@ -6,7 +6,7 @@ report at once lose nothing, not even on the same step.
 
 from __future__ import annotations
 
-from leftoff.engine.write.commit import NO_GUARD, commit_in, new_token, save_blobs
+from leftoff.engine.write.commit import NO_GUARD, Terms, commit_in, save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import sign_of_life
 from leftoff.errors import NotFound
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leftoff.model.changes import Scrubber
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
-    from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.store.rows import RunRow
 
     Find = Callable[[View], RunRow]
     Make = Callable[[Tx, RunRow, ChangeSet], Seal | None]
@@ -74,58 +74,46 @@ def report(
     store: Store,
     find: Find,
     make: Make,
-    at: int,
-    *,
-    guard: Guard = NO_GUARD,
+    terms: Terms,
     scrubber: Scrubber | None = None,
     changes: ChangeSet | None = None,
-    blobs: list[BlobRow] | None = None,
 ) -> Reported:
     """Find the run, let ``make`` fill a change set (and say how to seal it), and commit.
 
-    ``changes``: those that do not depend on what is there, made beforehand. ``blobs``: saved beforehand.
+    ``changes``: those that do not depend on what is there, made beforehand.
     """
     need_store(store)
     ready, saved = save_blobs(store, changes) if changes is not None else (ChangeSet(), [])
-    saved = [*saved, *(blobs or ())]
+    terms.blobs = [*saved, *terms.blobs]
 
     def work(tx: Tx) -> Reported:
         wanted = ChangeSet(scrubber)
         wanted.changes.update(ready.changes)
-        return report_in(store, tx, find(tx), make, at, wanted, guard, saved)
+        return report_in(store, tx, find(tx), make, terms, wanted)
 
     return store.write(work)
 
 
-def report_in(
-    store: Store,
-    tx: Tx,
-    row: RunRow,
-    make: Make,
-    at: int,
-    changes: ChangeSet,
-    guard: Guard,
-    blobs: list[BlobRow],
-) -> Reported:
-    """The part inside the transaction."""
+def report_in(store: Store, tx: Tx, row: RunRow, make: Make, terms: Terms, changes: ChangeSet) -> Reported:
+    """The part inside the transaction; how it is sealed is for ``make`` to say."""
     if row.card.get("schema", 1) != current_schema():
-        row = _bring_up(store, tx, row, at, guard)
+        row = _bring_up(store, tx, row, terms)
     seal = make(tx, row, changes)
-    ready, large = save_blobs(
-        store, changes
-    )  # hardly ever any: a record that was read here may be that large
-    done = commit_in(tx, Head.of(row), ready, at, guard, seal, new_token(), blobs + large)
+    # Hardly ever any: a record that was read here may be that large.
+    ready, large = save_blobs(store, changes)
+    own = Terms(terms.at, terms.guard, seal, blobs=[*terms.blobs, *large])
+    done = commit_in(tx, Head.of(row), ready, own)
     return Reported(row, done[0] if done is not None else None)
 
 
-def _bring_up(store: Store, tx: Tx, row: RunRow, at: int, guard: Guard) -> RunRow:
+def _bring_up(store: Store, tx: Tx, row: RunRow, terms: Terms) -> RunRow:
     """A run in an older schema gets today's before anything else is written to it."""
     from leftoff.engine.read.state import Reader
     from leftoff.engine.write.upgrade import upgrade_changes
 
     changes = upgrade_changes(Reader(store, tx, row.run, row.run_id))
     changes, blobs = save_blobs(store, changes)
-    commit_in(tx, Head.of(row), changes, at, guard, None, new_token(), blobs)
+    commit_in(tx, Head.of(row), changes, Terms(terms.at, terms.guard, blobs=blobs))
     fresh = tx.run_row(row.run)
     assert fresh is not None
     return fresh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
-from leftoff.engine.write.commit import commit
+from leftoff.engine.write.commit import Terms, commit
 from leftoff.model.changes import ChangeSet
 from leftoff.model.upgrades import current
 from leftoff.model.values import blob_of, blob_stored
@@ -19,7 +19,7 @@ def bring_up(store: Store, head: Head, at: int, guard: Guard) -> None:
     """Commit what an old run's records are in the current schema; nothing where they are already."""
     changes = store.read(lambda view: upgrade_changes(Reader(store, view, head.run, head.run_id)))
     if changes.changes:
-        commit(store, head, changes, at, guard=guard)
+        commit(store, head, changes, Terms(at, guard))
 
 
 def upgrade_changes(reader: Reader) -> ChangeSet:

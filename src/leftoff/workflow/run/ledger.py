@@ -14,7 +14,7 @@ from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import Steps
 from leftoff.engine.write import lease
-from leftoff.engine.write.commit import Guard, commit_in, new_token, save_blobs
+from leftoff.engine.write.commit import Guard, Terms, commit_in, new_token, save_blobs
 from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
 
@@ -120,7 +120,9 @@ class Ledger(Records):
         if seal is not None and seal.note:
             seal.note = self.scrubber.mask(seal.note)
         changes, large = save_blobs(self.store, page.changes)
-        return commit_in(tx, self._head, changes, at, self._guard, seal, token, page.blobs + large)
+        return commit_in(
+            tx, self._head, changes, Terms(at, self._guard, seal=seal, token=token, blobs=page.blobs + large)
+        )
 
     def take(self, driver: tuple[Process, str], *, take_over: bool) -> None:
         """Drive the run from now on: its lease under a new epoch, and its head as it is then."""

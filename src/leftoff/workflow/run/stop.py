@@ -12,7 +12,7 @@ from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.definition import definition_of
 from leftoff.engine.steps.lifecycle import put_back, steps_in
 from leftoff.engine.workspace.surroundings import remember_git
-from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import describe, refuse_driven, release, state
 from leftoff.engine.write.report import report
@@ -160,4 +160,4 @@ def pause(store: Store, row: RunRow, at: int, *, project: str, scrubber: Scrubbe
         release(tx, row.run, lease)
         return Seal("session_end", note=note)
 
-    report(store, lambda view: need_run(view, row.run, row.run_id), make, at, scrubber=scrubber)
+    report(store, lambda view: need_run(view, row.run, row.run_id), make, Terms(at), scrubber=scrubber)
