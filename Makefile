@@ -12,6 +12,9 @@ ASKED := $(subst /,_,$(PYTHON))
 VENV := .venv/made-by-$(ASKED)
 VENV_BENCH := .venv-bench/made-by-$(ASKED)
 
+# Whoever has switched it off would compile every test, and every module that changed, at each start.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test check bench crash clean

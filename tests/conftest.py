@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.cli import command
+
 # Before any test imports them, so that it makes no difference which one does so first.
 pytest.register_assert_rewrite("leftoff.testing.contract", "leftoff.testing.scribe", "leftoff.testing.rules")
 
@@ -31,6 +33,7 @@ def stores_end_clean(request: pytest.FixtureRequest) -> Iterator[None]:
     folder: Path | None = None
     if "tmp_path" in request.fixturenames:
         folder = request.getfixturevalue("tmp_path")
+    command.open_before = command.open_databases()
     yield
     if folder is None or request.node.get_closest_marker("damages_store"):
         return

@@ -1,8 +1,8 @@
-"""The command: its logic in this process, through ``main``; as a process of its own wherever that makes a difference.
+"""The command: its logic in this process, through ``main``; in a process of its own wherever that makes a difference.
 
-A process of its own is started for a verb that drives, follows or becomes other processes, for variables that Python
-reads when it starts, from a thread, while this process itself has a store open (it would know the locks and the leases
-for its own), and for a test that asks for it: ``spawn``.
+That is a fork of a process that has everything loaded (``tests.cli.warm``): for a verb that drives, follows or becomes
+other processes, from a thread, and while this process has a store open itself (it would take locks and leases for its
+own). And it is a real start for variables that Python reads when it starts, and for a test that asks for it: ``spawn``.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import IO, Any
 
 import apsw
 
 from leftoff.cli import main
+from tests.cli.warm import Process, stream
 
 LEFTOFF = Path(sys.executable).parent / "leftoff"
 
 PROCESSES = frozenset("run resume reprendre continue supervise demo mcp hook handover".split())
 FOLLOWS = frozenset(("-f", "--follow", "--watch", "--exec"))
+PATIENCE = 60.0  # seconds
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "LEFTOFF_DEBUG")
 
 
@@ -62,20 +64,33 @@ def _at_start(env: dict[str, str]) -> dict[str, str]:
 
 
 _OURS = _at_start(environment())
+open_before: set[str] = set()  # what earlier tests did not close, which no later one sees
 
 
 def call(
-    *words: str | bytes, cwd: Path | str, input: str | None = None, timeout: float = 60, **env: str
+    *words: str | bytes, cwd: Path | str, input: str | None = None, timeout: float = PATIENCE, **env: str
 ) -> Called:
     """`leftoff WORDS` in a folder; stdin is empty unless there is input."""
     given = environment(**env)
-    if _needs_a_process(words, given):
+    if _OURS != _at_start(given):
         return spawn(*words, cwd=cwd, input=input, timeout=timeout, **env)
-    return _inside(words, cwd, (input or "").encode(), given)
+    with _files((input or "").encode()) as files:
+        if _needs_a_process(words):
+            code = _forked(words, cwd, given, files, timeout)
+        else:
+            code = _inside(words, cwd, given, files)
+        return _called(words, code, *_read(files))
+
+
+def call_as(user: int, *words: str, cwd: Path | str, **env: str) -> Called:
+    """The same, in a process of a user of that number where whoever runs the tests may do that."""
+    with _files(b"") as files:
+        code = _forked(words, cwd, environment(**env), files, PATIENCE, user=user)
+        return _called(words, code, *_read(files))
 
 
 def spawn(
-    *words: str | bytes, cwd: Path | str, input: str | None = None, timeout: float = 60, **env: str
+    *words: str | bytes, cwd: Path | str, input: str | None = None, timeout: float = PATIENCE, **env: str
 ) -> Called:
     """The same, always in a process of its own."""
     done = subprocess.run(
@@ -90,6 +105,32 @@ def spawn(
     return _called(words, done.returncode, done.stdout, done.stderr)
 
 
+def start(
+    words: Sequence[str],
+    cwd: Path,
+    stdout: IO[bytes],
+    stderr: IO[bytes],
+    *,
+    program: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Process | subprocess.Popen[bytes]:
+    """The command in a process that goes on by itself; a real start where a program is given, or more of ``Popen``."""
+    given = environment(**env or {})
+    if program or more or _OURS != _at_start(given):
+        return subprocess.Popen(
+            [*(program or [str(LEFTOFF)]), *words],
+            cwd=cwd,
+            env=given,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            **more,
+        )
+    with open(os.devnull, "rb") as stdin:
+        return Process([*words], str(cwd), given, [file.fileno() for file in (stdin, stdout, stderr)])
+
+
 def _called(words: tuple[str | bytes, ...], code: int, *said: bytes) -> Called:
     out, err = (part.decode("utf-8", "surrogateescape") for part in said)
     return Called(words, code, out, err)
@@ -102,28 +143,66 @@ def succeed(*words: str | bytes, cwd: Path | str, **more: Any) -> Called:
     return result
 
 
-def _needs_a_process(words: tuple[str | bytes, ...], env: dict[str, str]) -> bool:
+def _needs_a_process(words: tuple[str | bytes, ...]) -> bool:
     return (
         not PROCESSES.isdisjoint(words)
         or not FOLLOWS.isdisjoint(words)
-        or _OURS != _at_start(env)
         or threading.current_thread() is not threading.main_thread()
-        or bool(apsw.connections())
+        or bool(open_databases() - open_before)
     )
 
 
-def _inside(words: tuple[str | bytes, ...], cwd: Path | str, data: bytes, env: dict[str, str]) -> Called:
-    with ExitStack() as stack:
-        stdin, stdout, stderr = (stack.enter_context(TemporaryFile()) for _ in range(3))
+def open_databases() -> set[str]:
+    """The databases that this process has open; one that another thread is using does not say which it is."""
+    found = set()
+    for db in apsw.connections():
+        try:
+            found.add(db.filename)
+        except apsw.ThreadingViolationError:
+            found.add(f"in use {id(db)}")
+    return found
+
+
+@contextmanager
+def _files(data: bytes) -> Iterator[list[IO[bytes]]]:
+    """Files for stdin, stdout and stderr."""
+    with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
         stdin.write(data)
         stdin.seek(0)
-        with _place(cwd), _variables(env), _streams(stdin.fileno(), stdout.fileno(), stderr.fileno()):
-            _forget()
-            code = _main([os.fsdecode(word) for word in words])
-        assert not apsw.connections(), f"leftoff {words} left a store open"
-        stdout.seek(0)
-        stderr.seek(0)
-        return _called(words, code, stdout.read(), stderr.read())
+        yield [stdin, stdout, stderr]
+
+
+def _read(files: list[IO[bytes]]) -> Iterator[bytes]:
+    """What is on stdout and stderr now."""
+    for file in files[1:]:
+        file.seek(0)
+        yield file.read()
+
+
+def _forked(
+    words: Sequence[str | bytes],
+    cwd: Path | str,
+    env: dict[str, str],
+    files: list[IO[bytes]],
+    timeout: float,
+    **more: Any,
+) -> int:
+    fds = [file.fileno() for file in files]
+    process = Process([os.fsdecode(word) for word in words], str(cwd), env, fds, **more)
+    try:
+        return process.wait(timeout)
+    finally:
+        process.kill()
+
+
+def _inside(
+    words: Sequence[str | bytes], cwd: Path | str, env: dict[str, str], files: list[IO[bytes]]
+) -> int:
+    with _place(cwd), _variables(env), _streams(files):
+        _forget()
+        code = _main([os.fsdecode(word) for word in words])
+    assert not open_databases() - open_before, f"leftoff {words!r} left a store open"
+    return code
 
 
 def _main(words: list[str]) -> int:
@@ -177,29 +256,21 @@ def _set_variables(env: dict[str, str]) -> None:
 
 
 @contextmanager
-def _streams(*given: int) -> Iterator[None]:
-    """The three standard streams on these descriptors: those of Python, and those that a program started by it gets."""
+def _streams(files: list[IO[bytes]]) -> Iterator[None]:
+    """The three standard streams on these files: those of Python, and those that a program started by it gets."""
     before, kept = (sys.stdin, sys.stdout, sys.stderr), [os.dup(fd) for fd in range(3)]
     sys.stdout.flush()
     sys.stderr.flush()
-    for fd, own in enumerate(given):
-        os.dup2(own, fd)
-    made = [_stream(fd) for fd in range(3)]
+    for fd, theirs in enumerate(files):
+        os.dup2(theirs.fileno(), fd)
+    made = [stream(fd) for fd in range(3)]
     sys.stdin, sys.stdout, sys.stderr = made
     try:
         yield
     finally:
-        for stream in made:
-            stream.close()
+        for own in made:
+            own.close()
         sys.stdin, sys.stdout, sys.stderr = before
-        for fd, own in enumerate(kept):
-            os.dup2(own, fd)
-            os.close(own)
-
-
-def _stream(fd: int) -> Any:
-    """As Python makes it at its start."""
-    like = (sys.__stdin__, sys.__stdout__, sys.__stderr__)[fd]
-    assert like is not None
-    mode = "w" if fd else "r"
-    return open(fd, mode, encoding=like.encoding, errors=like.errors, closefd=False)
+        for fd, ours in enumerate(kept):
+            os.dup2(ours, fd)
+            os.close(ours)

@@ -8,25 +8,16 @@ import pty
 import re
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from pathlib import Path
 from types import TracebackType
 
-from tests.cli.command import LEFTOFF, environment
+from tests.cli.command import environment
+from tests.cli.warm import Process
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]")
 CTRL_C, CTRL_D = "\x03", "\x04"
-
-# A session of its own, whose terminal is the one on stdin: Ctrl-C goes to whoever is in front there.
-_SESSION = """
-import fcntl, os, sys, termios
-os.setsid()
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 class Terminal:
@@ -51,14 +42,8 @@ class Terminal:
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
             if name not in env:
                 given.pop(name, None)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _SESSION, str(LEFTOFF), *words],
-            cwd=cwd,
-            env=given,
-            stdin=slave,
-            stdout=slave if stdout is None else stdout,
-            stderr=slave,
-        )
+        fds = [slave, slave if stdout is None else stdout, slave]
+        self._process = Process([*words], str(cwd), given, fds, terminal=True)
         os.close(slave)
 
     def __enter__(self) -> Terminal:

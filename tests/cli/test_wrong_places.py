@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 import leftoff
-from tests.cli.command import LEFTOFF, Called, call, environment, succeed
+from tests.cli.command import LEFTOFF, Called, call, call_as, environment, succeed
 from tests.cli.test_wrong_inputs import RUN, check_document, check_told, home, state, template
 from tests.crash import mounts
 
@@ -184,34 +184,11 @@ def test_a_folder_that_is_gone(home: Path) -> None:
 
 
 NOBODY = 65534
-AS_NOBODY = """
-import importlib, os, pkgutil, sys
-import leftoff
-from leftoff.cli import main
-for found in pkgutil.walk_packages(leftoff.__path__, "leftoff."):  # Python itself may not be readable later
-    if found.name != "leftoff.__main__" and not found.name.startswith("leftoff.testing"):
-        importlib.import_module(found.name)
-import difflib, tempfile, urllib.parse
-with tempfile.TemporaryDirectory() as folder, leftoff.open(folder + "/.leftoff") as store:
-    store.start("rehearsal").finish()
-if os.getuid() == 0:
-    os.setgroups([]); os.setgid({id}); os.setuid({id})
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def as_nobody(*words: str, cwd: Path) -> Called:
     """The command as somebody without rights."""
-    done = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY.format(id=NOBODY), *words],
-        cwd=cwd,
-        env=environment(HOME="/nonexistent"),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return Called(words, done.returncode, done.stdout, done.stderr)
+    return call_as(NOBODY, *words, cwd=cwd, HOME="/nonexistent")
 
 
 @pytest.fixture

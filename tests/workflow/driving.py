@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import LEFTOFF, Called, call, environment
+from tests.cli.command import LEFTOFF, Called, call, start
 
 PATIENCE = 60.0  # seconds until a test gives up: a limit, never a measure
 LOOK = 0.01
@@ -50,15 +49,7 @@ class Driver:
         self._out = flow.talk / f".out-{flow.calls}"
         self._err = flow.talk / f".err-{flow.calls}"
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [*more.pop("program", [str(LEFTOFF)]), *words],
-                cwd=flow.folder,
-                env=environment(**more.pop("env", {})),
-                stdin=subprocess.DEVNULL,
-                stdout=more.pop("stdout", out),
-                stderr=err,
-                **more,
-            )
+            self.process = start(words, flow.folder, stdout=more.pop("stdout", out), stderr=err, **more)
 
     @property
     def pid(self) -> int:
