@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from contextlib import contextmanager
 
+from leftoff.operations.runs import info
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,5 +47,5 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
     for number in heeded():
         signal.signal(number, heed)
     code = runner.drive()
-    observer({"event": "end", "run": ctx.run_json(runner.ledger.run), "exit": code})
+    observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code})
     return code

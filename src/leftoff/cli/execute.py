@@ -14,6 +14,7 @@ from leftoff.errors import NeedsPerson
 from leftoff.model.ids import check_run_id
 from leftoff.operations import execution
 from leftoff.operations import resume as resuming
+from leftoff.operations.runs import info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,10 +79,9 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
             hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
         )
     from leftoff.cli.prompts.resume_prompt import ask
-    from leftoff.engine.read.show import document
+    from leftoff.operations.checkpoints import show
 
-    target = Target(twin, None)
-    return ask(ctx, target, document(ctx.store, target, ctx.now, ctx.limits))
+    return ask(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
 
 
 def _check_agents(ctx: Context, workflow: Workflow, *, fresh: bool = False) -> None:
@@ -102,7 +102,7 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
     done = resuming.resume(ctx.project, ctx.caller, request, answerer)
     if done.outcome == resuming.STOPPED:
         if ctx.args.json:
-            ctx.emit({"event": "end", "run": ctx.run_json(request.target.row.run)})
+            ctx.emit({"event": "end", "run": info(ctx.project, request.target.row).to_json()})
         return done.report.exit_code
     if done.outcome == resuming.GIVEN_UP:
         return 0
@@ -114,9 +114,9 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
 
 
 def _show_brief(ctx: Context, target: Target) -> int:
-    from leftoff.engine.read.brief import brief
+    from leftoff.operations.checkpoints import brief
 
-    text = brief(ctx.store, target, ctx.now, ctx.project.folder)
+    text = brief(ctx.project, ctx.caller, target.row.run_id).text
     if ctx.args.json:
         emit_end(ctx, target.row, brief=text)
     else:
@@ -126,7 +126,7 @@ def _show_brief(ctx: Context, target: Target) -> int:
 
 def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
     """The last event, which is also the run."""
-    run = ctx.run_json(row.run)
+    run = info(ctx.project, row).to_json()
     ctx.emit({**run, "event": "end", "run": run, **more})
 
 
@@ -163,7 +163,7 @@ def _unanswered(ctx: Context, row: RunRow, error: Unanswered) -> int:
     """For programs: what was found is a result, as every verdict is; the run is as it was."""
     found = {"verdict": error.finding.level, "findings": [error.finding.to_json()]}
     ctx.emit({"event": "verdict", **found, "run_id": row.run_id})
-    ctx.emit({"event": "end", "run": ctx.run_json(row.run), "exit": error.exit_code})
+    ctx.emit({"event": "end", "run": info(ctx.project, row).to_json(), "exit": error.exit_code})
     return error.exit_code
 
 

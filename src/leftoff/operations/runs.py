@@ -14,19 +14,26 @@ from leftoff.operations.reports import current, current_row, this_run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.lifecycle.start import Started
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.workspace.journal import CutShort
-    from leftoff.engine.write.head import Head
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
+
+    class Known(Protocol):
+        """A run that was found."""
+
+        @property
+        def run(self) -> int: ...
+        @property
+        def run_id(self) -> str: ...
+
 
 _LOOKED_AT = 200  # checkpoints, for a session of the agent
 
@@ -78,7 +85,7 @@ def named(project: Project, caller: Caller, ref: str | None) -> Target:
     return Target(current_row(project, caller), None) if ref is None else target(project, caller, ref)
 
 
-def info(project: Project, row: RunRow | Head | Started) -> RunInfo:
+def info(project: Project, row: Known) -> RunInfo:
     """A run as it is now."""
     from leftoff.engine.read.info import run_info
     from leftoff.engine.write.head import gone

@@ -6,7 +6,7 @@ from leftoff.operations.reports import current, current_row, report, usage_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
 
+    Also = Callable[[Tx, RunRow, ChangeSet, Seal | None], None]
 
-def report_step(project: Project, caller: Caller, said: StepReport, outputs: Sequence[str] = ()) -> Reported:
-    """Report what happened to a step. ``outputs``: the files that it wrote, of which copies are kept."""
+
+def report_step(
+    project: Project,
+    caller: Caller,
+    said: StepReport,
+    outputs: Sequence[str] = (),
+    *,
+    also: Also | None = None,
+) -> Reported:
+    """Report what happened to a step. ``outputs``: the files that it wrote, of which copies are kept. ``also``: what is
+    done in the same transaction."""
     from leftoff.engine.steps.reports import capture_outputs, step_changes
 
     at = project.now
@@ -42,6 +52,8 @@ def report_step(project: Project, caller: Caller, said: StepReport, outputs: Seq
         seal = usage_errors(lambda: step_changes(project.store, tx, row, changes, said, at))
         if seal is not None and around is not None:
             around.put(row, changes)
+        if also is not None:
+            also(tx, row, changes, seal)
         return seal
 
     return report(project, caller, make, at=at, blobs=blobs)
@@ -85,6 +97,14 @@ def next_step(project: Project, caller: Caller, *, start: bool = False) -> NextS
 
     report(project, caller, make, at=at)
     return found[0]
+
+
+def step_names(project: Project, caller: Caller) -> list[str]:
+    """The steps of the run that is meant; of several the latest."""
+    from leftoff.engine.read.state import Reader
+
+    store, row = project.store, current_row(project, caller, latest=True)
+    return store.read(lambda view: list(Reader(store, view, row.run, row.run_id).raw("step")))
 
 
 def request_approval(

@@ -38,7 +38,7 @@ class Terminal(Answerer):
             self._show(findings)
 
     def _show(self, findings: list[Finding], more: int = 0) -> None:
-        screen = stderr(self._ctx.now)
+        screen = stderr(self._ctx.project.now)
         lines: list[Line] = [line for found in findings for line in finding_lines(found, screen.columns)]
         if more > 0:
             lines.append([(f"    … and {more} more like these", "dim")])

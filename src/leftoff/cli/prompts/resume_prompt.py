@@ -23,10 +23,10 @@ def ask(ctx: Context, target: Target, found: dict[str, Any]) -> str:
     """
     from leftoff.dialects.core.project import mirrored
 
-    dialect = mirrored(ctx.project.folder, ctx.settings)
+    dialect = mirrored(ctx.project.folder, ctx.project.settings)
     counted = dialect.counted if dialect is not None else None
     while True:
-        ctx.say(text(found, ctx.now, counted, clean))
+        ctx.say(text(found, ctx.project.now, counted, clean))
         choice = choose(QUESTION, CHOICES, HINT)
         if choice == VIEW:
             _view(found, ctx)
@@ -38,5 +38,5 @@ def _view(found: dict[str, Any], ctx: Context) -> None:
     from leftoff.cli.render.screen import stderr
     from leftoff.cli.verbs.show import page
 
-    screen = stderr(ctx.now)
+    screen = stderr(ctx.project.now)
     screen.show([*page(found, screen), []])

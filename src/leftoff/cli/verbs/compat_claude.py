@@ -43,7 +43,7 @@ def load(ctx: Context, rest: list[str]) -> int:
             hint="`leftoff compat list-checkpoints` lists them.",
         )
     document = checkpoints.document(found[0])
-    why = why_ask(document, ctx.project.folder, ctx.now)
+    why = why_ask(document, ctx.project.folder, ctx.project.now)
     if why is not None:
         ctx.say(f"leftoff: look before you resume it: {why}.")
     ctx.out(dump(document).rstrip("\n"))
@@ -62,7 +62,7 @@ def show(ctx: Context, rest: list[str]) -> int:
         state = checkpoints.state(row)
         words = (row.run_id, row.workflow, project_of(state), status_word(state))
         done, total = phases(state)
-        rows.append((*map(clean, words), f"{len(done)}/{total}", ago(row.updated_at, ctx.now)))
+        rows.append((*map(clean, words), f"{len(done)}/{total}", ago(row.updated_at, ctx.project.now)))
     if rows:
         ctx.out("\n".join(columns(rows)))
     return 0

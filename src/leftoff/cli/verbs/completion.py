@@ -44,18 +44,18 @@ def run(args: Args, ctx: Context) -> int:
 
 def runs(ctx: Context) -> list[str]:
     """The newest runs by id, and the words that name one."""
-    from leftoff.engine.read.find import list_runs
+    from leftoff.operations.runs import Wanted, list_runs
 
-    return [*(row.run_id for row in list_runs(ctx.store, limit=MOST)), "latest"] if ctx.store.exists() else []
+    found = list_runs(ctx.project, Wanted(limit=MOST)).runs
+    return [*(run.run_id for run in found), "latest"] if ctx.project.store.exists() else []
 
 
 def steps(ctx: Context) -> list[str]:
     """The steps of the current run, those left out that a shell might take for more than a word."""
-    from leftoff.engine.read.state import Reader
+    from leftoff.operations.steps import step_names
 
     try:
-        row = ctx.current(latest=True)
+        found = step_names(ctx.project, ctx.caller)
     except (NotFound, Usage):
         return []
-    found = ctx.store.read(lambda view: list(Reader(ctx.store, view, row.run, row.run_id).raw("step")))
     return [step for step in found if all(c.isalnum() or c in "._-/%+@" for c in step)][:MOST]

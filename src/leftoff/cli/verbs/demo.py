@@ -31,7 +31,7 @@ def run(args: Args, ctx: Context) -> int:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="leftoff-demo-") as folder:
-        story = Story(folder, ctx.now, quiet=args.json)
+        story = Story(folder, ctx.project.now, quiet=args.json)
         story.tell()
         facts = story.facts()
         if args.json:

@@ -42,9 +42,10 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
     from leftoff.operations.resume import check_free
+    from leftoff.operations.runs import target as find_target
 
     asked(lambda: check_agent(args.to, custom_agents(ctx.project.settings.section("agents"))))
-    target = ctx.target(args.rest[0])
+    target = find_target(ctx.project, ctx.caller, args.rest[0])
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)
     if args.go:

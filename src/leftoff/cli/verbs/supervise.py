@@ -60,7 +60,9 @@ def run(args: Args, ctx: Context) -> int:
 def _end(ctx: Context) -> None:
     """The last event: the run that something happened in last."""
     if ctx.args.json:
-        newest = ctx.infos(limit=1) if ctx.store.exists() else []
+        from leftoff.operations.runs import Wanted, list_runs
+
+        newest = list_runs(ctx.project, Wanted(limit=1)).runs
         ctx.emit({"event": "end", "run": newest[0].to_json() if newest else None})
 
 
@@ -143,7 +145,7 @@ class Watch:
         """In a session of its own: it lives on when the supervisor does not."""
         import subprocess
 
-        place = ["--project", self.ctx.project.folder, "--store", self.ctx.store.name]
+        place = ["--project", self.ctx.project.folder, "--store", self.ctx.project.store.name]
         log = os.open(
             os.path.join(self.supervision.folder, "supervise.log"),
             os.O_WRONLY | os.O_CREAT | os.O_APPEND,

@@ -27,6 +27,9 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.render.verdict import show
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.operations.resume import verify
+    from leftoff.operations.runs import target
 
-    request = ResumeRequest(ctx.target(args.rest[0]), deep=bool(args.deep), resumes=False)
+    request = ResumeRequest(
+        target(ctx.project, ctx.caller, args.rest[0]), deep=bool(args.deep), resumes=False
+    )
     return show(ctx, verify(ctx.project, ctx.caller, request), plan=False)

@@ -1,0 +1,79 @@
+"""bmad's events: what `workflow.xml` says of a run, as the reports that it means."""
+
+from __future__ import annotations
+
+from leftoff.dialects.bmad import compat
+from leftoff.dialects.bmad.document import workflow_of
+from leftoff.engine.config.project import git_head
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.steps.reports import StepReport
+from leftoff.engine.workspace.surroundings import remember_git
+from leftoff.engine.write.commit import Seal
+from leftoff.errors import Usage
+from leftoff.operations.lifecycle import Start, start
+from leftoff.operations.reports import current_row, report
+from leftoff.operations.steps import report_step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.dialects.bmad.events import Event
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.write.report import Reported
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+
+def take_event(project: Project, caller: Caller, event: Event) -> Reported:
+    """Do what an event says, to the run that it names, else to the current one."""
+    caller.named = event.run_id or caller.named
+    return _WORK[event.name](project, caller, event)
+
+
+def _save(project: Project, caller: Caller, event: Event) -> Reported:
+    """Before a step: the run, started where it is not there yet, its variables, and the step that begins."""
+    run_id, store, at = event.run_id, project.store, project.now
+    if run_id is not None and not (store.exists() and store.read(lambda view: view.find_run(run_id))):
+        start(project, caller, Start(workflow_of(run_id), run_id=run_id))
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        compat.save(store, tx, row, changes, event, at)
+
+    return report(project, caller, make, at=at)
+
+
+def _update(project: Project, caller: Caller, event: Event) -> Reported:
+    """After a step: it is done, with what it wrote; the next one is known."""
+    number, upcoming, store = event.number("step-completed"), event.number("next-step"), project.store
+    if number is None:
+        raise Usage("<checkpoint-update> needs a <step-completed>.", hint="Its number, from 1.")
+    row, output = current_row(project, caller), event.fields.get("artefact", "").strip()
+    done = StepReport("done", store.read(lambda view: compat.step_at(store, view, row, number)))
+
+    def announce(tx: Tx, row: RunRow, changes: ChangeSet, seal: Seal | None) -> None:
+        if upcoming is not None:
+            compat.announce(store, tx, row, changes, upcoming)
+        if seal is not None:
+            seal.aliases += event.aliases
+
+    return report_step(project, caller, done, [output] if output else [], also=announce)
+
+
+def _close(project: Project, caller: Caller, event: Event) -> Reported:
+    """At the end: the run's status, and what came of it."""
+    status = event.status("completed")
+    summary = project.redactor.mask(event.fields.get("summary", "").strip()) or None
+    at, head = project.now, git_head(project.folder)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
+        status_changes(changes, status, at, summary=summary)
+        if status == "completed":
+            compat.forget_announced(project.store, tx, row, changes)
+        remember_git(head, row, changes)
+        return Seal("session_end", note=summary, aliases=event.aliases)
+
+    return report(project, caller, make, at=at)
+
+
+_WORK = {"checkpoint-save": _save, "checkpoint-update": _update, "checkpoint-close": _close}
