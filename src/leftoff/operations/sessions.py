@@ -14,12 +14,9 @@ from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.find import SESSION, is_spent
 from leftoff.engine.read.state import Reader
-from leftoff.engine.steps.lists import put_list, put_task
-from leftoff.engine.workspace import edits
 from leftoff.engine.workspace.pending import Pending, Turn
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
-from leftoff.engine.write.notes import put_note
 from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.model.fields import Fields
 
@@ -274,6 +271,8 @@ def _checkpoint(
 def turn(session: Session, *, begins: bool = False, seal: bool = False) -> None:
     """A turn begins or ends: what a shell changed is known from now on, too. ``seal``: as a checkpoint, if anything
     changed since the last one."""
+    from leftoff.engine.workspace.edits import changed
+
     until = session.until if begins else None  # what is changed later is the turn's
     row, workspace = session.row, session.workspace
     if row is None and in_git(session.project.folder):
@@ -283,7 +282,7 @@ def turn(session: Session, *, begins: bool = False, seal: bool = False) -> None:
             row = session.row
     if row is None:
         return
-    found = edits.changed(workspace, row, until)
+    found = changed(workspace, row, until)
 
     def put(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         if tx.row(row.run, "error", _ERROR) is not None:  # what ended the last turn is over
@@ -328,6 +327,8 @@ def before_compaction(session: Session, trigger: str) -> None:
 
 def after_compaction(session: Session, summary: str) -> None:
     """What the agent itself thinks worth knowing."""
+    from leftoff.engine.write.notes import put_note
+
     text = session.fit(summary)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
@@ -342,6 +343,8 @@ def after_compaction(session: Session, summary: str) -> None:
 
 def before_edit(session: Session, paths: list[str]) -> None:
     """Files are about to be written: as they are is kept, where nothing is known of them."""
+    from leftoff.engine.workspace import edits
+
     names = edits.inside(session.project.folder, paths)
     if not names or not session.has_home:
         return
@@ -360,6 +363,8 @@ def before_edit(session: Session, paths: list[str]) -> None:
 
 def after_edit(session: Session, paths: list[str]) -> None:
     """Files were written, and are tracked from now on."""
+    from leftoff.engine.workspace import edits
+
     names = edits.inside(session.project.folder, paths)
     if not names or not session.has_home:
         return
@@ -385,6 +390,8 @@ def _edits(paths: list[str]) -> str:
 
 def keep_list(session: Session, items: list[Item]) -> None:
     """The agent's list, whole: the steps of its own run; beside those of a run that has steps of its own."""
+    from leftoff.engine.steps.lists import put_list
+
     at = session.project.at
     for item in items:
         item.text = session.project.redactor.mask(item.text)
@@ -402,6 +409,8 @@ def keep_list(session: Session, items: list[Item]) -> None:
 
 def keep_task(session: Session, item: Item, *, seal: bool = False) -> None:
     """One entry of the agent's list. ``seal``: a checkpoint, too."""
+    from leftoff.engine.steps.lists import put_task
+
     text = item.text = session.project.redactor.mask(item.text)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.steps.artifacts import Captured
-from leftoff.engine.workspace.capturing import Limits, Tracked
-from leftoff.engine.workspace.content import recorded
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.tracking import Found
     from leftoff.engine.workspace.workspace import Workspace
 
@@ -44,6 +41,7 @@ class Pending:
 
     def look(self, kept: dict[str, Any] | None = None) -> Found | None:
         """What is dirty now; ``None`` outside of a repository. ``kept``: what was, to be read only where it changed."""
+        from leftoff.engine.workspace.capturing import Limits, Tracked
         from leftoff.engine.workspace.git import repository
         from leftoff.engine.workspace.tracking import dirty_state
 
@@ -146,6 +144,8 @@ def _unlink(path: str) -> None:
 
 def _moved(kept: dict[str, Any], found: Found) -> str | None:
     """A file that is not as it was kept; one that was only committed since is."""
+    from leftoff.engine.workspace.content import recorded
+
     before = {one["about"]["path"]: recorded(one["about"]) for one in kept["captured"]}
     now = {got.key: recorded(got.about) for got in found.captured}
     for path, content in now.items():
@@ -166,6 +166,7 @@ def _packed(got: Captured) -> list[Any] | None:
 
 
 def _unpacked(one: dict[str, Any]) -> Captured:
+    from leftoff.engine.steps.artifacts import Captured
     from leftoff.store.rows import BlobRow
 
     blob = one["blob"]
