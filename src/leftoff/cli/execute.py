@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.engine.resume.answers import LateQuestions
     from leftoff.engine.write.commit import Guard
+    from leftoff.operations import RunRow
     from leftoff.operations.execution import Execution, RunRequest
     from leftoff.operations.resume import Resumed
-    from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.model import Workflow
     from leftoff.workflow.recovery.resume import Unanswered
     from leftoff.workflow.run.runner import Runner

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller as Caller
     from leftoff.engine.config.project import Project as Project
+    from leftoff.store.rows import RunRow as RunRow  # for faces that pass one on
 
 _HOME = {"Caller": "leftoff.engine.config.caller", "Project": "leftoff.engine.config.project"}
 

@@ -15,6 +15,7 @@ from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.reports import StepReport, step_changes
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, NotFound
 from leftoff.model.fields import Fields
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.engine.write.commit import Guard, Seal, Terms
+    from leftoff.engine.write.commit import Guard, Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
@@ -223,7 +224,7 @@ def _refuse_twin(twin: RunRow | None) -> None:
 def _abandon(project: Project, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
     from leftoff.engine.lifecycle.finish import settle
-    from leftoff.workflow.run.stop import forsake_attempts
+    from leftoff.workflow.recovery.stop import forsake_attempts
 
     settle(
         project.store,

@@ -167,6 +167,6 @@ def _stop_steps(project: Project, row: RunRow) -> list[str]:
 
     if definition_of(project.store, row) is None:
         return []
-    from leftoff.workflow.run.stop import forsake_attempts
+    from leftoff.workflow.recovery.stop import forsake_attempts
 
     return forsake_attempts(project.store, row, project.store_folder, project.settings.run.grace)

@@ -6,6 +6,7 @@ from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import state_of
 from leftoff.engine.lifecycle.finish import settle
 from leftoff.engine.steps.lifecycle import steps_in
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.operations.reports import this_run
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.engine.write.commit import Seal, Terms
+    from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow

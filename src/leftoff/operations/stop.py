@@ -33,7 +33,7 @@ class Stopped(Fields):
 
 def stop(project: Project, caller: Caller, ref: str) -> Stopped:
     """Whoever drives a run seals a checkpoint and ends the processes of its steps; the run is paused."""
-    from leftoff.workflow.run.stop import pause, stop_driver
+    from leftoff.workflow.recovery.stop import pause, stop_driver
 
     store, row = project.store, target(project, caller, ref).row
     driven = stop_driver(store, row, project.now, project.settings.run.grace)
@@ -48,13 +48,13 @@ def stop(project: Project, caller: Caller, ref: str) -> Stopped:
 
 def end_processes(project: Project, row: RunRow) -> list[str]:
     """End the processes of a run's steps that live without a driver; the steps."""
-    from leftoff.workflow.run.stop import end_attempts
+    from leftoff.workflow.recovery.stop import end_attempts
 
     return end_attempts(project.store, row, project.store_folder, project.settings.run.grace)
 
 
 def left_running(project: Project, row: RunRow) -> dict[str, list[Process]]:
     """The processes of a run's steps that live without a driver, by step."""
-    from leftoff.workflow.run.stop import left_running
+    from leftoff.workflow.recovery.stop import left_running
 
     return left_running(project.store, row, project.store_folder)

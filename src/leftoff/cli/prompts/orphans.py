@@ -8,7 +8,7 @@ from leftoff.cli.render.text import clean
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
-    from leftoff.store.rows import RunRow
+    from leftoff.operations import RunRow
 
 _SHOWN = 6
 

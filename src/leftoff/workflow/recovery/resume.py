@@ -23,10 +23,10 @@ from leftoff.workflow.recovery import proof
 from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, folder_of, lives
 from leftoff.workflow.recovery.checks import WorkflowChecks
 from leftoff.workflow.recovery.reopen import DONE, Reopening, is_rejected
+from leftoff.workflow.recovery.stop import end_processes
 from leftoff.workflow.run import checkers, finish, leftovers
 from leftoff.workflow.run.people import expire, tell_waiting
 from leftoff.workflow.run.runner import Runner, context_of, records_of
-from leftoff.workflow.run.stop import end_processes
 from leftoff.workflow.run.unit import RUNNING, Work
 
 if TYPE_CHECKING:
