@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.restoring import Agree, Outcome, Restorer
     from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Reported
+    from leftoff.host import Process
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
+
+    EndSteps = Callable[[str, dict[str, list[Process]]], bool]
 
 
 class Tracking(Fields):
@@ -136,12 +139,22 @@ class RolledBack(Fields):
         return {**self.run.to_json(), **files}
 
 
-def plan_rollback(project: Project, caller: Caller, request: Rollback) -> tuple[Target, Plan]:
-    """What bringing the files back would do."""
+class RollbackPlan(Fields):
+    """What bringing the files back to a version would do, and which steps would be ended first."""
+
+    target: Target
+    files: Plan
+    running: dict[str, list[Process]]
+
+
+def plan_rollback(project: Project, caller: Caller, request: Rollback) -> RollbackPlan:
+    """Look, and do nothing."""
     from leftoff.engine.workspace.plan import make_plan
+    from leftoff.operations.stop import left_running
 
     found = _back_to(project, caller, request)
-    return found, make_plan(project.store, project.folder, found, project.redactor)
+    plan = make_plan(project.store, project.folder, found, project.redactor)
+    return RollbackPlan(found, plan, left_running(project, found.row))
 
 
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
@@ -153,17 +166,22 @@ def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
 
 
 def rollback(
-    project: Project, caller: Caller, request: Rollback, end_steps: Callable[[RunRow], bool], agree: Agree
+    project: Project, caller: Caller, request: Rollback, end_steps: EndSteps, agree: Agree
 ) -> RolledBack:
-    """Go back to an older version of a run. ``end_steps``: whether nothing of a workflow's steps writes on."""
+    """Go back to an older version of a run. ``end_steps``: whether those of its steps are ended that run without a
+    driver; nothing is put back under the hands of one that still writes."""
     from leftoff.operations import resume
     from leftoff.operations.execution import is_driven
+    from leftoff.operations.stop import end_processes, left_running
 
     found = _back_to(project, caller, request)
     if is_driven(project, found.row):
         resume.check_free(project, caller, found)
-        if not end_steps(found.row):
+        running = left_running(project, found.row)
+        if running and not end_steps(found.row.run_id, running):
             return RolledBack(info(project, found.row), found, done=False)
+        if running:
+            end_processes(project, found.row)
     if not request.files:
         resume.rollback(project, caller, found)
         return RolledBack(info(project, found.row), found)

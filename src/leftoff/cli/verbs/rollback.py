@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from leftoff.cli.file_plan import said_no
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.cli.prompts.ask import confirm
+from leftoff.cli.render.text import clean
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -11,7 +13,10 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.workspace.plan import Plan
+    from leftoff.host import Process
     from leftoff.operations.files import Rollback, RolledBack
+
+_SHOWN = 6  # steps that still run
 
 SPEC = Spec(
     "rollback",
@@ -44,31 +49,39 @@ def run(args: Args, ctx: Context) -> int:
     if args.dry_run and not args.files:
         raise Usage("--dry-run is for --files.", hint=f"usage: {SPEC.line()}")
     from leftoff.cli.file_plan import agree
-    from leftoff.cli.prompts.orphans import ended
     from leftoff.operations.files import Rollback, rollback
 
     wanted = Rollback(args.rest[0] if args.rest else "@", good=args.good, files=args.files)
     if args.dry_run:
         return _dry_run(ctx, wanted)
-    done = rollback(
-        ctx.project, ctx.caller, wanted, lambda row: ended(ctx, row), lambda plan: agree(ctx, plan)
-    )
+
+    def end_steps(run_id: str, running: dict[str, list[Process]]) -> bool:
+        hint = f"--yes ends them. `leftoff resume {run_id}` would wait for them instead."
+        return confirm(ctx, _running(run_id, running), hint=hint)
+
+    done = rollback(ctx.project, ctx.caller, wanted, end_steps, lambda plan: agree(ctx, plan))
     return _told(ctx, done) if done.done else said_no(ctx)
+
+
+def _running(run_id: str, running: dict[str, list[Process]]) -> str:
+    """The steps that run without a driver, in a sentence."""
+    names = [f"{clean(step)} (process {processes[-1].pid})" for step, processes in running.items()]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"Steps of {run_id} still run, though nobody drives it: {', '.join(names[:_SHOWN])}{more}."
 
 
 def _dry_run(ctx: Context, wanted: Rollback) -> int:
     from leftoff.cli.file_plan import document, show
-    from leftoff.cli.prompts.orphans import told
     from leftoff.operations.files import plan_rollback
 
-    target, plan = plan_rollback(ctx.project, ctx.caller, wanted)
+    found = plan_rollback(ctx.project, ctx.caller, wanted)
+    run_id = found.target.row.run_id
     if ctx.args.json:
-        ctx.emit({"run_id": target.row.run_id, "seq": target.seq, "files": document(ctx, plan)})
-    else:
-        running = told(ctx, target.row)
-        if running is not None:
-            ctx.say(f"{running} They are ended first.")
-        show(ctx, plan)
+        ctx.emit({"run_id": run_id, "seq": found.target.seq, "files": document(ctx, found.files)})
+        return 0
+    if found.running:
+        ctx.say(f"{_running(run_id, found.running)} They are ended first.")
+    show(ctx, found.files)
     return 0
 
 
