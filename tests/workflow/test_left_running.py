@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.agents.mcp.tools import Tools
 from tests.workflow.driving import Flow, mark, wait
 
 FLOW = f"""
@@ -58,4 +59,11 @@ def test_giving_a_run_up_ends_it(flow: Flow) -> None:
     left(flow)
     said = flow.succeed("finish", "--status", "abandoned", "--run", "r")
     assert "ended: b" in said.err
+    flow.gone()
+
+
+def test_giving_a_run_up_by_a_tool_ends_it(flow: Flow) -> None:
+    """An agent that gives it up leaves nothing at work, either."""
+    left(flow)
+    Tools(str(flow.folder), None).finish_run("abandoned", run_id="r")
     flow.gone()

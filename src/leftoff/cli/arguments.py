@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from leftoff.errors import Invalid, NotFound, StoreUnavailable, Usage
 from leftoff.model import typed
+from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
-
-    T = TypeVar("T")
+    from typing import Any
 
 
 def assignments(words: list[str]) -> dict[str, Any]:
@@ -74,25 +72,11 @@ def positive(word: str | None, name: str) -> int | None:
     return found
 
 
-def asked(call: Callable[[], T]) -> T:
-    """What comes of an argument: a value that cannot be kept is wrong usage, not bad data."""
-    try:
-        return call()
-    except Invalid as error:
-        raise Usage(error.message, hint=error.hint or "Nothing was changed; give something else.") from None
-
-
 def step_path(word: str) -> str:
     """A step as it is given: relative to LEFTOFF_STEP where that is set, unless it starts with a slash."""
+    from leftoff.engine.config.caller import CALLER
     from leftoff.model.ids import check_step
 
-    above = own_step()
+    above = CALLER.step
     path = word[1:] if word.startswith("/") else f"{above}/{word}" if above else word
-    return asked(lambda: check_step(path))
-
-
-def own_step() -> str | None:
-    """The step that this command is part of."""
-    from leftoff.engine.config.caller import CALLER
-
-    return CALLER.step
+    return usage_errors(lambda: check_step(path))

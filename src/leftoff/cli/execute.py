@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked, positive
+from leftoff.cli.arguments import positive
 from leftoff.cli.drive import drive, interruptible
 from leftoff.cli.prompts import failures
 from leftoff.cli.prompts.answers import Terminal
@@ -14,6 +14,7 @@ from leftoff.errors import NeedsPerson
 from leftoff.model.ids import check_run_id
 from leftoff.operations import execution
 from leftoff.operations import resume as resuming
+from leftoff.operations.reports import usage_errors
 from leftoff.operations.runs import info
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ def execute(ctx: Context, request: RunRequest) -> int:
     """Execute a definition that is in order; or go on with the unfinished run of it, as was said or is answered."""
     named = request.run_id
     if named is not None:
-        asked(lambda: check_run_id(named))
+        usage_errors(lambda: check_run_id(named))
     twin = execution.find_twin(ctx.project, ctx.caller, request)
     choice = _choice(ctx, request, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:

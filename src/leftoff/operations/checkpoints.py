@@ -95,7 +95,8 @@ def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
     """All of a run, as it is or as it was at a version."""
     from leftoff.engine.read.show import document
 
-    return document(project.store, named(project, caller, ref), project.now, project.limits)
+    found = named(project, caller, ref)
+    return document(project.store, found, project.now, project.limits)
 
 
 class Brief(Fields):

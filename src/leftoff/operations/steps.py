@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from leftoff.model.fields import Fields
 from leftoff.operations.reports import current, current_row, report, usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
@@ -107,11 +109,21 @@ def step_names(project: Project, caller: Caller) -> list[str]:
     return store.read(lambda view: list(Reader(store, view, row.run, row.run_id).raw("step")))
 
 
+class Requested(Fields):
+    """A question that waits for a person, and the command that decides it."""
+
+    done: Reported
+    how: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.done.to_json(), "status": "waiting", "how": self.how}
+
+
 def request_approval(
     project: Project, caller: Caller, step: str, ask: str, options: Sequence[str] = ()
-) -> Reported:
+) -> Requested:
     """Ask a person for a decision, as a step that waits for it."""
-    from leftoff.engine.steps.approvals import ask_changes
+    from leftoff.engine.steps.approvals import ask_changes, how
     from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.model.ids import check_step
 
@@ -120,4 +132,5 @@ def request_approval(
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return ask_changes(steps_in(project.store, tx, row, changes, at), row.run_id, path, masked, options)
 
-    return report(project, caller, make, at=at)
+    done = report(project, caller, make, at=at)
+    return Requested(done, how(done.row.run_id, path))

@@ -16,7 +16,6 @@ from mcp_types import INVALID_PARAMS
 
 from leftoff.agents.mcp.resume import not_now, resume_run, verify_resume
 from leftoff.agents.mcp.words import told
-from leftoff.engine.steps.approvals import how
 from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Invalid, LeftoffError, Usage
 from leftoff.host import SHELLS, ancestor
@@ -256,7 +255,7 @@ class Tools:
                 "options has nothing that could be chosen.",
                 hint='Name two or more, like ["publish", "hold"], or leave it out for approve and reject.',
             )
-        return self._do(_request_approval, step, ask, _listed(options), run_id=run_id)
+        return self._do(step_reports.request_approval, step, ask, _listed(options), run_id=run_id)
 
     def finish_run(
         self, status: str = "completed", summary: str | None = None, run_id: str | None = None
@@ -331,11 +330,6 @@ def _checkpoint(project: Project, caller: Caller, ref: str) -> Answer:
 def _report_step(project: Project, caller: Caller, said: StepReport, files: list[str]) -> Answer:
     done = step_reports.report_step(project, caller, said, files)
     return {**done.to_json(), "next_step": runs.info(project, done.row).next_step}
-
-
-def _request_approval(project: Project, caller: Caller, step: str, ask: str, options: list[str]) -> Answer:
-    done = step_reports.request_approval(project, caller, step, ask, options)
-    return {**done.to_json(), "status": "waiting", "how": how(done.row.run_id, step)}
 
 
 def _listed(value: list[str] | str | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import assignments
 from leftoff.cli.options import Opt, Spec
+from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import Fork, fork
 
     caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
-    wanted = Fork(args.rest[0], args.branch, args.run_id, assignments(args.var))
+    variables = usage_errors(lambda: assignments(args.var))
+    wanted = Fork(args.rest[0], args.branch, args.run_id, variables)
     made = fork(ctx.project, caller, wanted)
     if not args.json:
         ctx.out(made.info.run_id)

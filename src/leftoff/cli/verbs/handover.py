@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 
-from leftoff.cli.arguments import asked
 from leftoff.cli.options import Opt, Spec
 from leftoff.errors import NotFound
+from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.resume import check_free
     from leftoff.operations.runs import target as find_target
 
-    asked(lambda: check_agent(args.to, custom_agents(ctx.project.settings.section("agents"))))
+    usage_errors(lambda: check_agent(args.to, custom_agents(ctx.project.settings.section("agents"))))
     target = find_target(ctx.project, ctx.caller, args.rest[0])
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from leftoff.cli.arguments import asked, number
+from leftoff.cli.arguments import number
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.step_output import LogFile, shown, tidy, without_secrets
 from leftoff.cli.render.text import clean
 from leftoff.errors import Usage
+from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def which(args: Args, ctx: Context) -> RunLogs:
     if args.run is not None and len(words) > 1:
         raise Usage(f"{words[0]} and --run {args.run} both name a run.", hint=f"usage: {SPEC.line()}")
     ref = "@" if args.run is not None or not words else words.pop(0)
-    step = asked(lambda: check_step(words[0].removeprefix("/"))) if words else None
+    step = usage_errors(lambda: check_step(words[0].removeprefix("/"))) if words else None
     choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
     return logs_of(ctx.project, ctx.caller, ref, choice)
 

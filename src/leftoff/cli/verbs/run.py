@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from leftoff.cli.arguments import asked, assignments, positive
+from leftoff.cli.arguments import assignments, positive
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.render.text import clean
 from leftoff.errors import BadDefinition, Usage
+from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ SPEC = Spec(
 
 def run(args: Args, ctx: Context) -> int:
     _exclusive(args)
-    given = asked(lambda: assignments(args.var))
+    given = usage_errors(lambda: assignments(args.var))
     workflow, doubts = _review(args, ctx, given)
     if args.check or args.graph:
         if workflow.has("agent"):

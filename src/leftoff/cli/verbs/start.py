@@ -6,6 +6,7 @@ from leftoff.cli.arguments import assignments, number
 from leftoff.cli.options import Opt, Spec
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.errors import CannotResume, NeedsPerson, Usage
+from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(args: Args, ctx: Context) -> int:
         run_id=_given(args.run_id, "--run-id"),
         steps=_steps(args),
         total=number(args.total, "--total"),
-        variables=assignments(args.var),
+        variables=usage_errors(lambda: assignments(args.var)),
         issue=args.issue,
         task=args.task,
         agent=args.agent,
