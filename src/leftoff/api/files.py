@@ -9,6 +9,7 @@ from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.read.find import Target
 from leftoff.engine.steps.artifacts import capture
+from leftoff.engine.workspace.at_checkpoint import look_around
 from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.errors import NeedsPerson
 from leftoff.model.changes import ChangeSet
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.plan import Plan
     from leftoff.engine.workspace.restoring import Outcome
     from leftoff.engine.workspace.tracking import Found
-    from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.versions import Version
 
 
@@ -39,7 +39,7 @@ class FilesMixin:
     def artifact(self, path: Any, *, name: str | None = None, step: str | None = None) -> dict[str, Any]:
         """Record a file that the current step produced, with a copy of it as it is now."""
         step = step or self._current_step()
-        got = capture(self._workspace(), os.fsdecode(path), step=step, name=name)
+        got = capture(self._owner._project.workspace(), os.fsdecode(path), step=step, name=name)
         with self._buffer.lock:
             got.put(self._buffer.pending)
             if got.blob is not None:
@@ -52,24 +52,19 @@ class FilesMixin:
         from leftoff.engine.workspace.tracking import track_given
 
         row = self._buffer.store.read(self._buffer.row)
-        found = track_given(self._workspace(), row, [os.fsdecode(path) for path in paths])
-        self._keep(found)
+        found = track_given(self._owner._project.workspace(), row, [os.fsdecode(path) for path in paths])
+        with self._buffer.lock:
+            found.put(self._buffer.pending, row.seq + 1)
+            self._buffer.blobs += found.blobs
         return [got.about for got in found.captured]
 
-    def _track_git(self) -> None:
-        """Before a checkpoint: what git calls dirty, where the settings say so."""
-        if self._owner._settings.capture.git:
-            from leftoff.engine.workspace.tracking import look_at_git
-
-            self._keep(look_at_git(self._workspace(), self._buffer.store.read(self._buffer.row)))
-
-    def _workspace(self) -> Workspace:
-        return self._owner._project.workspace(redactor=self._buffer.redactor)
-
-    def _keep(self, found: Found) -> None:
+    def _look_around(self, trigger: str) -> None:
+        """Before a checkpoint: the files that the run knows, git, and at the end of a phase the issue."""
+        row = self._buffer.store.read(self._buffer.row)
+        around = look_around(self._owner._project, row, dirty=True, issue=trigger == "phase_transition")
         with self._buffer.lock:
-            found.put(self._buffer.pending, self._buffer.head.seq + 1)
-            self._buffer.blobs += found.blobs
+            around.put(row, self._buffer.pending)
+            self._buffer.blobs += around.blobs
 
     def rollback(self, ref: str | int | Version, *, files: bool = False, yes: bool = False) -> Version:
         """Go back to a version: a new checkpoint equal to it, after the present was saved.

@@ -1,4 +1,7 @@
-"""``leftoff.run`` and its sisters: the verbs of the module, on the project's own store."""
+"""``leftoff.run`` and its sisters: the verbs of the module, on the project's own store.
+
+Their words are the store's own, and go there as they are.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +56,7 @@ def run(
     accept: Sequence[str] = (),
 ) -> Run:
     """Go on with the latest unfinished run of this workflow, in spite of the findings in ``accept``, or start one."""
-    return project_store().run(
-        workflow,
-        title=title,
-        steps=steps,
-        branch=branch,
-        issue=issue,
-        variables=variables,
-        take_over=take_over,
-        accept=accept,
-    )
+    return project_store().run(**locals())
 
 
 def start(
@@ -76,16 +70,14 @@ def start(
     variables: dict[str, Any] | None = None,
 ) -> Run:
     """Always a new run."""
-    return project_store().start(
-        workflow, title=title, steps=steps, branch=branch, issue=issue, run_id=run_id, variables=variables
-    )
+    return project_store().start(**locals())
 
 
 def resume(
     ref: str | None = None, *, branch: str | None = None, take_over: bool = False, accept: Sequence[str] = ()
 ) -> Run:
     """Go on with an unfinished run: the latest one, or what ``ref`` names, in spite of the findings in ``accept``."""
-    return project_store().resume(ref, branch=branch, take_over=take_over, accept=accept)
+    return project_store().resume(**locals())
 
 
 def get(ref: str) -> RunView:

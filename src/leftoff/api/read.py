@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leftoff.api.views import Collections, Snapshot, Values
+from leftoff.api.views import Readable, Snapshot, Values
 from leftoff.engine.read import find
 from leftoff.engine.read.diff import Diff, diff
 from leftoff.engine.read.info import LIMITS, RunInfo, run_info
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class RunView:
+class RunView(Readable):
     """A run to be read: its newest state (or the version it was asked for), its history, any kept version of it."""
 
     def __init__(
@@ -73,24 +73,6 @@ class RunView:
         if self._at is not None:
             return self.at(self._at)._names()
         return self._store.read(lambda view: view.collections(self._number))
-
-    @property
-    def variables(self) -> Mapping[str, Any]:
-        return self._read("variable")
-
-    @property
-    def steps(self) -> Mapping[str, Any]:
-        """Steps by path: ``run.steps["collect"]["status"]``."""
-        return self._read("step")
-
-    @property
-    def artifacts(self) -> Mapping[str, Any]:
-        return self._read("artifact")
-
-    @property
-    def records(self) -> Mapping[str, Mapping[str, Any]]:
-        """Any collection: ``run.records["knowledge"]["KE-1"]``."""
-        return Collections(self._names, self._read)
 
     def history(self, *, sealed: bool = True, limit: int | None = None) -> list[Version]:
         """Its checkpoints (``sealed=False``: every version that can be read), newest first."""

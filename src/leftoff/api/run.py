@@ -7,6 +7,7 @@ see them, and when this one picks up theirs. A commit that fails keeps its chang
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leftoff.api.beat import Heart
@@ -16,12 +17,13 @@ from leftoff.api.read import RunView
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
 from leftoff.engine.write.commit import Seal, new_token
+from leftoff.engine.write.notes import note_record
 from leftoff.errors import StoreUnavailable
 from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from leftoff.api.store import Store
@@ -72,7 +74,7 @@ class Run(StepsMixin, FilesMixin, RunView):
     ) -> Version:
         """Commit and seal: a version with an id, to come back to."""
         self._close_left_open(None)
-        self._track_git()
+        self._look_around(trigger)
         version = self._buffer.commit(
             Seal(trigger, step or self._current_step(), self._masked(note), asked=True)
         )
@@ -92,13 +94,11 @@ class Run(StepsMixin, FilesMixin, RunView):
     def note(self, text: str) -> None:
         """Leave a note for whoever goes on."""
         now = self._clock.now()
-        from leftoff.clock import iso
-
-        about = {"text": self._buffer.redactor.mask(text), "at": iso(now), "step": self._current_step()}
+        about = note_record(self._buffer.redactor.mask(text), now, self._current_step())
         with self._buffer.lock:
             self._notes += 1
             key = f"{now:015d}-{self._notes:04d}-{new_token()[:3].hex()}"
-            self._buffer.pending.put("note", key, {k: v for k, v in about.items() if v is not None})
+            self._buffer.pending.put("note", key, about)
 
     def _names(self) -> list[str]:
         return sorted({*super()._names(), *self._buffer.names()})
@@ -152,6 +152,15 @@ class Run(StepsMixin, FilesMixin, RunView):
         self._close_all(None)
         if self._buffer.settle(status, seal, self._masked(summary)):
             self._owner._drove(self)
+
+    @contextmanager
+    def _or_release(self) -> Iterator[None]:
+        """Where this fails, nobody drives the run."""
+        try:
+            yield
+        except BaseException:
+            self._release()
+            raise
 
     def _release(self) -> None:
         self._owner._runs.discard(self)

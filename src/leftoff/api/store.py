@@ -16,6 +16,7 @@ from leftoff.engine.lifecycle.fork import fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.engine.read import find
 from leftoff.engine.read.info import RunInfo, list_info
+from leftoff.engine.resume.answers import Answers
 from leftoff.engine.resume.declared import refuse_unless
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
@@ -24,6 +25,7 @@ from leftoff.engine.retention import prune as retention
 from leftoff.engine.retention.fsck import FsckReport, fsck
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
+from leftoff.model.ids import issue_id
 from leftoff.model.words import FINISHED, UNFINISHED
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from leftoff.clock import Clock
+    from leftoff.engine.resume.verdict import Report
     from leftoff.host import Process
     from leftoff.model.versions import Version
 
@@ -72,26 +75,24 @@ class Store:
         """
         check_codes(accept)
         self._look()
-        opening = self._opening(workflow, title, steps, branch, issue, None, variables)
+        opening = Opening(
+            workflow, title=title, branch=branch or self._branch(), steps=steps, variables=variables
+        )
+        opening.facts = self._facts(issue)
+        if not (self._store.exists() and self._store.read(opening.twin)):
+            opening.context = self._surroundings(opening)
         now = self._clock.now()
         head, epoch, resumed = run_or_start(
             self._store, opening, now, self._driver(), scrubber=self._redactor, take_over=take_over
         )
         run = Run(self, head, epoch, resumed=resumed)
         if resumed:
-            self._check(run, accept)
-            self._go_on(run, None, opening)
+            with run._or_release():
+                target = find.Target(self._store.read(run._buffer.row), None)
+                request = ResumeRequest(target, accept=accept)
+                report = refuse_unless(self._project, request, f"leftoff.run({workflow!r}, ")
+                self._go_on(run, opening=opening, report=report)
         return run
-
-    def _check(self, run: Run, accept: Sequence[str]) -> None:
-        """What the run declared or tracked; where that stands in the way, nobody drives it."""
-        try:
-            target = find.Target(self._store.read(run._buffer.row), None)
-            request = ResumeRequest(target, accept=accept)
-            refuse_unless(self._project, request, f"leftoff.run({run.workflow!r}, ")
-        except BaseException:
-            run._release()
-            raise
 
     def start(
         self,
@@ -105,7 +106,16 @@ class Store:
         variables: dict[str, Any] | None = None,
     ) -> Run:
         """Always a new run. Used without ``with``, it is paused when the program ends."""
-        opening = self._opening(workflow, title, steps, branch, issue, run_id, variables)
+        opening = Opening(
+            workflow,
+            title=title,
+            branch=branch or self._branch(),
+            run_id=run_id,
+            steps=steps,
+            variables=variables,
+        )
+        opening.facts = self._facts(issue)
+        opening.context = self._surroundings(opening)
         head, epoch, _ = start(
             self._store, opening, self._clock.now(), driver=self._driver(), scrubber=self._redactor
         )
@@ -127,14 +137,13 @@ class Store:
         """
         self._look()
         target = self._unfinished(ref, branch)
-        now = self._clock.now()
-        refuse_unless(self._project, ResumeRequest(target, accept=accept))
-        head, epoch = open_run(
-            self._store, target.row.run_id, now, driver=self._driver(), take_over=take_over
-        )
+        report = refuse_unless(self._project, ResumeRequest(target, accept=accept))
+        now, driver = self._clock.now(), self._driver()
+        head, epoch = open_run(self._store, target.row.run_id, now, driver=driver, take_over=take_over)
         assert epoch is not None
         run = Run(self, head, epoch, resumed=True)
-        self._go_on(run, target.version, None)
+        with run._or_release():
+            self._go_on(run, target.version, report=report)
         return run
 
     def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
@@ -156,17 +165,25 @@ class Store:
             )
         return target
 
-    def _go_on(self, run: Run, back_to: Version | None, opening: Opening | None) -> None:
-        """Make a run ready to be driven; where that fails, nobody drives it."""
-        try:
-            if back_to is not None and back_to.seq != run._buffer.head.seq:
-                run.rollback(back_to)
-            now, guard = self._clock.now(), run._buffer.guard
-            go_on(self._store, run._buffer.head, now, guard=guard, scrubber=self._redactor, opening=opening)
+    def _go_on(
+        self,
+        run: Run,
+        back_to: Version | None = None,
+        *,
+        opening: Opening | None = None,
+        report: Report | None = None,
+    ) -> None:
+        """Make a run ready to be driven. ``report``: what was found, and accepted."""
+        if report is not None and report.findings:
+            from leftoff.engine.resume.accepted import keep_accepted
+
+            keep_accepted(self._project, report, Answers())
             run.refresh()
-        except BaseException:
-            run._release()
-            raise
+        if back_to is not None and back_to.seq != run._buffer.head.seq:
+            run.rollback(back_to)
+        now, guard = self._clock.now(), run._buffer.guard
+        go_on(self._store, run._buffer.head, now, guard=guard, scrubber=self._redactor, opening=opening)
+        run.refresh()
 
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
         row = self._store.read(run._buffer.row)
@@ -206,29 +223,13 @@ class Store:
     def _branch(self) -> str:
         return CALLER.branch
 
-    def _opening(
-        self,
-        workflow: str,
-        title: str | None,
-        steps: Sequence[Any],
-        branch: str | None,
-        issue: str | int | None,
-        run_id: str | None,
-        variables: dict[str, Any] | None,
-    ) -> Opening:
-        facts = {
-            **self._project.git_facts(),
-            "issue": None if issue is None else str(issue).lstrip("#"),
-        }
-        return Opening(
-            workflow,
-            title=title,
-            branch=branch or self._branch(),
-            run_id=run_id,
-            steps=steps,
-            variables=variables,
-            facts=facts,
-        )
+    def _facts(self, issue: str | int | None) -> dict[str, Any]:
+        """What a new run is known by, beside its name."""
+        return {**self._project.git_facts(), "issue": issue_id(issue)}
+
+    def _surroundings(self, opening: Opening) -> dict[str, Any]:
+        """What a new run remembers of the world around it."""
+        return self._project.surroundings(opening.facts["issue"], opening.facts["git_branch"])
 
     # -- looking
 

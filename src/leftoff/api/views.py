@@ -120,7 +120,34 @@ class Collections(Mapping[str, Mapping[str, Any]]):
         return f"<records: {', '.join(self)}>"
 
 
-class Snapshot:
+class Readable:
+    """What is read of a run, whether by its newest state or by one version of it."""
+
+    if TYPE_CHECKING:
+
+        def _read(self, collection: str) -> Mapping[str, Any]: ...
+        def _names(self) -> list[str]: ...
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        return self._read("variable")
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """Steps by path: ``run.steps["collect"]["status"]``."""
+        return self._read("step")
+
+    @property
+    def artifacts(self) -> Mapping[str, Any]:
+        return self._read("artifact")
+
+    @property
+    def records(self) -> Mapping[str, Mapping[str, Any]]:
+        """Any collection: ``run.records["knowledge"]["KE-1"]``."""
+        return Collections(self._names, self._read)
+
+
+class Snapshot(Readable):
     """A run at one version: read-only, whatever happens to the run meanwhile."""
 
     def __init__(self, store: Store, run: int, version: Version) -> None:
@@ -147,22 +174,6 @@ class Snapshot:
             return [name for name in reader.collections() if reader.raw(name)]
 
         return self._store.read(look)
-
-    @property
-    def variables(self) -> Mapping[str, Any]:
-        return self._read("variable")
-
-    @property
-    def steps(self) -> Mapping[str, Any]:
-        return self._read("step")
-
-    @property
-    def artifacts(self) -> Mapping[str, Any]:
-        return self._read("artifact")
-
-    @property
-    def records(self) -> Mapping[str, Mapping[str, Any]]:
-        return Collections(self._names, self._read)
 
     @property
     def status(self) -> str:

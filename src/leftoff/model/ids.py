@@ -27,6 +27,11 @@ def check_run_id(run_id: str) -> str:
     return run_id
 
 
+def issue_id(issue: str | int | None) -> str | None:
+    """An issue as runs know it: ``#42`` and ``42`` are the same, and no text is none."""
+    return str(issue).lstrip("#") or None if issue is not None else None
+
+
 def slug(text: str) -> str:
     """A name made fit for an id: every run of other characters becomes one ``-``."""
     out = "".join(c if c in _ID_CHARS else " " for c in text)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from leftoff.engine.workspace.at_checkpoint import look_around
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current_row, report, usage_errors
 from leftoff.operations.runs import info, named, target
-from leftoff.operations.surroundings import look_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

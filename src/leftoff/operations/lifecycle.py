@@ -88,8 +88,9 @@ def start(project: Project, caller: Caller, wanted: Start) -> Started:
 
 def _opening(project: Project, caller: Caller, wanted: Start) -> Opening:
     from leftoff.engine.lifecycle.opening import Opening
+    from leftoff.model.ids import issue_id
 
-    git, issue = project.git_facts(), (wanted.issue or "").lstrip("#") or None
+    git, issue = project.git_facts(), issue_id(wanted.issue)
     facts = {
         **git,
         "issue": issue,

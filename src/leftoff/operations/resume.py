@@ -228,7 +228,6 @@ def carry_out(
     """
     report, answers, target = agreed.report, agreed.answers, agreed.request.target
     assert answers is not None
-    find = this_run(target.row.run, target.row.run_id)
     if answers.restore:
         from leftoff.operations.files import restorer
 
@@ -239,16 +238,12 @@ def carry_out(
         from leftoff.engine.steps.unblock import unblock
         from leftoff.host import user
 
+        find = this_run(target.row.run, target.row.run_id)
         unblock(project.store, find, None, project.now, by=user(), scrubber=project.redactor)
-    if any(finding.code == "files.half_restored" for finding in report.findings):
-        from leftoff.engine.workspace.journal import forget
+    if report.findings:
+        from leftoff.engine.resume.accepted import keep_accepted
 
-        forget(project.store, project.folder, target.row.run_id)
-    kept = [finding for finding in report.findings if answers.keep(finding)]
-    if report.world.is_head and kept:
-        from leftoff.engine.resume.accepted import take_in
-
-        take_in(report.world, kept, find, project.now, project.redactor)
+        keep_accepted(project, report, answers)
 
 
 def check_free(project: Project, caller: Caller, target: Target) -> None:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.steps.next_step import NextStep
     from leftoff.engine.steps.reports import StepReport
+    from leftoff.engine.workspace.at_checkpoint import Surroundings
     from leftoff.engine.write.commit import Seal
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
-    from leftoff.operations.surroundings import Surroundings
     from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
 
@@ -45,7 +45,7 @@ def report_step(
         if outputs:
             blobs += capture_outputs(project.workspace(at), said, list(outputs))
         if said.action != "start":
-            from leftoff.operations.surroundings import look_around
+            from leftoff.engine.workspace.at_checkpoint import look_around
 
             around = look_around(project, row, issue=_ends_phase(project, row, said))
             blobs += around.blobs

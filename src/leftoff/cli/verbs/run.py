@@ -56,13 +56,14 @@ def run(args: Args, ctx: Context) -> int:
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
+    from leftoff.model.ids import issue_id
     from leftoff.operations.execution import RunRequest
 
     request = RunRequest(
         workflow,
         given,
         title=args.title,
-        issue=args.issue.lstrip("#") if args.issue else None,
+        issue=issue_id(args.issue),
         run_id=args.run_id,
         resume=bool(args.resume),
         fresh=bool(args.fresh),

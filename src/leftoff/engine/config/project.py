@@ -282,11 +282,15 @@ class Project:
 
         dirty = dirty_paths(self.folder)
         known: dict[str, Any] = {DIRTY: dirty} if dirty is not None else {}
-        if issue:
-            from leftoff.engine.workspace.issues import take
+        return known | self.issue_snapshot(issue, branch)
 
-            known |= take(self.settings.section("issues"), self.folder, issue, branch, self.now)
-        return known
+    def issue_snapshot(self, issue: str | None, branch: str | None) -> dict[str, Any]:
+        """An issue as its tracker has it now, as `context` records; ``branch``: git's, of the run that it is for."""
+        if not issue:
+            return {}
+        from leftoff.engine.workspace.issues import take
+
+        return take(self.settings.section("issues"), self.folder, issue, branch, self.now)
 
     def workspace(self, at: int | None = None, redactor: Redactor | None = None) -> Workspace:
         """The project's files as they are now. ``at``: the moment that records of them name."""

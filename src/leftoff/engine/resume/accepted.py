@@ -12,23 +12,38 @@ from leftoff.engine.workspace.issues import put, take
 from leftoff.engine.workspace.tracking import Found, track
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as report_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from leftoff.engine.config.project import Project
     from leftoff.engine.redaction.redactor import Redactor
+    from leftoff.engine.resume.answers import Answers
     from leftoff.engine.resume.checks.world import World
     from leftoff.engine.resume.finding import Finding
+    from leftoff.engine.resume.verdict import Report
     from leftoff.engine.steps.artifacts import Captured
-    from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
 
 
-def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor: Redactor) -> None:
+def keep_accepted(project: Project, report: Report, answers: Answers) -> None:
+    """What the run goes on in spite of is how it shall be from now on."""
+    world = report.world
+    if any(finding.code == "files.half_restored" for finding in report.findings):
+        from leftoff.engine.workspace.journal import forget
+
+        forget(world.store, world.project, world.run_id)
+    kept = [finding for finding in report.findings if answers.keep(finding)]
+    if world.is_head and kept:
+        _take_in(world, kept, project.now, project.redactor)
+
+
+def _take_in(world: World, findings: list[Finding], at: int, redactor: Redactor) -> None:
     """The present of what these findings are about is what the run knows from now on."""
     workspace = Workspace(world.store, world.project, redactor, world.settings.capture, at)
     found = _tracked(world, findings, workspace)
@@ -53,7 +68,9 @@ def take_in(world: World, findings: list[Finding], find: Find, at: int, redactor
                 changes.delete(collection, key)
 
     blobs = [*found.blobs, *(got.blob for got in outputs if got.blob is not None)]
-    report_to(world.store, find, make, Terms(at, blobs=blobs), scrubber=redactor)
+    run, run_id = world.row.run, world.run_id
+    terms = Terms(at, blobs=blobs)
+    report_to(world.store, lambda view: need_run(view, run, run_id), make, terms, scrubber=redactor)
 
 
 def _tracked(world: World, findings: list[Finding], workspace: Workspace) -> Found:

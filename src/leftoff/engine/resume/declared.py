@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.engine.resume.verdict import Report
 
 
 class DeclaredChecks(CheckProvider):
@@ -22,10 +23,11 @@ class DeclaredChecks(CheckProvider):
     waiting = (tree.outputs, tree.files)
 
 
-def refuse_unless(project: Project, request: ResumeRequest, how: str | None = None) -> None:
-    """`CannotResume`, unless what stands in the way is accepted. ``how``: the call, up to where ``accept=`` goes."""
+def refuse_unless(project: Project, request: ResumeRequest, how: str | None = None) -> Report:
+    """What was found; `CannotResume`, unless it is accepted. ``how``: the call, up to where ``accept=`` goes."""
     accepted = check_codes(request.accept)
     report = verify(project, request, (DeclaredChecks(),), whole=False)
     report.accept(accepted)
     how = how or f"leftoff.resume({request.target.row.run_id!r}, "
     report.insist(f"{how}accept={{codes}}) goes on all the same.")
+    return report

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from leftoff.clock import iso
+from leftoff.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
@@ -28,6 +31,13 @@ def put_note(
         or ("note", key) in changes.changes
     ):
         number += 1
-    about = {"text": text, "at": iso(at), "step": step, "resume": resume or None}
-    changes.put("note", key, {name: value for name, value in about.items() if value is not None})
+    changes.put("note", key, note_record(text, at, step, resume))
     return key
+
+
+def note_record(text: str, at: int, step: str | None, resume: bool = False) -> dict[str, Any]:
+    """What is recorded of a note; one without a word is none."""
+    if not text.strip():
+        raise Invalid("A note cannot be empty.", hint="Say what is to be remembered.")
+    about = {"text": text, "at": iso(at), "step": step, "resume": resume or None}
+    return {name: value for name, value in about.items() if value is not None}

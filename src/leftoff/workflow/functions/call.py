@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from leftoff.workflow.functions.maps import Map
     from leftoff.workflow.functions.scope import Scope
 
+    # Which call of its scope it is (0: it is known by a key, or as an item of a map), its step's path and order.
+    Place = tuple[int, str, int]
+
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 _PLAIN = (str, int, float, bool, type(None))
 _SECRET = "Secrets are not stored: read them inside the steps that need them. A new version= of the step runs it again."
@@ -64,18 +67,14 @@ class Call:
         args: tuple[Any, ...],
         named: dict[str, Any],
         arguments: dict[str, Any],
-        number: int,
-        path: str,
-        order: int,
+        place: Place,
     ) -> None:
         self.function = function
         self.scope = scope
         self.args = args
         self.named = named
         self.digest = Digest(arguments, scope.flow.scrubber)
-        self.number = number  # 0: it is known by a key, or as an item of a map
-        self.path = path
-        self.order = order
+        self.number, self.path, self.order = place
         self.reaches = NOW
         self.map: Map | None = None  # of which this is an item
         self.looked = False  # whether what was recorded is known
@@ -359,10 +358,11 @@ def place(function: Durable, scope: Scope, args: tuple[Any, ...], named: dict[st
     make = Group if function.is_group else Call
     if key is not None:
         path = scope.keyed_path(function.name, key)
-        call = make(function, scope, args, named, arguments, 0, path, scope.count)
+        call = make(function, scope, args, named, arguments, (0, path, scope.count))
         call.reaches = NOW if own else LATER
         return call
     if not own:
         raise needs_key(function.name, "another thread or task than the workflow's own")
     number = scope.number()
-    return make(function, scope, args, named, arguments, number, scope.path(function.name, number), number)
+    path = scope.path(function.name, number)
+    return make(function, scope, args, named, arguments, (number, path, number))

@@ -40,7 +40,7 @@ class Map:
         number = scope.number()
         path = scope.path(function.name, number)
         about = {"items": len(items)}
-        self.group = Group(function, scope, (), {}, about, number, path, number)
+        self.group = Group(function, scope, (), {}, about, (number, path, number))
         self._paths = self._keyed(function.keying(key))
         self.results: list[Any] = [None] * len(items)
         self.stopped = False  # an item has failed: nothing new is begun
@@ -67,7 +67,7 @@ class Map:
         bound = function.signature.bind(args, {})
         arguments = encoded(function.counted(bound), function.name)
         make = Group if function.is_group else Call
-        call = make(function, self._scope, args, {}, arguments, 0, self._path(index), index)
+        call = make(function, self._scope, args, {}, arguments, (0, self._path(index), index))
         call.reaches, call.map = NEVER, self  # what reaches the workflow is the failure of the map
         return call
 

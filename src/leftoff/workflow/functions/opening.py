@@ -7,11 +7,12 @@ accident. The arguments are a record of the run; their digest is in its listing,
 from __future__ import annotations
 
 from _thread import allocate_lock
+from functools import cached_property
 
 from leftoff.api.module import project_store
 from leftoff.api.run import Run
+from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
-from leftoff.engine.lifecycle.opening import opening_changes, start_in
 from leftoff.engine.read import find
 from leftoff.engine.read.state import Reader
 from leftoff.engine.write.commit import save_blobs
@@ -19,6 +20,7 @@ from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
 from leftoff.errors import CannotResume, Conflict, LeaseHeld, NotFound, Redacted, Usage
 from leftoff.model.codec import decode as parse
+from leftoff.model.fields import Fields
 from leftoff.model.frozen import marks
 from leftoff.model.words import UNFINISHED
 from leftoff.workflow.functions.arguments import Digest, encoded
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.api.store import Store
-    from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.read.find import Target
     from leftoff.model.versions import Version
     from leftoff.store.base import Tx, View
@@ -70,19 +71,33 @@ class Request:
         self.ref, self.resumes, self.given = ref, True, False
         return self
 
-    @property
+    @cached_property
     def store(self) -> Store:
         return self.options.get("store") or project_store()
 
     @property
-    def run_id(self) -> str | None:
-        return self.options.get("run_id")
+    def branch(self) -> str:
+        return self.options.get("branch") or self.store._branch()
+
+    def value_of(self, view: View, row: RunRow, key: str) -> Any:
+        """What a run keeps in its context."""
+        return Reader(self.store._store, view, row.run, row.run_id).value("context", key)
 
     def check_complete(self) -> None:
         """Whether a new run may be started."""
         if not self.given and self.function.signature.required:
             names = ", ".join(self.function.signature.required)
             raise TypeError(f"{self.function.name}.run() is missing {names}")
+
+
+class Held(Fields):
+    """A run whose lease this process has, and what it knows of its function. ``back_to``: a version to go back to."""
+
+    head: Head
+    epoch: int
+    about: dict[str, Any]
+    resumed: bool = True
+    back_to: Version | None = None
 
 
 class Finished:
@@ -122,55 +137,58 @@ class Opened:
 
 def open_run(request: Request) -> Opened | Finished:
     """Find or start the run, and take its lease."""
-    store = request.store
-    store._look()
-    return _resume(request, store) if request.resumes else _run(request, store)
+    request.store._look()
+    found = _resume(request) if request.resumes else _run(request)
+    return _drive(request, found) if isinstance(found, Held) else Finished(_result(request, found))
 
 
 # -- run
 
 
-def _run(request: Request, store: Store) -> Opened | Finished:
-    if request.run_id is None or not store._store.exists():
+def _run(request: Request) -> Held | RunRow:
+    """The run that was cut off, or a new one; its row where it is finished."""
+    store = request.store
+    if request.options.get("run_id") is None or not store._store.exists():
         request.check_complete()
-    head, epoch, about, row = _find_or_start(request, store, _opening(request, store))
-    if head is None:
-        assert row is not None
-        return Finished(_result(store, row))
-    return _drive(request, store, head, epoch, about, row is not None, None)
-
-
-def _opening(request: Request, store: Store) -> Opening:
-    given = request.options.get
-    opening = store._opening(
-        request.function.name, given("title"), (), given("branch"), given("issue"), request.run_id, None
-    )
-    opening.facts["inputs"] = Digest(request.inputs, store._redactor).text
-    return opening
-
-
-def _find_or_start(
-    request: Request, store: Store, opening: Opening
-) -> tuple[Head | None, int, dict[str, Any], RunRow | None]:
-    """The run's head, epoch and what it knows of its function; its row if it was there. No head: it is finished."""
-    now, driver, about = store._clock.now(), store._driver(), _about_new(request)
+    opening, now, driver, about = _opening(request), store._clock.now(), store._driver(), _about_new(request)
     changes = opening_changes(opening, now, store._redactor)
     changes.put("context", FUNCTION, about)
     changes, blobs = save_blobs(store._store, changes)
 
-    def work(tx: Tx) -> tuple[Head | None, int, dict[str, Any], RunRow | None]:
+    def work(tx: Tx) -> Held | RunRow:
         row = _there(tx, request, opening)
         if row is None:
             request.check_complete()
             head, epoch, _ = start_in(tx, opening, changes, blobs, now, driver)
-            return head, epoch or 0, about, None
+            return Held(head, epoch or 0, about, resumed=False)
         if row.status not in UNFINISHED:
-            return None, 0, about, row
-        known, over = _about(store, tx, request, row), bool(request.options.get("take_over"))
+            return row
+        known, over = _about(tx, request, row), bool(request.options.get("take_over"))
         taken = take(tx, row.run, row.run_id, driver[0], now, who=driver[1], take_over=over)
-        return Head.of(row), taken, known, row
+        return Held(Head.of(row), taken, known)
 
     return store._store.write(work)
+
+
+def _opening(request: Request) -> Opening:
+    """What a new run would be. Of the world around it only its issue is looked at: a program may make very many."""
+    store, options = request.store, request.options
+    opening = Opening(
+        request.function.name,
+        title=options.get("title"),
+        branch=request.branch,
+        run_id=options.get("run_id"),
+    )
+    opening.facts = {
+        **store._facts(options.get("issue")),
+        "inputs": Digest(request.inputs, store._redactor).text,
+    }
+    issue = opening.facts["issue"]
+    if issue and not (
+        store._store.exists() and store._store.read(lambda view: _there(view, request, opening))
+    ):
+        opening.context = store._project.issue_snapshot(issue, opening.facts["git_branch"])
+    return opening
 
 
 def _about_new(request: Request) -> dict[str, Any]:
@@ -212,27 +230,27 @@ def _check_ours(request: Request, row: RunRow) -> None:
 # -- resume
 
 
-def _resume(request: Request, store: Store) -> Opened | Finished:
-    target = _target(request, store)
+def _resume(request: Request) -> Held | RunRow:
+    target, store = _target(request), request.store
     row = target.row
     _check_ours(request, row)
     if row.status not in UNFINISHED and target.version is None:
-        return Finished(_result(store, row))
-    about = store._store.read(lambda view: _about(store, view, request, row))
+        return row
+    about = store._store.read(lambda view: _about(view, request, row))
     take_over = bool(request.options.get("take_over"))
     head, epoch = open_existing(
         store._store, row.run_id, store._clock.now(), driver=store._driver(), take_over=take_over
     )
     assert epoch is not None
-    return _drive(request, store, head, epoch, about, True, target.version)
+    return Held(head, epoch, about, back_to=target.version)
 
 
-def _target(request: Request, store: Store) -> Target:
+def _target(request: Request) -> Target:
+    store = request.store._store
     if request.ref is not None:
-        return find.resolve(store._store, request.ref)
-    branch = request.options.get("branch") or store._branch()
-    name = request.function.name
-    rows = store._store.read(lambda view: find.twins(view, name, branch)) if store._store.exists() else []
+        return find.resolve(store, request.ref)
+    name, branch = request.function.name, request.branch
+    rows = store.read(lambda view: find.twins(view, name, branch)) if store.exists() else []
     if not rows:
         raise NotFound(
             f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",
@@ -254,13 +272,9 @@ def _check_known(request: Request, row: RunRow, about: dict[str, Any]) -> None:
 # -- both
 
 
-def _value(store: Store, view: View, row: RunRow, key: str) -> Any:
-    return Reader(store._store, view, row.run, row.run_id).value("context", key)
-
-
-def _about(store: Store, view: View, request: Request, row: RunRow) -> dict[str, Any]:
+def _about(view: View, request: Request, row: RunRow) -> dict[str, Any]:
     """What the run knows of its function. Whether it can be executed at all is told before its lease is taken."""
-    found = _value(store, view, row, FUNCTION)
+    found = request.value_of(view, row, FUNCTION)
     if found is None:
         raise CannotResume(
             f"Run {row.run_id} was not started by a durable function.", hint=f"leftoff.resume({row.run_id!r})"
@@ -270,9 +284,9 @@ def _about(store: Store, view: View, request: Request, row: RunRow) -> dict[str,
     return about
 
 
-def _result(store: Store, row: RunRow) -> Any:
+def _result(request: Request, row: RunRow) -> Any:
     """What a finished run returned."""
-    found = store._store.read(lambda view: _value(store, view, row, RETURNED))
+    found = request.store._store.read(lambda view: request.value_of(view, row, RETURNED))
     if row.status != "completed" or found is None:
         how = row.status if row.status != "completed" else "completed by somebody, and has no result"
         raise CannotResume(
@@ -281,16 +295,9 @@ def _result(store: Store, row: RunRow) -> Any:
     return decode(found.plain["value"], f"The result of run {row.run_id}")
 
 
-def _drive(
-    request: Request,
-    store: Store,
-    head: Head,
-    epoch: int,
-    about: dict[str, Any],
-    resumed: bool,
-    back_to: Version | None,
-) -> Opened:
-    """A run whose lease this process has: once at a time, though the lease would not tell its threads apart."""
+def _drive(request: Request, held: Held) -> Opened:
+    """Once at a time, though the lease would not tell the threads of this process apart."""
+    store, head = request.store, held.head
     key = (store.location, head.run_id)
     with _claims:
         if key in _claimed:
@@ -300,18 +307,11 @@ def _drive(
             )
         _claimed.add(key)
     try:
-        run = Run(store, head, epoch, resumed=resumed)
-        if resumed:
-            store._go_on(run, back_to, None)
-        return _opened(request, run, about, key)
+        run = Run(store, head, held.epoch, resumed=held.resumed)
+        with run._or_release():
+            if held.resumed:
+                store._go_on(run, held.back_to)
+            return Opened(request, run, held.about, key)
     except BaseException:
         _claimed.discard(key)
-        raise
-
-
-def _opened(request: Request, run: Run, about: dict[str, Any], key: tuple[str, str]) -> Opened:
-    try:
-        return Opened(request, run, about, key)
-    except BaseException:
-        run._release()
         raise

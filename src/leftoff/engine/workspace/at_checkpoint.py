@@ -49,7 +49,7 @@ def look_around(project: Project, row: RunRow, *, dirty: bool = False, issue: bo
         git_head(project.folder),
         _files(project, row),
         dirty_paths(project.folder) if dirty else None,
-        _issue(project, row) if issue and row.issue else {},
+        project.issue_snapshot(row.issue, row.card.get("git_branch")) if issue else {},
     )
 
 
@@ -61,10 +61,3 @@ def _files(project: Project, row: RunRow) -> Found | None:
     from leftoff.engine.workspace.tracking import for_checkpoint
 
     return for_checkpoint(project.workspace(), row)
-
-
-def _issue(project: Project, row: RunRow) -> dict[str, Any]:
-    from leftoff.engine.workspace.issues import take
-
-    section = project.settings.section("issues")
-    return take(section, project.folder, row.issue, row.card.get("git_branch"), project.now)
