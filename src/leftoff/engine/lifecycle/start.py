@@ -15,7 +15,6 @@ from leftoff.engine.write.lease import let_go, refuse_driven, take_session
 from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
-from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
@@ -68,12 +67,16 @@ def start_run(
         twin, there = opening.twin(tx), unfinished(tx, tx.follower, opening, at)
         if resume and there is not None:
             _refuse_other(there, opening)
-            _go_on(store, tx, there, opening, at, scrubber, session)
-            return Started(there.run, there.run_id, resumed=True, twin=None)
-        head, _, _ = start_in(tx, opening, changes, blobs, at, None)
+            _go_on(store, tx, there, opening, at, scrubber)
+            started = Started(there.run, there.run_id, resumed=True, twin=None)
+        else:
+            head, _, _ = start_in(tx, opening, changes, blobs, at, None)
+            started = Started(head.run, head.run_id, resumed=False, twin=twin)
         if session is not None:
-            take_session(tx, head.run, head.run_id, session.id, at, who=session.who, process=session.process)
-        return Started(head.run, head.run_id, resumed=False, twin=twin)
+            take_session(
+                tx, started.run, started.run_id, session.id, at, who=session.who, process=session.process
+            )
+        return started
 
     return store.write(work)
 
@@ -99,37 +102,23 @@ def _refuse_other(row: RunRow, opening: Opening) -> None:
         )
 
 
-def _go_on(
-    store: Store,
-    tx: Tx,
-    row: RunRow,
-    opening: Opening,
-    at: int,
-    scrubber: Scrubber | None,
-    session: Session | None,
-) -> None:
+def _go_on(store: Store, tx: Tx, row: RunRow, opening: Opening, at: int, scrubber: Scrubber | None) -> None:
     """The run is running again, with whatever it did not have yet."""
     bound = opening.facts.get("session_id")
     let_go(tx, row.run, refuse_driven(tx, row.run, row.run_id, at, bound), bound)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        put_back(Reader(store, tx, row.run, row.run_id), changes, at)
+        reader = Reader(store, tx, row.run, row.run_id)
+        put_back(reader, changes, at)
+        lifecycle.Steps(reader, changes, at).declare(opening.steps)
         _add(tx, row.run, opening, changes)
         return None
 
     report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
-    if session is not None:
-        take_session(tx, row.run, row.run_id, session.id, at, who=session.who, process=session.process)
 
 
 def _add(view: View, run: int, opening: Opening, changes: ChangeSet) -> None:
-    """Steps and variables that the run does not have; none that it has is changed."""
-    place: dict[str, int] = {}
-    for name, known in opening.steps:
-        if view.row(run, "step", name) is None:
-            parent = parent_of(name)
-            place[parent] = place[parent] + 1 if parent in place else lifecycle.next_order(view, run, name)
-            lifecycle.put(changes, name, lifecycle.declare(place[parent], known))
+    """Variables and facts that the run does not have; none that it has is changed."""
     for key, value in opening.variables.items():
         if view.row(run, "variable", key) is None:
             changes.put("variable", key, value)

@@ -71,15 +71,12 @@ def pick_up(
 
 def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:
     """Put a step and the later ones, or single ones, back to be done; that is a rollback, too."""
-    first, single = request.from_step, sorted(request.repeat)
-    if first is None and not single:
-        return None
-    steps = writer.all()
-    for path in request.repeated(steps):
-        writer.move(path, lifecycle.once_more(steps[path]))
-    if first is not None:
-        return Seal("rollback", first, f"again from {first}")
-    return Seal("rollback", single[0], f"once more: {', '.join(single[:5])}")
+    seal = request.seal()
+    if seal is not None:
+        steps = writer.all()
+        for path in request.repeated(steps):
+            writer.move(path, lifecycle.once_more(steps[path]))
+    return seal
 
 
 def go_back(

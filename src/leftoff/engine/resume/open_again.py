@@ -65,7 +65,7 @@ def go_on(
         reader = Reader(store, tx, head.run, head.run_id)
         put_back(reader, changes, at)
         if opening is not None:
-            declare(reader, opening, changes)
+            lifecycle.Steps(reader, changes, at).declare(opening.steps)
         # Hardly ever any: a step that was read here may be that large.
         ready, blobs = save_blobs(store, changes)
         return commit_in(tx, head, ready, Terms(at, guard, token=token, blobs=blobs))
@@ -86,11 +86,3 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
             # How an attempt ended is for a runner to find out.
             cut_off = record["status"] == "running" and "kind" in record
             steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
-
-
-def declare(reader: Reader, opening: Opening, changes: ChangeSet) -> None:
-    """Steps that the program declares now and the run does not have yet."""
-    there = reader.raw("step")
-    for order, (name, known) in enumerate(opening.steps):
-        if name not in there:
-            lifecycle.put(changes, name, lifecycle.declare(order, known))

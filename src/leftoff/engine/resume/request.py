@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.read.show import in_order, inner_steps
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, NotFound
 from leftoff.model.fields import Fields
 
@@ -54,6 +55,17 @@ class ResumeRequest(Fields):
         if self.from_step is not None:
             found |= set(from_step(steps, self.from_step, self.target.row.run_id))
         return found
+
+    def seal(self) -> Seal | None:
+        """How going back to do steps again is sealed."""
+        if self.from_step is not None:
+            return Seal("rollback", self.from_step, f"again from {self.from_step}")
+        if not self.repeat:
+            return None
+        single = sorted(self.repeat)
+        return Seal(
+            "rollback", single[0], f"once more: {', '.join(single[:5])}{'…' if len(single) > 5 else ''}"
+        )
 
 
 class Selection(Fields):

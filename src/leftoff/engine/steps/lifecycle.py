@@ -256,6 +256,15 @@ class Steps:
         put(self.changes, path, record)
         self._seen[path] = record
 
+    def declare(self, steps: Iterable[tuple[str, Record]]) -> None:
+        """Steps that the run does not have yet, behind those that stand beside them; none that it has is changed."""
+        places: dict[str, int] = {}
+        for path, known in steps:
+            if self.get(path) is None:
+                parent = parent_of(path)
+                places[parent] = places[parent] + 1 if parent in places else self.next_order(path)
+                self.put(path, declare(places[parent], known))
+
     def remove(self, path: str) -> None:
         """A step that is none any more, with what is kept beside it."""
         before = self.get(path)

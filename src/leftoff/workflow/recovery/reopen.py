@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.lifecycle.opening import status_changes
-from leftoff.engine.resume.request import from_step, with_outer
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.write.commit import Seal
 from leftoff.workflow.definition.changes import differs, is_gone
 
 if TYPE_CHECKING:
+    from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.engine.write.commit import Seal
     from leftoff.workflow.definition.model import Workflow
-    from leftoff.workflow.run.ledger import Entry, Ledger, Page
+    from leftoff.workflow.run.ledger import Entry, Page
 
     Record = dict[str, Any]
 
@@ -33,63 +33,44 @@ def is_rejected(record: Record) -> bool:
 
 
 class Reopening:
-    """``held``: steps whose attempts are looked after one by one. ``again``: the step to begin with once more.
-
-    ``repeat``: single steps that are done once more, whatever comes after them.
-    """
+    """``held``: steps whose attempts are looked after one by one. ``about``: what is known of a changed definition."""
 
     def __init__(
         self,
         old: Workflow,
         new: Workflow,
         declared: dict[str, Record],
+        request: ResumeRequest,
         *,
         held: set[str],
-        again: str | None,
         about: Record,
-        variables: Record,
-        repeat: frozenset[str] = frozenset(),
     ) -> None:
         self._old = old
         self._new = new
         self._declared = declared
         self._held = held
-        self._again = again
-        self._repeat = repeat
-        self._firsts = tuple(repeat) + ((again,) if again is not None else ())
+        self._request = request
+        self._firsts = tuple(request.repeat) + ((request.from_step,) if request.from_step is not None else ())
         self._about = about
-        self._variables = variables
         self._repeated: set[str] = set()
         self._above_done: set[str] = set()
         self._now = ""
 
-    def entry(self, ledger: Ledger) -> Entry:
+    def entry(self) -> Entry:
         def entry(page: Page) -> Seal | None:
             steps, self._now = page.steps.all(), page.steps.now
-            if self._again is not None:
-                self._repeated = set(from_step(steps, self._again, ledger.run_id))
-            self._repeated |= with_outer(steps, self._repeat)
+            self._repeated = self._request.repeated(steps)
             done = [path for path, record in steps.items() if record["status"] in DONE]
             self._above_done = {path.rpartition("/")[0] for path in done if "/" in path}
             if page.row().status != "running":
                 status_changes(page.changes, "running", page.at)
             self._put_steps(page, steps)
-            for collection, given in (("context", self._about), ("variable", self._variables)):
+            for collection, given in (("context", self._about), ("variable", self._request.variables)):
                 for key, value in given.items():
                     page.put(collection, key, value)
-            return self._seal()
+            return self._request.seal()
 
         return entry
-
-    def _seal(self) -> Seal | None:
-        if self._again:
-            return Seal("rollback", self._again, f"again from {self._again}")
-        if self._repeat:
-            first = sorted(self._repeat)
-            return Seal(
-                "rollback", first[0], f"once more: {', '.join(first[:5])}{'…' if len(first) > 5 else ''}"
-            )
-        return None
 
     def _put_steps(self, page: Page, steps: dict[str, Record]) -> None:
         after = {path: self._after(path, record) for path, record in steps.items()}

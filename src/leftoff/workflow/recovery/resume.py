@@ -226,15 +226,13 @@ class Resumption:
             self.old,
             new,
             records_of(new),
+            request,
             held={orphan.unit for orphan in self.orphans},
-            again=request.from_step,
             about=context_of(new, self.setting.project) if self.changed else {},
-            variables=dict(request.variables),
-            repeat=request.repeat,
         )
         if (request.from_step is not None or request.repeat) and self._head_is_open():
             self.stage.add(entries.seal("manual", None, "before a rollback"))
-        self.stage.add(reopening.entry(self.runner.ledger))
+        self.stage.add(reopening.entry())
         for orphan in self.orphans:
             token, folder = orphan.attempt.token, orphan.folder
             if orphan.action == FORGET:
