@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from leftoff.cli.dispatch import out, printable
 from leftoff.engine.config import project as places
 from leftoff.engine.config.caller import Caller
 from leftoff.operations import Project
@@ -59,11 +58,13 @@ class Context:
 
     def out(self, text: str) -> None:
         """A result, on stdout."""
+        from leftoff.cli.render.text import out
+
         out(text)
 
     def say(self, text: str) -> None:
         """Talk, on stderr."""
-        from leftoff.cli.render.text import clean_lines
+        from leftoff.cli.render.text import clean_lines, printable
 
         sys.stderr.write(printable(clean_lines(text)) + "\n")
 
@@ -76,7 +77,7 @@ class Context:
 
     def emit(self, document: Any) -> None:
         """One JSON document on stdout."""
-        from leftoff.cli.render.text import safe_json
+        from leftoff.cli.render.text import out, safe_json
         from leftoff.model.codec import text
 
         out(safe_json(text(document), sys.stdout.encoding))

@@ -132,16 +132,6 @@ def no_verb(word: str) -> Usage:
     return Usage(f"leftoff has no verb {word!r}.", hint=f"{hint}`leftoff help` lists them.")
 
 
-def printable(text: str) -> str:
-    """Text as it can be written: what came in as invalid UTF-8 is shown escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def out(text: str) -> None:
-    sys.stdout.write(printable(text) + "\n")
-    sys.stdout.flush()
-
-
 def _short(line: str) -> str:
     """What somebody gave may be endless; what is wrong with it is not."""
     return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
@@ -149,7 +139,7 @@ def _short(line: str) -> str:
 
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
-    from leftoff.cli.render.text import clean, safe_json
+    from leftoff.cli.render.text import clean, out, printable, safe_json
 
     parts = [f"leftoff: {error.message}", *([error.hint] if error.hint else [])]
     if isinstance(error, BadDefinition):  # one line per problem

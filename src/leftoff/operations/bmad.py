@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.dialects.bmad import compat
 from leftoff.dialects.bmad.document import workflow_of
-from leftoff.engine.config.project import git_head
+from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps.reports import StepReport
 from leftoff.engine.workspace.surroundings import remember_git

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.config.project import git_branch
+from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.engine.read.find import Target, twins

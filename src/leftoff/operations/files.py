@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.engine.read.state import Reader
 from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import current_row, guard_of, report
+from leftoff.operations.reports import check_free, current_row, guard_of, report, session_of
 from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
@@ -170,24 +170,31 @@ def rollback(
 ) -> RolledBack:
     """Go back to an older version of a run. ``end_steps``: whether those of its steps are ended that run without a
     driver; nothing is put back under the hands of one that still writes."""
-    from leftoff.operations import resume
     from leftoff.operations.execution import is_driven
     from leftoff.operations.stop import end_processes, left_running
 
     found = _back_to(project, caller, request)
     if is_driven(project, found.row):
-        resume.check_free(project, caller, found)
+        check_free(project, caller, found)
         running = left_running(project, found.row)
         if running and not end_steps(found.row.run_id, running):
             return RolledBack(info(project, found.row), found, done=False)
         if running:
             end_processes(project, found.row)
     if not request.files:
-        resume.rollback(project, caller, found)
+        _rollback_records(project, caller, found)
         return RolledBack(info(project, found.row), found)
     ref = f"--good {request.ref}" if request.good else request.ref
     outcome = restorer(project, caller, found).rollback(found, ref, agree)
     return RolledBack(info(project, found.row), found, outcome, outcome.done)
+
+
+def _rollback_records(project: Project, caller: Caller, target: Target) -> None:
+    """The run's records are what they were at a version, as a new checkpoint; its files stay as they are."""
+    from leftoff.engine.resume.continue_run import go_back
+
+    session = session_of(project, caller)
+    go_back(project.store, target, project.now, session=session, guard=guard_of(caller))
 
 
 def difference(project: Project, plan: Plan, entry: Entry) -> str:

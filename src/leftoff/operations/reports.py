@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.find import Target
     from leftoff.engine.write.commit import Guard, Seal
     from leftoff.engine.write.report import Find, Make, Reported
     from leftoff.model.changes import ChangeSet
@@ -52,6 +53,13 @@ def session_of(project: Project, caller: Caller) -> str | None:
     if caller.session or caller.agent is None or not project.store.exists():
         return caller.session
     return project.store.read(caller.session_in)
+
+
+def check_free(project: Project, caller: Caller, target: Target) -> None:
+    """An error where somebody else drives the run."""
+    from leftoff.engine.resume.continue_run import driver_of
+
+    driver_of(project.store, target, project.now, session_of(project, caller))
 
 
 def guard_of(caller: Caller) -> Guard:

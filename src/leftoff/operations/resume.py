@@ -14,7 +14,7 @@ from leftoff.engine.read.state import read
 from leftoff.engine.resume import verdict
 from leftoff.engine.resume.answers import take_answers
 from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks, SecretChecks
-from leftoff.engine.resume.continue_run import driver_of, go_back, pick_up
+from leftoff.engine.resume.continue_run import pick_up
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.write.report import need_store
@@ -22,7 +22,7 @@ from leftoff.errors import Ambiguous, CannotResume, Invalid, NoCheckpoint, Usage
 from leftoff.model.fields import Fields
 from leftoff.operations import protocol, runs
 from leftoff.operations.execution import is_driven
-from leftoff.operations.reports import current, guard_of, session_of, this_run
+from leftoff.operations.reports import check_free, current, guard_of, session_of, this_run
 from leftoff.workflow.recovery.provider import workflow_checks
 
 TYPE_CHECKING = False
@@ -244,14 +244,3 @@ def carry_out(
         from leftoff.engine.resume.accepted import keep_accepted
 
         keep_accepted(project, report, answers)
-
-
-def check_free(project: Project, caller: Caller, target: Target) -> None:
-    """An error where somebody else drives the run."""
-    driver_of(project.store, target, project.now, session_of(project, caller))
-
-
-def rollback(project: Project, caller: Caller, target: Target) -> None:
-    """The run's records are what they were at a version, as a new checkpoint; its files stay as they are."""
-    session = session_of(project, caller)
-    go_back(project.store, target, project.now, session=session, guard=guard_of(caller))

@@ -239,7 +239,7 @@ class Status(Fields):
 
 def status(project: Project, caller: Caller) -> Status:
     """Where this is."""
-    from leftoff.engine.config.project import git_branch
+    from leftoff.engine.config.git_head import git_branch
     from leftoff.engine.read.timing import timing
     from leftoff.engine.workspace.journal import cut_short
     from leftoff.model.words import UNFINISHED

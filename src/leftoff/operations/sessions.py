@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
-from leftoff.engine.config.project import find_project, git_head, in_git, main_worktree, store_location
+from leftoff.engine.config.git_head import git_head, main_worktree
+from leftoff.engine.config.project import find_project, in_git, store_location
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.find import SESSION, is_spent

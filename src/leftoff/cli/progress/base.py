@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from leftoff.cli.dispatch import printable
+from leftoff.cli.render.text import printable
 from leftoff.log import debugging
 
 TYPE_CHECKING = False

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 
-from leftoff.cli.dispatch import printable
 from leftoff.cli.progress.base import Observer
 from leftoff.cli.progress.ending import advice, command, verdict
 from leftoff.cli.progress.tally import Tally
 from leftoff.cli.progress.times import took, whole
 from leftoff.cli.render.step_output import tidy
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import clean, printable
 from leftoff.clock import iso
 
 TYPE_CHECKING = False

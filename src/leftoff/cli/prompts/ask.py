@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from leftoff.cli.dispatch import printable
+from leftoff.cli.render.text import printable
 from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False

@@ -41,7 +41,7 @@ class Screen:
 
             paint(lines, self.stream, self.columns)
         else:
-            from leftoff.cli.dispatch import printable
+            from leftoff.cli.render.text import printable
 
             self.stream.write(printable(plain(lines)) + "\n")
             self.stream.flush()

@@ -7,6 +7,8 @@ starts as fast as it can.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -144,3 +146,13 @@ def size(number: Any) -> str:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 10 else f"{number:.1f} {unit}"
         number /= 1000
     return ""
+
+
+def printable(text: str) -> str:
+    """Text as it can be written: what came in as invalid UTF-8 is shown escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def out(text: str) -> None:
+    sys.stdout.write(printable(text) + "\n")
+    sys.stdout.flush()

@@ -41,7 +41,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
-    from leftoff.operations.resume import check_free
+    from leftoff.operations.reports import check_free
     from leftoff.operations.runs import target as find_target
 
     usage_errors(lambda: check_agent(args.to, custom_agents(ctx.project.settings.section("agents"))))

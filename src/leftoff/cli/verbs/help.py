@@ -32,7 +32,8 @@ def run(args: Args, ctx: Context) -> int:
 
 def explain(verb: str | None, *, as_json: bool) -> int:
     """One verb, or all of them."""
-    from leftoff.cli.dispatch import load, out
+    from leftoff.cli.dispatch import load
+    from leftoff.cli.render.text import out
     from leftoff.model.codec import text
 
     if verb is None:

@@ -146,7 +146,7 @@ class Page:
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
             return
-        from leftoff.cli.dispatch import printable
+        from leftoff.cli.render.text import printable
 
         lines = shown(block).split("\n")
         sys.stdout.write(printable("\n".join(map(tidy, lines))))

@@ -45,21 +45,15 @@ def find_project(start: str | None = None, given: str | None = None) -> str:
             )
         return os.path.abspath(chosen)
     here = os.path.abspath(start or os.getcwd())
-    git = ""
-    for folder in _upward(here):
+    folder, git = here, ""
+    while True:
         if os.path.isdir(os.path.join(folder, FOLDER)) or os.path.exists(os.path.join(folder, SETTINGS)):
             return folder
         if not git and os.path.exists(os.path.join(folder, ".git")):
             git = folder
-    return git or here
-
-
-def _upward(folder: str) -> list[str]:
-    out = [folder]
-    while (parent := os.path.dirname(folder)) != folder:
-        folder = parent
-        out.append(folder)
-    return out
+        if (above := os.path.dirname(folder)) == folder:
+            return git or here
+        folder = above
 
 
 def store_location(project: str, given: str | None = None, configured: str | None = None) -> str:
@@ -72,6 +66,8 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     own = os.path.join(project, FOLDER)
     if os.path.isdir(own):
         return own
+    from leftoff.engine.config.git_head import main_worktree
+
     main = main_worktree(project)
     return os.path.join(main, FOLDER) if main else own
 
@@ -106,92 +102,23 @@ def open_followed(
     return followed
 
 
-def _git_dir(folder: str) -> str:
-    """The git directory of a work tree, or an empty string."""
-    path = os.path.join(folder, ".git")
-    if os.path.isdir(path):
-        return path
-    line = _first_line(path)
-    if line.startswith("gitdir: "):
-        return os.path.normpath(os.path.join(folder, line[len("gitdir: ") :]))
-    return ""
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return ""
-
-
-def main_worktree(project: str) -> str:
-    """The main work tree of a linked one, or an empty string."""
-    git = _git_dir(project)
-    common = _first_line(os.path.join(git, "commondir")) if git else ""
-    if not common:
-        return ""
-    folder = os.path.normpath(os.path.join(git, common))
-    return os.path.dirname(folder) if os.path.basename(folder) == ".git" else ""
-
-
 def home_of(card: dict[str, Any], project: str, folder: str | None) -> str:
     """Where a run's files are: the linked work tree that it remembers; else the main one, seen from a linked one that
     has no store of its own. ``folder``: the store's. A work tree that is gone leaves us here."""
     own = card.get("worktree")
     if isinstance(own, str):
         return own if os.path.isdir(own) else project
+    from leftoff.engine.config.git_head import main_worktree
+
     main = main_worktree(project)
     return main if main and folder == os.path.join(main, FOLDER) else project
 
 
 def in_git(folder: str) -> bool:
     """Whether a folder is in a git repository, without asking git."""
-    return any(os.path.exists(os.path.join(above, ".git")) for above in _upward(folder))
+    from leftoff.engine.config.git_head import upward
 
-
-def git_facts(project: str) -> dict[str, Any]:
-    """What a new run remembers of git, and of the linked work tree that it belongs to."""
-    return {
-        "git_branch": git_branch(project),
-        "git_head": git_head(project),
-        "worktree": project if main_worktree(project) else None,
-    }
-
-
-def git_branch(project: str) -> str | None:
-    """The branch that is checked out, without starting git; None where there is none."""
-    for folder in _upward(project):
-        git = _git_dir(folder)
-        if git:
-            head = _first_line(os.path.join(git, "HEAD"))
-            return head[len("ref: refs/heads/") :] if head.startswith("ref: refs/heads/") else None
-    return None
-
-
-def git_head(project: str) -> str | None:
-    """The commit that is checked out, without starting git; None where that cannot be told."""
-    for folder in _upward(project):
-        git = _git_dir(folder)
-        if git:
-            head = _first_line(os.path.join(git, "HEAD"))
-            if not head.startswith("ref: "):
-                return head or None
-            common = _first_line(os.path.join(git, "commondir"))
-            return _ref(os.path.normpath(os.path.join(git, common)) if common else git, head[len("ref: ") :])
-    return None
-
-
-def _ref(git: str, name: str) -> str | None:
-    """What a ref points to: a file of its own, or a line of packed-refs."""
-    found = _first_line(os.path.join(git, name))
-    if found:
-        return found
-    try:
-        with open(os.path.join(git, "packed-refs"), encoding="utf-8", errors="replace") as file:
-            return next((line[:40] for line in file if line.rstrip("\n").endswith(f" {name}")), None)
-    except OSError:
-        return None
+    return any(os.path.exists(os.path.join(above, ".git")) for above in upward(folder))
 
 
 class Project:
@@ -274,6 +201,8 @@ class Project:
 
     def git_facts(self) -> dict[str, Any]:
         """What a new run remembers of git."""
+        from leftoff.engine.config.git_head import git_facts
+
         return git_facts(self.folder)
 
     def surroundings(self, issue: str | None, branch: str | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.config.project import git_head
+from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
 from leftoff.engine.write.commit import NO_GUARD, Seal, Terms

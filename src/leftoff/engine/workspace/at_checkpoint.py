@@ -42,7 +42,7 @@ def look_around(project: Project, row: RunRow, *, dirty: bool = False, issue: bo
 
     ``dirty``: also at what is not committed. ``issue``: also at its issue.
     """
-    from leftoff.engine.config.project import git_head
+    from leftoff.engine.config.git_head import git_head
     from leftoff.engine.workspace.surroundings import dirty_paths
 
     return Surroundings(

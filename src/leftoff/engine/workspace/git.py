@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.config.project import git_head
+from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import StoreUnavailable
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.config.project import git_branch, git_head
+from leftoff.engine.config.git_head import git_branch, git_head
 from leftoff.engine.workspace.stat import unchanged
 
 TYPE_CHECKING = False

@@ -17,6 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# The words of records for Python's own types.
+WORDS = frozenset(
+    "dict tuple set frozenset bytes datetime date time timedelta decimal uuid path pure-posix-path "
+    "pure-windows-path".split()
+)
 HINT = (
     "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
     "step a new version=, which runs it again."
@@ -60,8 +65,6 @@ def register(
             f"How is a {cls.__qualname__} recorded, and made again?",
             hint=f"leftoff.register({cls.__qualname__}, encode=lambda value: …, decode=lambda data: …)",
         )
-    from leftoff.workflow.functions.values import WORDS
-
     kind = Kind(name or name_of(cls), take, make)
     if kind.name in WORDS:
         raise Usage(

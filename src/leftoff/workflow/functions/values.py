@@ -249,4 +249,4 @@ _MAKE: dict[str, Any] = {
     "pure-posix-path": _maker("pathlib", "PurePosixPath"),
     "pure-windows-path": _maker("pathlib", "PureWindowsPath"),
 }
-WORDS = frozenset(_MAKE)
+assert kinds.WORDS == _MAKE.keys()

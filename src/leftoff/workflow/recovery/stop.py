@@ -7,7 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from leftoff.engine.config.project import git_head
+from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.definition import definition_of
 from leftoff.engine.steps.lifecycle import put_back, steps_in

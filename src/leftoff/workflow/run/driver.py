@@ -13,7 +13,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from leftoff.engine.config.project import git_head
+from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.surroundings import dirty_paths
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable

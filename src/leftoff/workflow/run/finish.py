@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.engine.config.project import git_head
+from leftoff.engine.config.git_head import git_head
 from leftoff.engine.steps.artifacts import WITHHELD, capture, relative
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable

@@ -1,0 +1,90 @@
+"""What `.git` says of a folder, read without starting git: the branch, the commit, the main work tree."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def upward(folder: str) -> list[str]:
+    out = [folder]
+    while (parent := os.path.dirname(folder)) != folder:
+        folder = parent
+        out.append(folder)
+    return out
+
+
+def _git_dir(folder: str) -> str:
+    """The git directory of a work tree, or an empty string."""
+    path = os.path.join(folder, ".git")
+    if os.path.isdir(path):
+        return path
+    line = _first_line(path)
+    if line.startswith("gitdir: "):
+        return os.path.normpath(os.path.join(folder, line[len("gitdir: ") :]))
+    return ""
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def main_worktree(project: str) -> str:
+    """The main work tree of a linked one, or an empty string."""
+    git = _git_dir(project)
+    common = _first_line(os.path.join(git, "commondir")) if git else ""
+    if not common:
+        return ""
+    folder = os.path.normpath(os.path.join(git, common))
+    return os.path.dirname(folder) if os.path.basename(folder) == ".git" else ""
+
+
+def git_facts(project: str) -> dict[str, Any]:
+    """What a new run remembers of git, and of the linked work tree that it belongs to."""
+    return {
+        "git_branch": git_branch(project),
+        "git_head": git_head(project),
+        "worktree": project if main_worktree(project) else None,
+    }
+
+
+def git_branch(project: str) -> str | None:
+    """The branch that is checked out, without starting git; None where there is none."""
+    for folder in upward(project):
+        git = _git_dir(folder)
+        if git:
+            head = _first_line(os.path.join(git, "HEAD"))
+            return head[len("ref: refs/heads/") :] if head.startswith("ref: refs/heads/") else None
+    return None
+
+
+def git_head(project: str) -> str | None:
+    """The commit that is checked out, without starting git; None where that cannot be told."""
+    for folder in upward(project):
+        git = _git_dir(folder)
+        if git:
+            head = _first_line(os.path.join(git, "HEAD"))
+            if not head.startswith("ref: "):
+                return head or None
+            common = _first_line(os.path.join(git, "commondir"))
+            return _ref(os.path.normpath(os.path.join(git, common)) if common else git, head[len("ref: ") :])
+    return None
+
+
+def _ref(git: str, name: str) -> str | None:
+    """What a ref points to: a file of its own, or a line of packed-refs."""
+    found = _first_line(os.path.join(git, name))
+    if found:
+        return found
+    try:
+        with open(os.path.join(git, "packed-refs"), encoding="utf-8", errors="replace") as file:
+            return next((line[:40] for line in file if line.rstrip("\n").endswith(f" {name}")), None)
+    except OSError:
+        return None
