@@ -14,7 +14,7 @@ from leftoff.engine.read.state import read
 from leftoff.engine.resume import verdict
 from leftoff.engine.resume.answers import take_answers
 from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks, SecretChecks
-from leftoff.engine.resume.continue_run import pick_up
+from leftoff.engine.resume.continue_run import continue_run
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.write.report import need_store
@@ -170,7 +170,7 @@ def _with_answers(request: ResumeRequest, report: Report, answers: Answers) -> R
     selection = report.selection
     single = selection.repeat if request.from_step is None else frozenset()
     return request.but(
-        variables={**request.variables, **answers.given},
+        variables={**request.variables, **answers.values},
         repeat=frozenset(answers.again) | single,
         only=selection.only,
         accept=tuple(answers.accepted),
@@ -183,7 +183,7 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
     check_free(project, caller, request.target)  # a question may have been open for long
     carry_out(project, caller, agreed, answerer)
     try:
-        changes = pick_up(
+        changes = continue_run(
             project.store,
             request,
             project.now,

@@ -96,7 +96,7 @@ def run(args: Args, ctx: Context) -> int:
 def finished(target: Target, ctx: Context) -> int:
     """A completed run has nothing left, whatever became of what it made."""
     row, report = target.row, verify(ctx.project, ctx.caller, ResumeRequest(target))
-    report.rest()
+    report.nothing_left()
     if ctx.args.dry_run:
         return show(ctx, report, plan=True)
     if report.verdict == REFUSE:

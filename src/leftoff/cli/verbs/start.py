@@ -72,7 +72,7 @@ def run(args: Args, ctx: Context) -> int:
 def _refused(report: Report) -> LeftoffError:
     """Why the run that would be gone on with, which follows a protocol, does not."""
     try:
-        report.insist("")
+        report.refuse("")
     except CannotResume as error:
         if report.verdict == REFUSE:
             return error

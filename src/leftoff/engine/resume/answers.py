@@ -67,14 +67,14 @@ class Answerer:
 class Answers:
     """What was agreed to. ``fresh``: to begin anew rather than to go on."""
 
-    __slots__ = ("accepted", "again", "fresh", "given", "restore", "unblock")
+    __slots__ = ("accepted", "again", "fresh", "restore", "unblock", "values")
 
     def __init__(self, accepted: Collection[str] = ()) -> None:
         self.accepted: set[str] = set(accepted)
         self.again: set[str] = set()  # steps to be done once more
         self.restore = False  # tracked files are brought back
         self.unblock = False  # the errors that block the run are cleared
-        self.given: dict[str, Any] = {}  # values that were not stored
+        self.values: dict[str, Any] = {}  # values that were not stored
         self.fresh = False
 
     def keep(self, finding: Finding) -> bool:
@@ -160,7 +160,7 @@ def _ask_value(answerer: Answerer, finding: Finding, answers: Answers) -> bool:
     """A value that was not stored is given again; an empty one ends it."""
     if finding.subject is None or finding.choices:
         return True  # a secret of the workflow: it is asked for where it is used
-    value = answers.given[finding.subject] = answerer.value(finding.subject)
+    value = answers.values[finding.subject] = answerer.value(finding.subject)
     return bool(value)
 
 

@@ -31,7 +31,7 @@ def driver_of(store: Store, target: Target, now: int, session: str | None) -> Le
     return store.read(lambda view: refuse_driven(view, target.row.run, target.row.run_id, now, session))
 
 
-def pick_up(
+def continue_run(
     store: Store,
     request: ResumeRequest,
     at: int,

@@ -120,13 +120,13 @@ class Report:
             if finding.level == ASK and finding.code in codes:
                 finding.level = WARN
 
-    def rest(self) -> None:
+    def nothing_left(self) -> None:
         """Nothing is left to do: what was found stands in nobody's way, unless the run is damaged."""
         for finding in self.findings:
             if finding.level in (ASK, REFUSE) and not finding.code.startswith("integrity."):
                 finding.level = WARN
 
-    def insist(self, hint: str) -> None:
+    def refuse(self, hint: str) -> None:
         """For whoever cannot ask: `CannotResume`, unless nothing refuses or needs a person."""
         if self.world.damage:
             raise self.world.damage[0][1]
