@@ -111,15 +111,15 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
         return _agreed(ctx, done, answerer)
     if done.changes is not None:
         ctx.say_redacted(done.changes)
-    return _show_brief(ctx, Target(request.target.row, None))
+    return _show_brief(ctx, request.target.row)
 
 
-def _show_brief(ctx: Context, target: Target) -> int:
+def _show_brief(ctx: Context, row: RunRow) -> int:
     from leftoff.operations.checkpoints import brief
 
-    text = brief(ctx.project, ctx.caller, target.row.run_id).text
+    text = brief(ctx.project, ctx.caller, row.run_id).text
     if ctx.args.json:
-        emit_end(ctx, target.row, brief=text)
+        emit_end(ctx, row, brief=text)
     else:
         ctx.out(clean_lines(text))
     return 0

@@ -68,14 +68,23 @@ def find(
     """
     if checkpoint is not None:
         return _find_checkpoint(project, caller, ref, checkpoint)
-    latest = _latest(project, caller)
+    others: list[str] = []
+    latest = _latest(project, caller, others)
     if ref is None:
         need_store(project.store)
-        return Target(project.store.read(latest), None)
-    if looks:
-        return runs.target(project, caller, ref, latest)
-    runs.bring_back(project, caller, ref)
-    return resolve(project.store, ref, latest)
+        found = Target(project.store.read(latest), None)
+    elif looks:
+        found = runs.target(project, caller, ref, latest)
+    else:
+        runs.bring_back(project, caller, ref)
+        found = resolve(project.store, ref, latest)
+    if others:
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        project.say(
+            f"leftoff: branch {found.row.branch} has {len(others) + 1} unfinished runs; taking the latest, "
+            f"{found.row.run_id}.\nThe others: {', '.join(others[:_SHOWN])}{more}."
+        )
+    return found
 
 
 def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
@@ -89,8 +98,8 @@ def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoi
     return found
 
 
-def _latest(project: Project, caller: Caller) -> Find:
-    """The current run, and where there are several the latest, which is said."""
+def _latest(project: Project, caller: Caller, others: list[str]) -> Find:
+    """The current run, and where there are several the latest. ``others``: is filled with those that are not taken."""
 
     def find(view: View) -> RunRow:
         try:
@@ -99,12 +108,7 @@ def _latest(project: Project, caller: Caller) -> Find:
             if caller.named or caller.run:
                 raise
             row = current(project, caller, latest=True)(view)
-            others = [name for name in error.candidates if name != row.run_id]
-            more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-            project.say(
-                f"leftoff: branch {row.branch} has {len(others) + 1} unfinished runs; taking the latest, "
-                f"{row.run_id}.\nThe others: {', '.join(others[:_SHOWN])}{more}."
-            )
+            others[:] = [name for name in error.candidates if name != row.run_id]
             return row
 
     return find
