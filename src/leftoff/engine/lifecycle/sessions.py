@@ -10,7 +10,7 @@ Everything here is one transaction, so that of ten hooks that come at once only 
 from __future__ import annotations
 
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
-from leftoff.engine.read.find import SESSION, has_open_step, is_own, is_spent
+from leftoff.engine.read.find import SESSION, has_open_step, is_own, is_spent, twins
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.write.commit import Seal, Terms
@@ -243,8 +243,7 @@ def finish_spent(project: Project, branch: str) -> int:
         return 0
 
     def spent(view: View) -> list[RunRow]:
-        where = {"branch": branch, "workflow": SESSION, "status": UNFINISHED}
-        found = [row for row in view.list_runs(where, _LOOKED_AT) if is_spent(row)]
+        found = [row for row in twins(view, SESSION, branch, limit=_LOOKED_AT) if is_spent(row)]
         return [row for row in found if lease_state(view.lease(row.run), at) not in (ALIVE, "unknown")]
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
