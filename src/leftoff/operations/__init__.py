@@ -19,6 +19,7 @@ _HOME = {"Caller": "leftoff.engine.config.caller", "Project": "leftoff.engine.co
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    import sys
 
-    return getattr(import_module(_HOME[name]), name)
+    __import__(_HOME[name])  # `importlib` would cost what a hot verb cannot spare
+    return getattr(sys.modules[_HOME[name]], name)

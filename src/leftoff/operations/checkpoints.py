@@ -5,7 +5,6 @@ from __future__ import annotations
 from leftoff.engine.workspace.at_checkpoint import look_around
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current_row, report, usage_errors
-from leftoff.operations.runs import info, named, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,12 +87,15 @@ class History:
 
 def history(project: Project, caller: Caller, ref: str) -> History:
     """The checkpoints of the run that a REF names."""
+    from leftoff.operations.runs import target
+
     return History(project, target(project, caller, ref))
 
 
 def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
     """All of a run, as it is or as it was at a version."""
     from leftoff.engine.read.show import document
+    from leftoff.operations.runs import named
 
     found = named(project, caller, ref)
     return document(project.store, found, project.now, project.limits)
@@ -112,6 +114,7 @@ class Brief(Fields):
 def brief(project: Project, caller: Caller, ref: str | None) -> Brief:
     """What an agent must know to go on with a run."""
     from leftoff.engine.read.brief import brief as tell
+    from leftoff.operations.runs import named
 
     found = named(project, caller, ref)
     return Brief(found.row.run_id, tell(project.store, found, project.now, project.folder))
@@ -132,6 +135,7 @@ def compare(project: Project, caller: Caller, old: str, new: str | None = None) 
     """What differs between two versions; without a second one, between it and its run's newest."""
     from leftoff.engine.read.diff import diff
     from leftoff.engine.read.find import Target
+    from leftoff.operations.runs import target
 
     left = target(project, caller, old)
     right = target(project, caller, new) if new is not None else Target(left.row, None)
@@ -161,6 +165,7 @@ class Forked(Fields):
 def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
     from leftoff.engine.lifecycle.fork import fork_paused
+    from leftoff.operations.runs import info, target
 
     source = target(project, caller, wanted.ref)
     store, branch = project.store, wanted.branch
