@@ -1,9 +1,11 @@
 # The project's verbs; `make` alone lists them.
 #
 #   PYTHON=python3.12   which Python to build the environment from
-#   ARGS="-k lease"     passed on to pytest (test, crash) or to the benchmark (bench)
+#   PYTHONS="…"         which ones to test on (versions); those that are here, if it is not given
+#   ARGS="-k lease"     passed on to pytest (test, versions, crash) or to the benchmark (bench)
 
 PYTHON ?= python3
+PYTHONS ?=
 ARGS ?=
 
 BIN := .venv/bin
@@ -11,13 +13,14 @@ BIN := .venv/bin
 ASKED := $(subst /,_,$(PYTHON))
 VENV := .venv/made-by-$(ASKED)
 VENV_BENCH := .venv-bench/made-by-$(ASKED)
+NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish) # by the tests
 
 # Whoever has switched it off would compile every test, and every module that changed, at each start.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench crash clean
+.PHONY: help demo test versions check bench crash clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,8 +29,12 @@ demo: $(VENV) ## a workflow of five steps, killed in the third and resumed
 	@$(BIN)/leftoff demo
 
 test: check ## the checks, then every test except the full fault matrix
-	@$(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish)
+	@$(NEEDED)
 	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+
+versions: ## the tests on every Python from 3.11 on that is here
+	@$(NEEDED)
+	@tools/test-versions $(PYTHONS) -- $(ARGS)
 
 check: $(VENV) ## lint, format, types, layers
 	@$(BIN)/ruff check
@@ -44,7 +51,7 @@ crash: $(VENV) ## the full fault matrix: needs root, takes long
 	@$(BIN)/python -m pytest tests/agents tests/crash tests/damage tests/dialects tests/verify tests/workflow -m "crash_full or not crash_full" --timeout 3600 $(ARGS)
 
 clean: ## remove what was built; never a .leftoff folder
-	@rm -rf .venv .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find bench examples src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml constraints.txt tools/make-venv bin/leftoff
