@@ -48,7 +48,7 @@ bench: $(VENV_BENCH) ## measure against peers (ARGS=--json for a machine)
 crash: $(VENV) ## the full fault matrix: needs root, takes long
 	@test "$$(id -u)" -eq 0 || { echo "make crash needs root, to mount file systems from loop images; try: sudo make crash" >&2; exit 1; }
 	@tools/ensure-packages strace mkfs.ext4=e2fsprogs mount
-	@$(BIN)/python -m pytest tests/agents tests/crash tests/damage tests/dialects tests/verify tests/workflow -m "crash_full or not crash_full" --timeout 3600 $(ARGS)
+	@LEFTOFF_HYPOTHESIS=thorough $(BIN)/python -m pytest tests/agents tests/bundle tests/crash tests/damage tests/dialects tests/verify tests/workflow -m "crash_full or not crash_full" --timeout 3600 $(ARGS)
 
 clean: ## remove what was built; never a .leftoff folder
 	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

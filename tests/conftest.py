@@ -16,7 +16,14 @@ pytest.register_assert_rewrite("leftoff.testing.contract", "leftoff.testing.scri
 
 # A disk that syncs slowly is no reason to fail. What CI tries is the same each time: it judges a change, and whoever
 # runs the tests by hand looks for what nobody has thought of.
-settings.register_profile("leftoff", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
+THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"  # so does `make crash`
+settings.register_profile(
+    "leftoff",
+    max_examples=200 if THOROUGH else 50,
+    deadline=None,
+    print_blob=True,
+    derandomize=bool(os.environ.get("CI")),
+)
 settings.load_profile("leftoff")
 
 
