@@ -26,7 +26,7 @@ from tests.store.processes import Child, child
 MINUTE = 60_000
 DRIVES = """
 run = store.read(lambda view: view.find_run("run-1")).run
-epoch = store.write(lambda tx: take(tx, run, "run-1", this_process(), 1770000000000, who="driver.py"))
+epoch = store.write(lambda tx: take(tx, run, "run-1", (this_process(), "driver.py"), 1770000000000))
 say(epoch)
 hear()
 """

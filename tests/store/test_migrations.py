@@ -213,7 +213,7 @@ def test_failed_migration_changes_nothing(
 
 DRIVES = """
 run = store.write(add("run-9"))
-store.write(lambda tx: take(tx, run, "run-9", this_process(), 1, who="old.py"))
+store.write(lambda tx: take(tx, run, "run-9", (this_process(), "old.py"), 1))
 say("driving")
 hear()
 """

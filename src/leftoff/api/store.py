@@ -12,7 +12,7 @@ from leftoff.api.run import Run
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.project import Project
-from leftoff.engine.lifecycle.fork import fork
+from leftoff.engine.lifecycle.fork import ForkRequest, fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.engine.read import find
 from leftoff.engine.read.info import RunInfo, list_info
@@ -188,16 +188,8 @@ class Store:
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
-        head, epoch, _ = fork(
-            self._store,
-            target,
-            self._clock.now(),
-            self._driver(),
-            branch=branch,
-            run_id=run_id,
-            variables=variables,
-            scrubber=self._redactor,
-        )
+        wanted = ForkRequest(branch, run_id, variables, scrubber=self._redactor)
+        head, epoch, _ = fork(self._store, target, wanted, self._clock.now(), self._driver())
         return Run(self, head, epoch, resumed=True)
 
     def _drives(self, run: Run) -> None:

@@ -164,22 +164,14 @@ class Forked(Fields):
 
 def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     """Copy a version of a run into a new run, which is paused."""
-    from leftoff.engine.lifecycle.fork import fork_paused
+    from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
     from leftoff.operations.runs import info, target
 
     source = target(project, caller, wanted.ref)
     store, branch = project.store, wanted.branch
-    made = usage_errors(
-        lambda: fork_paused(
-            store,
-            source,
-            project.now,
-            branch=store.read(_free_branch) if branch is None else branch,
-            run_id=wanted.run_id,
-            variables=dict(wanted.variables or {}),
-            scrubber=project.redactor,
-        )
-    )
+    on = store.read(_free_branch) if branch is None else branch
+    request = ForkRequest(on, wanted.run_id, dict(wanted.variables or {}), scrubber=project.redactor)
+    made = usage_errors(lambda: fork_paused(store, source, request, project.now))
     return Forked(info(project, made), source)
 
 

@@ -5,8 +5,7 @@ A face watches, answers and ends it; nothing here waits for the run's end.
 
 from __future__ import annotations
 
-import os
-
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.read.definition import definition_of, names_of
@@ -142,7 +141,8 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
 
 def _secrets_of(workflow: Workflow, questions: LateQuestions) -> dict[str, str]:
     """The secrets that a workflow names, from the environment; asked for where somebody can answer."""
-    found = {name: os.environ[name] for name in workflow.secrets if os.environ.get(name)}
+    known = CALLER.environment()
+    found = {name: known[name] for name in workflow.secrets if known.get(name)}
     absent = [name for name in workflow.secrets if name not in found]
     level = questions.level("variables.redacted")
     if absent and (level == REFUSE or (level == ASK and not questions.answerer.present)):
@@ -223,18 +223,11 @@ def _refuse_twin(twin: RunRow | None) -> None:
 
 def _abandon(project: Project, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
-    from leftoff.engine.lifecycle.finish import settle
+    from leftoff.engine.lifecycle.finish import Ending, settle
     from leftoff.workflow.recovery.stop import forsake_attempts
 
-    settle(
-        project.store,
-        this_run(twin.run, twin.run_id),
-        "abandoned",
-        project.now,
-        project=project.folder,
-        scrubber=project.redactor,
-        note="abandoned: started afresh",
-    )
+    ending = Ending("abandoned", project.folder, note="abandoned: started afresh")
+    settle(project.store, this_run(twin.run, twin.run_id), ending, Terms(project.now), project.redactor)
     forsake_attempts(project.store, twin, project.store_folder, project.settings.run.grace)
     project.say(f"leftoff: {twin.run_id} is abandoned.")
 

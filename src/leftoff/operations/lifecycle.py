@@ -147,19 +147,13 @@ def finish(project: Project, caller: Caller, status: str = "completed", summary:
 
 
 def _settle(project: Project, caller: Caller, status: str, **words: str | None) -> Settled:
-    from leftoff.engine.lifecycle.finish import settle
+    from leftoff.engine.lifecycle.finish import Ending, settle
+    from leftoff.engine.write.commit import Terms
 
-    return settle(
-        project.store,
-        current(project, caller),
-        status,
-        project.now,
-        project=project.folder,
-        scrubber=project.redactor,
-        session=session_of(project, caller),
-        guard=guard_of(caller),
-        **{key: project.redactor.mask(text) for key, text in words.items() if text},
-    )
+    masked = {key: project.redactor.mask(text) for key, text in words.items() if text}
+    ending = Ending(status, project.folder, session_of(project, caller), **masked)
+    terms = Terms(project.now, guard_of(caller))
+    return settle(project.store, current(project, caller), ending, terms, project.redactor)
 
 
 def _stop_steps(project: Project, row: RunRow) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import state_of
-from leftoff.engine.lifecycle.finish import settle
+from leftoff.engine.lifecycle.finish import Ending, settle
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
@@ -69,12 +69,6 @@ def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
 
 def give_up(project: Project, row: RunRow) -> None:
     """Start fresh: the run is abandoned, and its files are archived."""
-    settle(
-        project.store,
-        this_run(row.run, row.run_id),
-        "abandoned",
-        project.now,
-        project=project.folder,
-        scrubber=project.redactor,
-    )
+    ending = Ending("abandoned", project.folder)
+    settle(project.store, this_run(row.run, row.run_id), ending, Terms(project.now), project.redactor)
     project.say(f"leftoff: {row.run_id} is abandoned. `leftoff start {row.workflow}` starts anew.")

@@ -92,12 +92,12 @@ class Note(Fields):
 
 def add_note(project: Project, caller: Caller, note: Note) -> Reported:
     """Leave a note for whoever goes on."""
-    from leftoff.engine.write.notes import put_note
+    from leftoff.engine.write.notes import note_record, put_note
 
     at, text, step = project.now, project.redactor.mask(note.text), _step(caller, note.step)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        put_note(tx, row, changes, text, at, step=step, resume=note.resume)
+        put_note(tx, row, changes, note_record(text, at, step, note.resume), at)
 
     return report(project, caller, make, at=at)
 

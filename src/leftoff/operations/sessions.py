@@ -328,12 +328,12 @@ def before_compaction(session: Session, trigger: str) -> None:
 
 def after_compaction(session: Session, summary: str) -> None:
     """What the agent itself thinks worth knowing."""
-    from leftoff.engine.write.notes import put_note
+    from leftoff.engine.write.notes import note_record, put_note
 
     text = session.fit(summary)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        put_note(tx, row, changes, text, session.project.at)
+        put_note(tx, row, changes, note_record(text, session.project.at), session.project.at)
 
     if text:
         _report(session, make)

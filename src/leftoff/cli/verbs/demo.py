@@ -7,6 +7,7 @@ import signal
 import sys
 
 from leftoff.cli.options import Spec
+from leftoff.engine.config.caller import CALLER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ class Story:
 
     def environment(self) -> dict[str, str]:
         """Ours, but it never writes into a project of yours."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LEFTOFF_")}
+        kept = {
+            name: value for name, value in CALLER.environment().items() if not name.startswith("LEFTOFF_")
+        }
         return {**kept, "LEFTOFF_PROJECT": self.folder}
 
     def ran(self) -> list[str]:

@@ -15,7 +15,8 @@ from leftoff.dialects.core.versions import run_named
 from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.mirror.memory import digest
-from leftoff.engine.lifecycle.finish import settle
+from leftoff.engine.lifecycle.finish import Ending, settle
+from leftoff.engine.write.commit import Terms
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
@@ -192,7 +193,7 @@ class FileChanges:
         took = self._look_at(path)
         if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
             find = run_named(run_id)
-            settle(self.store, find, "abandoned", self.clock(), project=self.project, scrubber=self.scrubber)
+            settle(self.store, find, Ending("abandoned", self.project), Terms(self.clock()), self.scrubber)
             took = True
         self.mirror.stale.add(run_id)
         return took

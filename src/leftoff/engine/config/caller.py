@@ -57,9 +57,13 @@ class Caller:
                 ) from None
         return value
 
-    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        """That of a process which it starts."""
-        return {**self._environ, **more}
+    def has(self, name: str) -> bool:
+        """Whether a variable has a value."""
+        return bool(self._environ.get(name))
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """All variables, as for a process that it starts."""
+        return {**self._environ, **(more or {})}
 
     @property
     def session(self) -> str | None:

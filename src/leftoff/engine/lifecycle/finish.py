@@ -5,14 +5,14 @@ from __future__ import annotations
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.workspace.surroundings import dirty_paths, remember_git
-from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
+from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import refuse_driven, release
 from leftoff.engine.write.report import report
+from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED, STEP_ENDED, STEP_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.engine.write.commit import Guard
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet, Scrubber
     from leftoff.store.base import Store, Tx, View
@@ -33,25 +33,24 @@ class Settled:
         self.more = more
 
 
-def settle(
-    store: Store,
-    find: Find,
-    status: str,
-    at: int,
-    *,
-    project: str,
-    scrubber: Scrubber | None,
-    session: str | None = None,
-    note: str | None = None,
-    summary: str | None = None,
-    guard: Guard = NO_GUARD,
-) -> Settled:
+class Ending(Fields):
+    """How the work on a run ends, in which folder (whose git is remembered), and by which session."""
+
+    status: str
+    folder: str
+    session: str | None = None
+    note: str | None = None
+    summary: str | None = None
+
+
+def settle(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: Scrubber | None) -> Settled:
     """Pause or finish a run: its status, a `session_end` checkpoint, its lease freed. A finished run is not paused."""
     left: list[str] = []
-    head, dirty = git_head(project), dirty_paths(project)
+    head, dirty = git_head(ending.folder), dirty_paths(ending.folder)
+    status, note, summary, at = ending.status, ending.note, ending.summary, terms.at
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        lease = refuse_driven(tx, row.run, row.run_id, at, session)
+        lease = refuse_driven(tx, row.run, row.run_id, at, ending.session)
         left[:] = left_steps(tx, row.run)
         same = row.status == status and summary is None and note is None
         if same or (status == "paused" and row.status in FINISHED):
@@ -61,7 +60,7 @@ def settle(
         release(tx, row.run, lease)
         return Seal("session_end", note=note or summary)
 
-    done = report(store, find, make, Terms(at, guard), scrubber=scrubber)
+    done = report(store, find, make, terms, scrubber)
     return Settled(done.row, done.version is not None, left[:_SHOWN], len(left) > _SHOWN)
 
 

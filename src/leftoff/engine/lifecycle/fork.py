@@ -18,6 +18,7 @@ from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import payload
 from leftoff.model.codec import store as encoded
+from leftoff.model.fields import Fields
 from leftoff.model.values import blob_stored
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import VALUE_MAX
@@ -25,6 +26,7 @@ from leftoff.store.sqlite.pace import Pace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from leftoff.engine.read.find import Target
@@ -39,25 +41,26 @@ if TYPE_CHECKING:
 _LEFT_BEHIND = ("session_id", "completed_at", "summary", "imported")
 
 
+class ForkRequest(Fields):
+    """What a fork shall be: on which branch, under which id, with which variables set anew."""
+
+    branch: str
+    run_id: str | None = None
+    variables: Mapping[str, Any] = {}
+    status: str = "running"
+    scrubber: Scrubber | None = None
+
+
 def fork(
-    store: Store,
-    target: Target,
-    at: int,
-    driver: tuple[Process, str],
-    *,
-    branch: str,
-    run_id: str | None = None,
-    status: str = "running",
-    variables: dict[str, Any] | None = None,
-    scrubber: Scrubber | None = None,
+    store: Store, target: Target, wanted: ForkRequest, at: int, driver: tuple[Process, str]
 ) -> tuple[Head, int, Version]:
     """The new run, driven by ``driver``: its head, its epoch and its first checkpoint."""
     source = target.row
-    opening = Opening(source.workflow, title=source.title, branch=branch, run_id=run_id)
-    given = ChangeSet(scrubber)
-    for key, value in (variables or {}).items():
+    opening = Opening(source.workflow, title=source.title, branch=wanted.branch, run_id=wanted.run_id)
+    given = ChangeSet(wanted.scrubber)
+    for key, value in wanted.variables.items():
         given.put("variable", key, value)
-    records, changes = store.read(lambda view: _copied(store, view, target, branch, status, at))
+    records, changes = store.read(lambda view: _copied(store, view, target, wanted.branch, wanted.status, at))
     changes.changes.update(given.changes)
     changes, blobs = save_blobs(store, changes)
     records, large = _in_blobs(store, records)
@@ -75,9 +78,9 @@ def fork(
     return head, epoch, version
 
 
-def fork_paused(store: Store, target: Target, at: int, **given: Any) -> Head:
+def fork_paused(store: Store, target: Target, wanted: ForkRequest, at: int) -> Head:
     """A fork that nobody drives yet: this process holds its lease only while it copies."""
-    head, epoch, _ = fork(store, target, at, (this_process(), "leftoff fork"), status="paused", **given)
+    head, epoch, _ = fork(store, target, wanted.but(status="paused"), at, (this_process(), "leftoff fork"))
     store.write(lambda tx: free(tx, head.run, epoch))
     return head
 
@@ -126,7 +129,7 @@ def _hidden_run(tx: Tx, opening: Opening, at: int, driver: tuple[Process, str]) 
     run = tx.add_run(
         run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=True
     )
-    return Head(run, run_id, 0, 0), take(tx, run, run_id, driver[0], at, who=driver[1])
+    return Head(run, run_id, 0, 0), take(tx, run, run_id, driver, at)
 
 
 class _Copy:

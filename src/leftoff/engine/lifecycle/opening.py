@@ -140,7 +140,7 @@ def start_in(
     run = tx.add_run(
         run_id, at, workflow=opening.workflow, branch=opening.branch, status="running", hidden=False
     )
-    epoch = take(tx, run, run_id, driver[0], at, who=driver[1]) if driver else None
+    epoch = take(tx, run, run_id, driver, at) if driver else None
     head = Head(run, run_id, 0, 0)
     done = commit_in(tx, head, changes, Terms(at, blobs=blobs))
     assert done is not None
@@ -203,7 +203,7 @@ def open_run(
     def drive(tx: Tx) -> tuple[Head, int | None]:
         head, _ = look(tx)
         assert driver is not None
-        return head, take(tx, head.run, run_id, driver[0], at, who=driver[1], take_over=take_over)
+        return head, take(tx, head.run, run_id, driver, at, take_over=take_over)
 
     return store.read(look) if driver is None else store.write(drive)
 

@@ -16,6 +16,7 @@ from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import UNFINISHED
+from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,9 +74,8 @@ def start_run(
             head, _, _ = start_in(tx, opening, changes, blobs, at, None)
             started = Started(head.run, head.run_id, resumed=False, twin=twin)
         if session is not None:
-            take_session(
-                tx, started.run, started.run_id, session.id, at, who=session.who, process=session.process
-            )
+            holder = Holder("session", session.process, session.id, session.who, at)
+            take_session(tx, started.run, started.run_id, at, holder)
         return started
 
     return store.write(work)

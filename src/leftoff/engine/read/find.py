@@ -38,29 +38,9 @@ class Target:
         return self.version.seq if self.version is not None else self.row.seq
 
 
-def list_runs(
-    store: Store,
-    *,
-    status: Sequence[str] | None = None,
-    workflow: str | None = None,
-    branch: str | None = None,
-    title: str | None = None,
-    issue: str | None = None,
-    session: str | None = None,
-    limit: int | None = None,
-) -> list[RunRow]:
-    """Runs, latest commit first. An empty list where there is no store."""
-    if not store.exists():
-        return []
-    where = {
-        "status": status,
-        "workflow": workflow,
-        "branch": branch,
-        "title": title,
-        "issue": issue,
-        "session": session,
-    }
-    return store.read(lambda view: view.list_runs(where, limit))
+def list_runs(store: Store, *, limit: int | None = None, **where: str | Sequence[str] | None) -> list[RunRow]:
+    """Runs by status, workflow, branch, title, issue or session, latest commit first; none where there is no store."""
+    return store.read(lambda view: view.list_runs(where, limit)) if store.exists() else []
 
 
 def twins(

@@ -37,7 +37,7 @@ def run_or_start(
     def work(tx: Tx) -> tuple[Head, int, bool]:
         row = opening.twin(tx)
         if row is not None:
-            epoch = take(tx, row.run, row.run_id, driver[0], at, who=driver[1], take_over=take_over)
+            epoch = take(tx, row.run, row.run_id, driver, at, take_over=take_over)
             return Head.of(row), epoch, True
         head, new_epoch, _ = start_in(tx, opening, changes, blobs, at, driver)
         assert new_epoch is not None

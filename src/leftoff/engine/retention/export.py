@@ -192,7 +192,7 @@ def hidden_run(tx: Tx, run_id: str, created_at: int, at: int, driver: tuple[Proc
     """A lease says that somebody is at it: ``sweep`` removes hidden runs that nobody completes."""
     name = f"{run_id}{IMPORTING}{os.urandom(6).hex()}"
     run = tx.add_run(name, created_at, workflow="", branch="", status="", hidden=True)
-    take(tx, run, name, driver[0], at, who=driver[1])
+    take(tx, run, name, driver, at)
     return run
 
 

@@ -13,7 +13,7 @@ from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.artifacts import capture, relative
 from leftoff.engine.steps.lifecycle import Steps, steps_in
 from leftoff.engine.write.commit import Seal
-from leftoff.engine.write.notes import put_note
+from leftoff.engine.write.notes import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
@@ -108,7 +108,7 @@ def step_changes(
     for got in report.captured:
         got.put(changes)
     if report.note is not None:
-        put_note(tx, row, changes, report.note, at, step=report.path)
+        put_note(tx, row, changes, note_record(report.note, at, report.path), at)
     trigger = _TRIGGER.get(report.action)
     return Seal(trigger, report.path, report.error or report.note) if trigger else None
 

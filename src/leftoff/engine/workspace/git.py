@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import StoreUnavailable
@@ -194,7 +195,7 @@ def _is_plain(top: str) -> bool:
 
 
 def _git(project: str, *words: str, fine: tuple[int, ...] = (0,), literal: bool = True) -> bytes:
-    env = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    env = {name: value for name, value in CALLER.environment().items() if name not in _PLACES}
     env.update(GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_LITERAL_PATHSPECS="1" if literal else "0")
     fixed = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
     code, out, err = _call(["git", *fixed, "-C", project, *words], env)

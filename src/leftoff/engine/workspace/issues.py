@@ -12,6 +12,7 @@ import shutil
 import subprocess
 
 from leftoff.clock import iso
+from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Invalid
 
 TYPE_CHECKING = False
@@ -76,7 +77,7 @@ class Issues:
 
     def _run(self, project: str, issue: str) -> str:
         command = str(self.command).replace("{issue}", shlex.quote(issue))
-        env = {**os.environ, "LEFTOFF_ISSUE": issue}
+        env = CALLER.environment({"LEFTOFF_ISSUE": issue})
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", command],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch, git_head
 from leftoff.engine.workspace.stat import unchanged
 
@@ -47,7 +48,7 @@ def dirty_paths(project: str) -> list[str] | None:
     import subprocess
 
     words = ["git", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", "."]
-    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    env = CALLER.environment({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"})
     try:
         done = subprocess.run(words, cwd=project, env=env, capture_output=True, timeout=GIT_S)
     except (OSError, subprocess.SubprocessError):

@@ -47,17 +47,11 @@ def state(lease: Lease | None, now: int) -> str:
 
 
 def take(
-    tx: Tx,
-    run: int,
-    run_id: str,
-    process: Process,
-    now: int,
-    *,
-    who: str,
-    kind: str = "process",
-    take_over: bool = False,
+    tx: Tx, run: int, run_id: str, driver: tuple[Process, str], now: int, *, take_over: bool = False
 ) -> int:
-    """Become the driver; the epoch that fences off whoever drove before. Call it inside a transaction."""
+    """Become the driver, a process and what it is called; the epoch that fences off whoever drove before. Call it
+    inside a transaction."""
+    process, who = driver
     lease = tx.lease(run)
     if lease is not None and lease.held and lease.process == process:
         return int(lease.epoch)
@@ -70,20 +64,18 @@ def take(
         raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.", hint=hint)
     epoch = (lease.epoch if lease is not None else 0) + 1
     log.debug("%s drives %s, epoch %d", who, run_id, epoch)
-    tx.put_lease(run, epoch, Holder(kind, process, None, who, now))
+    tx.put_lease(run, epoch, Holder("process", process, None, who, now))
     return epoch
 
 
-def take_session(
-    tx: Tx, run: int, run_id: str, session: str, now: int, *, who: str, process: Process | None = None
-) -> int:
+def take_session(tx: Tx, run: int, run_id: str, now: int, holder: Holder) -> int:
     """Bind an agent that reports through commands: alive while its process is, where that is known, else by time."""
-    lease = refuse_driven(tx, run, run_id, now, session)
-    if lease is not None and lease.kind == "session" and lease.session == session:
+    lease = refuse_driven(tx, run, run_id, now, holder.session)
+    if lease is not None and lease.kind == "session" and lease.session == holder.session:
         tx.beat(run, lease.epoch, now)
         return int(lease.epoch)
     epoch = (tx.lease(run) or NOBODY).epoch + 1
-    tx.put_lease(run, epoch, Holder("session", process, session, who, now))
+    tx.put_lease(run, epoch, holder)
     return epoch
 
 

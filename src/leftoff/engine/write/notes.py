@@ -14,29 +14,20 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-def put_note(
-    tx: Tx,
-    row: RunRow,
-    changes: ChangeSet,
-    text: str,
-    at: int,
-    *,
-    step: str | None = None,
-    resume: bool = False,
-) -> str:
-    """Add a note inside the transaction that commits it; its key. ``resume``: to be read first by whoever goes on."""
+def put_note(tx: Tx, row: RunRow, changes: ChangeSet, note: dict[str, Any], at: int) -> str:
+    """Add a note inside the transaction that commits it; its key."""
     number = 1
     while (
         tx.row(row.run, "note", key := f"{at:015d}-{number:04d}") is not None
         or ("note", key) in changes.changes
     ):
         number += 1
-    changes.put("note", key, note_record(text, at, step, resume))
+    changes.put("note", key, note)
     return key
 
 
-def note_record(text: str, at: int, step: str | None, resume: bool = False) -> dict[str, Any]:
-    """What is recorded of a note; one without a word is none."""
+def note_record(text: str, at: int, step: str | None = None, resume: bool = False) -> dict[str, Any]:
+    """What is recorded of a note; one without a word is none. ``resume``: to be read first by whoever goes on."""
     if not text.strip():
         raise Invalid("A note cannot be empty.", hint="Say what is to be remembered.")
     about = {"text": text, "at": iso(at), "step": step, "resume": resume or None}

@@ -144,4 +144,4 @@ class DriverRules(Rules):
 
 
 def take(tx: Tx, scribe: Scribe, process: Process) -> int:
-    return leases.take(tx, scribe.run, scribe.run_id, process, AT, who="pytest")
+    return leases.take(tx, scribe.run, scribe.run_id, (process, "pytest"), AT)

@@ -164,7 +164,7 @@ def _run(request: Request) -> Held | RunRow:
         if row.status not in UNFINISHED:
             return row
         known, over = _about(tx, request, row), bool(request.options.get("take_over"))
-        taken = take(tx, row.run, row.run_id, driver[0], now, who=driver[1], take_over=over)
+        taken = take(tx, row.run, row.run_id, driver, now, take_over=over)
         return Held(Head.of(row), taken, known)
 
     return store._store.write(work)

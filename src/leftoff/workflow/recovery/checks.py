@@ -6,9 +6,9 @@ said before is what is done then.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
 from leftoff.engine.resume.plan import make_plan
@@ -111,7 +111,7 @@ class WorkflowChecks(CheckProvider):
             yield Finding(
                 "prerequisite.missing", f"The workflow needs what is not there: {what}.", "Provide it.", what
             )
-        absent = [name for name in self.new.secrets if not os.environ.get(name)]
+        absent = [name for name in self.new.secrets if not CALLER.has(name)]
         if absent:
             yield Finding(
                 "variables.redacted",

@@ -10,6 +10,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
 from leftoff.engine.write.commit import save_blobs
 from leftoff.host import this_process
@@ -193,7 +194,7 @@ def missing(workflow: Workflow, project: str) -> list[str]:
     """What the definition requires and is not there, in words."""
     wanted = workflow.requires
     tools = [f"the tool {name} is not on PATH" for name in wanted.tools if shutil.which(name) is None]
-    env = [f"the environment has no {name}" for name in wanted.env if not os.environ.get(name)]
+    env = [f"the environment has no {name}" for name in wanted.env if not CALLER.has(name)]
     paths = [
         f"there is no {path}" for path in wanted.paths if not os.path.exists(os.path.join(project, path))
     ]

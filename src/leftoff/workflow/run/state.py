@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import Mark, marks
@@ -33,7 +33,7 @@ class State:
         self._items: dict[str, Any] = {}  # what they are: on record, secrets in them are redacted
         self._outputs = Outputs(self)
         # Secrets are for the processes of steps: a template would put them on a command line.
-        self._env = {key: value for key, value in os.environ.items() if key not in workflow.secrets}
+        self._env = {key: value for key, value in CALLER.environment().items() if key not in workflow.secrets}
         self._results = Results(self)
 
     def load(self) -> None:

@@ -6,12 +6,12 @@ anything depend on it: a shim is told to go, an observer is told what is safe.
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
+from leftoff.engine.config.caller import CALLER
 from leftoff.workflow.run.records import Entries
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Stage:
         self.folder = setting.folder  # of the attempts of this run
         self.store_url = setting.store_url
         self.secrets = setting.secrets
-        self.environ = dict(os.environ)  # copied once: asking each time costs more than a step's commit
+        self.environ = CALLER.environment()  # copied once: asking each time costs more than a step's commit
         self.grace = setting.grace
         self._seen = setting.seen  # what the world is like, where a phase ends
         self.tree = setting.tree  # the files that the run knows, where a step ends

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from leftoff.clock import iso
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.read.criteria import met
 from leftoff.engine.resume.finding import WARN, Finding
 from leftoff.engine.write.lease import describe, stands_in_the_way, state
@@ -265,7 +264,7 @@ def prerequisites(world: World) -> Iterator[Finding]:
 def redacted(world: World, given: Collection[str]) -> Iterator[Finding]:
     """Secret variables of a run that somebody reports on, which are neither given again nor in the environment."""
     for name in world.redacted:
-        if name not in given and not os.environ.get(name):
+        if name not in given and not CALLER.has(name):
             message = f"The variable {name} is a secret, and was not stored."
             hint = f"Give it again: --var {name}=…, or {name} in the environment; --accept variables.redacted goes on."
             yield Finding("variables.redacted", message, hint, name)

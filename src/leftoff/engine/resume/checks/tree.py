@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
 from leftoff.engine.workspace.stat import TICK_NS
@@ -201,7 +202,7 @@ def git_explains(world: World, paths: list[str]) -> str:
 
 def run_git(world: World, *words: str, strip: bool = True) -> str | None:
     """What git prints; ``None`` where it fails, or is not there."""
-    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    env = CALLER.environment({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"})
     try:
         done = subprocess.run(
             ["git", *words],
