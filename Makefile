@@ -18,6 +18,9 @@ NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl 
 # Whoever has switched it off would compile every test, and every module that changed, at each start.
 export PYTHONDONTWRITEBYTECODE :=
 
+# One more than there are processors: many tests wait for processes that they started.
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)))
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test versions check bench crash clean
@@ -30,7 +33,7 @@ demo: $(VENV) ## a workflow of five steps, killed in the third and resumed
 
 test: check ## the checks, then every test except the full fault matrix
 	@$(NEEDED)
-	@$(BIN)/python -m pytest -q -n auto $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
 versions: ## the tests on every Python from 3.11 on that is here
 	@$(NEEDED)

@@ -307,7 +307,7 @@ def test_timeout_reaches_groups_of_its_own(desk: Desk) -> None:
 
 def test_stop(desk: Desk) -> None:
     """Whoever asks the shim for the end gets it, recorded as that, even if the command then ends with 0."""
-    token = desk.go("/bin/sh", "-c", "trap 'exit 0' TERM; echo up; sleep 60 & wait")
+    token = desk.go("/bin/sh", "-c", "trap 'exit 0' TERM; echo up; sleep 60 & wait", grace=0.5)
     wait_for(lambda: "up" in desk.log(token), "the command is up")
     groups.terminate(desk.processes[token])
     assert (143, 15, False, True, None) == facts(desk.end(token))
