@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from leftoff.model.fields import Fields
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -9,32 +11,19 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Workflow
 
 
-class Leaf:
+class Leaf(Fields):
     """A step that does something. ``limit``: how many items of a `foreach` run at once, where it has its own limit.
 
     ``person``: "approval" or "manual" where somebody has to decide or do it; nobody knows how long that takes.
     """
 
-    __slots__ = ("batch", "estimate", "foreach", "limit", "path", "person", "title")
-
-    def __init__(
-        self,
-        path: str,
-        title: str = "",
-        estimate: float | None = None,
-        *,
-        batch: int = 0,
-        foreach: bool = False,
-        limit: int | None = None,
-        person: str = "",
-    ) -> None:
-        self.path = path
-        self.title = title
-        self.estimate = estimate
-        self.batch = batch
-        self.foreach = foreach
-        self.limit = limit
-        self.person = person
+    path: str
+    title: str = ""
+    estimate: float | None = None
+    batch: int = 0
+    foreach: bool = False
+    limit: int | None = None
+    person: str = ""
 
 
 class Info:
