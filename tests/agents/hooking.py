@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import LEFTOFF, Called, call, environment
+from tests.cli.command import LEFTOFF, Called, environment, spawn
 
 AGENT = """
 import json, subprocess, sys
@@ -38,7 +38,7 @@ class Session:
     def fire(self, event: str, **more: Any) -> Called:
         """Call the hook; it must end well, and complain of nothing."""
         data = json.dumps(event_of(self.name, self.cwd, event, **more))
-        done = call("hook", self.agent, *self.options, cwd=self.cwd, input=data, timeout=60, **self.env)
+        done = spawn("hook", self.agent, *self.options, cwd=self.cwd, input=data, timeout=60, **self.env)
         assert (0, "") == (done.code, done.err), str(done)
         return done
 
