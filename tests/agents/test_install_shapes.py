@@ -156,7 +156,7 @@ def test_our_own_files_are_brought_up_to_date(tmp_path: Path) -> None:
     place.install()
     text = place.read(skill)
     memory = place.read(".claude/.leftoff-install.json")
-    from leftoff.agents.install.memory import digest
+    from leftoff.agents.install.plan import digest
 
     place.write(skill, "older")
     place.write(".claude/.leftoff-install.json", memory.replace(digest(text), digest("older")))

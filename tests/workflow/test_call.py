@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.workflow.processes import files
-
 MODULE = """
 import asyncio, os, sys
 
@@ -57,7 +55,9 @@ def call(place: Path, target: str, given: object = None, *, cwd: str = "work") -
         env["LEFTOFF_ARGS"] = given if isinstance(given, str) else json.dumps(given)
     words = [sys.executable, "-m", "leftoff.workflow.processes.python_step", *target.split(" ")]
     done = subprocess.run(words, cwd=place / cwd, env=env, capture_output=True, text=True, timeout=60)
-    return Called(done.returncode, done.stdout, done.stderr, files.read_result(str(place)))
+    left = place / "result"
+    result = json.loads(left.read_text()) if left.exists() else None
+    return Called(done.returncode, done.stdout, done.stderr, result)
 
 
 def test_a_function_with_arguments(place: Path) -> None:

@@ -180,16 +180,6 @@ def test_too_many_variables(folder: str) -> None:
         files.read_vars(folder)
 
 
-def test_results(folder: str) -> None:
-    """JSON, or nothing; anything else is an error of ours."""
-    assert files.read_result(folder) is None
-    Path(folder, "result").write_text('{"a": [1]}')
-    assert {"a": [1]} == files.read_result(folder)
-    Path(folder, "result").write_text('{"a"')
-    with pytest.raises(Invalid, match="result"):
-        files.read_result(folder)
-
-
 # --------------------------------------------------------------------------------------------------- tails
 
 

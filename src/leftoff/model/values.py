@@ -59,20 +59,12 @@ def after(prefix: str) -> str:
     return prefix[:-1] + "0"
 
 
-def spreads(value: object, size: int) -> bool:
-    return size > SPREAD_OVER and isinstance(value, (list, dict))
-
-
 def spread(name: str, value: Any) -> dict[str, bytes]:
     """Item key to stored bytes, for each entry."""
     prefix = item_prefix(name)
     if isinstance(value, list):
         return {index_key(prefix, i): store(v, f"{name}[{i}]") for i, v in enumerate(value)}
     return {entry_key(prefix, k): store(v, f"{name}.{k}") for k, v in value.items()}
-
-
-def head_of(value: object) -> bytes:
-    return LIST if isinstance(value, list) else DICT
 
 
 def gather(name: str, head: bytes, items: Iterable[tuple[str, bytes]]) -> tuple[Any, list[list[Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from fnmatch import fnmatch
@@ -10,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.agents.headless.commands import LIMITS, check_agent, check_asked, custom_agents
 from leftoff.errors import Invalid, NotFound
-from leftoff.model.changes import NOTHING
 from leftoff.operations import Project
 from leftoff.workflow.definition.problems import Problems
 from leftoff.workflow.run import actions
-from leftoff.workflow.run.actions import LONGEST, Command
-from leftoff.workflow.run.leftovers import ARGS
+from leftoff.workflow.run.actions import Action, Command, exchange
 from leftoff.workflow.template.names import is_template
 
 if TYPE_CHECKING:
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.template.render import Templates
 
 
-class Agent:
+class Agent(Action):
     """`agent:` a headless agent, which keeps its session in the step's record."""
 
     def __init__(self, project: str) -> None:
@@ -40,14 +37,8 @@ class Agent:
             custom=custom,
             wait=section.get("wait"),
         )
-        text = json.dumps(given)
-        if len(text) > LONGEST:  # JSON is ASCII
-            path = os.path.join(folder, ARGS)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            text = f"@{path}"
-        env = {"LEFTOFF_ARGS": text, "LEFTOFF_RESULT": os.path.join(folder, "result")}
-        return Command([sys.executable, "-m", "leftoff.agents.headless.agent_step"], env)
+        argv = [sys.executable, "-m", "leftoff.agents.headless.agent_step"]
+        return Command(argv, exchange(given, folder))
 
     def _prompt(self, step: Step, templates: Templates, values: dict[str, Any]) -> str:
         about = step.agent or {}
@@ -60,18 +51,10 @@ class Agent:
         except (OSError, UnicodeDecodeError) as error:
             raise NotFound(f"{step.path}: the prompt_file {named} cannot be read: {error}.") from None
 
-    def result(self, step: Step, folder: str) -> Any:
-        try:
-            with open(os.path.join(folder, "result"), encoding="utf-8") as file:
-                return json.load(file)
-        except FileNotFoundError:
-            return NOTHING
-
     def failure(self, folder: str) -> dict[str, Any]:
         try:
-            with open(os.path.join(folder, "result"), encoding="utf-8") as file:
-                found = json.load(file)
-        except (FileNotFoundError, ValueError):
+            found = self.result(folder)
+        except ValueError:
             return {}
         return found if isinstance(found, dict) and "message" in found else {}
 

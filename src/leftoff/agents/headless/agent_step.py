@@ -27,6 +27,7 @@ from leftoff.agents.headless.output import Outcome
 from leftoff.agents.headless.process import NOT_FOUND, Life, Stopped, Watch, complain
 from leftoff.clock import iso
 from leftoff.errors import LeftoffError
+from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
 from leftoff.operations.agent_steps import AgentStep
 
@@ -70,17 +71,16 @@ class Spent:
         return {key: value for key, value in about.items() if value is not None}
 
 
-class Next:
+class Next(Fields):
     """How the agent is started next: by whom, in which session, told what.
 
     ``kept``: an earlier session of the same agent, which counts until the new one has begun.
     """
 
-    def __init__(self, agent: str, session: str | None, opening: str, kept: str | None = None) -> None:
-        self.agent = agent
-        self.session = session  # to be resumed; a new one where there is none
-        self.opening = opening
-        self.kept = kept
+    agent: str
+    session: str | None  # to be resumed; a new one where there is none
+    opening: str
+    kept: str | None = None
 
 
 class Failed(Exception):

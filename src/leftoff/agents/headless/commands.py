@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 from leftoff.errors import Invalid
+from leftoff.model.fields import Fields
 
 KNOWN = ("claude", "codex", "gemini", "opencode")
 CHOOSES = ("claude",)  # whose session id is ours to choose, before it starts
@@ -36,14 +37,11 @@ class Asked:
         self.tools = ",".join(map(str, tools)) if isinstance(tools, list) else tools
 
 
-class Call:
+class Call(Fields):
     """The words that start an agent, and the prompt, where it comes on stdin."""
 
-    __slots__ = ("stdin", "words")
-
-    def __init__(self, words: list[str], stdin: str | None = None) -> None:
-        self.words = words
-        self.stdin = stdin
+    words: list[str]
+    stdin: str | None = None
 
 
 # -- which agents there are

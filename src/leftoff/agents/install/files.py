@@ -6,18 +6,16 @@ import os
 import tempfile
 
 from leftoff.errors import Invalid, StoreUnavailable
+from leftoff.model.fields import Fields
 
 
-class Change:
+class Change(Fields):
     """One file: what is in it, and what shall be. ``None``: there is no such file."""
 
-    __slots__ = ("after", "before", "note", "path")
-
-    def __init__(self, path: str, before: str | None, after: str | None, note: str = "") -> None:
-        self.path = path
-        self.before = before
-        self.after = after
-        self.note = note
+    path: str
+    before: str | None
+    after: str | None
+    note: str = ""
 
     @property
     def action(self) -> str:

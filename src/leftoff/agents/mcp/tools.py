@@ -20,6 +20,7 @@ from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Invalid, LeftoffError, Usage
 from leftoff.host import SHELLS, ancestor
 from leftoff.model.changes import NOTHING
+from leftoff.model.fields import Fields
 from leftoff.model.ids import check_step
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Caller, Project, checkpoints, records, runs
@@ -38,12 +39,11 @@ Answer = dict[str, object]
 _ACTIONS = {**{word: word for word in STATUS}, **{status: word for word, status in STATUS.items()}}
 
 
-class Tools:
+class Tools(Fields):
     """The tools of one project."""
 
-    def __init__(self, project: str, store: str | None) -> None:
-        self.project = project
-        self.store = store
+    project: str
+    store: str | None
 
     def _do(
         self,

@@ -20,6 +20,7 @@ from leftoff.cli.progress.info import Info, Leaf
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.cli.context import Context
+    from leftoff.cli.progress.base import Event
 
 __all__ = ["Info", "Leaf", "Observer", "observer"]
 
@@ -27,8 +28,6 @@ __all__ = ["Info", "Leaf", "Observer", "observer"]
 def observer(ctx: Context, info: Info) -> Observer:
     """The one that fits: events as JSON for a program, live on a terminal, a line per event everywhere else."""
     if ctx.args.json:
-        from leftoff.cli.progress.events import Events
-
         return Events(ctx)
     screen = ctx.screen()
     if screen.fancy:
@@ -38,3 +37,14 @@ def observer(ctx: Context, info: Info) -> Observer:
     from leftoff.cli.progress.plain import Plain
 
     return Plain(info, screen.stream, ctx.project.clock)
+
+
+class Events(Observer):
+    """For programs: every event as JSON, one per line, each written out at once."""
+
+    def __init__(self, ctx: Context) -> None:
+        super().__init__()
+        self._emit = ctx.emit
+
+    def handle(self, event: Event) -> None:
+        self._emit(event)

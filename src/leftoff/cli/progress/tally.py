@@ -12,7 +12,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from leftoff.cli.progress.info import Info, Leaf
@@ -309,11 +308,6 @@ class Tally:
         if group.leaf.estimate is not None:
             return group.leaf.estimate * stretch
         return mean
-
-    def retry_lines(self, now: float) -> Iterator[tuple[str, float]]:
-        """What is tried again, and in how many seconds."""
-        for path, at in self.retrying.items():
-            yield path, max(0.0, at - now)
 
 
 def _need(group: Group, each: float, now: float) -> tuple[float, float]:

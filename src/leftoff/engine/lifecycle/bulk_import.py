@@ -13,6 +13,7 @@ from leftoff.errors import Conflict
 from leftoff.host import this_process
 from leftoff.model.changes import APPEND, NOTHING, PUT, Change, ChangeSet, Spread
 from leftoff.model.digest import MASK
+from leftoff.model.fields import Fields
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.sqlite.pace import Pace
@@ -33,15 +34,12 @@ LARGE = 1000  # records; more than that are written in batches
 SLICE = 500  # entries of a list that are written at once
 
 
-class ImportedVersion:
+class ImportedVersion(Fields):
     """One version on its way in: what differs from the one before, when it was, and how it is sealed."""
 
-    __slots__ = ("at", "changes", "seal")
-
-    def __init__(self, changes: ChangeSet, at: int, seal: Seal) -> None:
-        self.changes = changes
-        self.at = at
-        self.seal = seal
+    changes: ChangeSet
+    at: int
+    seal: Seal
 
 
 def redacted(changes: ChangeSet) -> list[str]:

@@ -21,16 +21,13 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class Settled:
+class Settled(Fields):
     """The run as it was found, whether anything changed, and the steps that are left."""
 
-    __slots__ = ("changed", "left", "more", "row")
-
-    def __init__(self, row: RunRow, changed: bool, left: list[str], more: bool) -> None:
-        self.row = row
-        self.changed = changed
-        self.left = left
-        self.more = more
+    row: RunRow
+    changed: bool
+    left: list[str]
+    more: bool
 
 
 class Ending(Fields):

@@ -20,6 +20,7 @@ from leftoff.engine.write.report import report_in
 from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
+from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import Holder
 
@@ -37,19 +38,16 @@ if TYPE_CHECKING:
 _LOOKED_AT = 200  # unfinished runs, for one that may be offered
 
 
-class Who:
+class Who(Fields):
     """An agent at work: its session, its name, and its process where that is known.
 
     ``run``: the run that it was started for, by whoever started it.
     """
 
-    __slots__ = ("agent", "process", "run", "session")
-
-    def __init__(self, session: str, agent: str, process: Process | None, run: str | None = None) -> None:
-        self.session = session
-        self.agent = agent
-        self.process = process
-        self.run = run
+    session: str
+    agent: str
+    process: Process | None
+    run: str | None = None
 
 
 # -- which run

@@ -15,6 +15,7 @@ from leftoff.engine.write.lease import let_go, refuse_driven, take_session
 from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
 from leftoff.model.changes import ChangeSet
+from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import Holder
 
@@ -28,27 +29,21 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class Session:
+class Session(Fields):
     """An agent's session that takes the run's lease; its process, where that is known."""
 
-    __slots__ = ("id", "process", "who")
-
-    def __init__(self, id: str, who: str, process: Process | None = None) -> None:
-        self.id = id
-        self.who = who
-        self.process = process
+    id: str
+    who: str
+    process: Process | None = None
 
 
-class Started:
+class Started(Fields):
     """The run, whether it was there before, and the unfinished one that a new run has beside it."""
 
-    __slots__ = ("resumed", "run", "run_id", "twin")
-
-    def __init__(self, run: int, run_id: str, *, resumed: bool, twin: RunRow | None) -> None:
-        self.run = run
-        self.run_id = run_id
-        self.resumed = resumed
-        self.twin = twin
+    run: int
+    run_id: str
+    resumed: bool
+    twin: RunRow | None
 
 
 def start_run(

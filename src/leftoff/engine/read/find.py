@@ -6,6 +6,7 @@ from leftoff.engine.read.state import need_version
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
 from leftoff.host import ALIVE
+from leftoff.model.fields import Fields
 from leftoff.model.ids import is_id_prefix, parse_ref
 from leftoff.model.versions import counts_of
 from leftoff.model.words import STEP_ENDED, UNFINISHED
@@ -24,14 +25,11 @@ if TYPE_CHECKING:
 SESSION = "session"  # the workflow of the run that a session of an agent gets by itself
 
 
-class Target:
+class Target(Fields):
     """What a REF names: a run, and which version of it (``None``: its head, sealed or not)."""
 
-    __slots__ = ("row", "version")
-
-    def __init__(self, row: RunRow, version: Version | None) -> None:
-        self.row = row
-        self.version = version
+    row: RunRow
+    version: Version | None
 
     @property
     def seq(self) -> int:
@@ -185,26 +183,16 @@ def is_spent(row: RunRow) -> bool:
     return bool(row.workflow == SESSION) and not has_open_step(row)
 
 
-class Asking:
+class Asking(Fields):
     """Who asks for the run that is meant: a session of an agent, and what it was told; its process, where known.
 
     ``exported``: the run that the session was told when it started. It may have taken up another one since.
     """
 
-    __slots__ = ("agent", "exported", "now", "session")
-
-    def __init__(
-        self,
-        now: int,
-        *,
-        session: str | None = None,
-        exported: str | None = None,
-        agent: Process | None = None,
-    ) -> None:
-        self.now = now
-        self.session = session
-        self.exported = exported
-        self.agent = agent
+    now: int
+    session: str | None = None
+    exported: str | None = None
+    agent: Process | None = None
 
     def may_use(self, view: View, row: RunRow) -> bool:
         """Whether a run is not that of another session, which works on it."""

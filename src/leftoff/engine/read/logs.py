@@ -13,6 +13,7 @@ from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
 from leftoff.host import ALIVE
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +26,12 @@ _LAST = "~"  # behind every ord, which is made of digits and slashes
 FILE = "log"  # in the attempt's folder
 
 
-class Log:
+class Log(Fields):
     """One attempt at a step, and the file with what it printed."""
 
-    __slots__ = ("attempt", "failed", "path")
-
-    def __init__(self, attempt: Attempt, path: str | None, failed: bool) -> None:
-        self.attempt = attempt
-        self.path = path
-        self.failed = failed
+    attempt: Attempt
+    path: str | None
+    failed: bool
 
     @property
     def step(self) -> str:
@@ -65,26 +63,20 @@ class Log:
         }
 
 
-class Choice:
+class Choice(Fields):
     """Which logs are wanted: of a step (and those below it), of one attempt rather than the newest, of failed ones."""
 
-    __slots__ = ("failed", "number", "step")
-
-    def __init__(self, step: str | None = None, number: int | None = None, failed: bool = False) -> None:
-        self.step = step
-        self.number = number
-        self.failed = failed
+    step: str | None = None
+    number: int | None = None
+    failed: bool = False
 
 
-class Found:
+class Found(Fields):
     """The run and its logs at one moment, and whether anybody is there who may add to them."""
 
-    __slots__ = ("driven", "logs", "row")
-
-    def __init__(self, row: RunRow, logs: list[Log], driven: bool) -> None:
-        self.row = row
-        self.logs = logs
-        self.driven = driven
+    row: RunRow
+    logs: list[Log]
+    driven: bool
 
 
 def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> Found:

@@ -15,6 +15,7 @@ from leftoff.engine.steps.approvals import expire_due, how, waiting
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Invalid
+from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
@@ -39,16 +40,13 @@ _SAYS = {
 }
 
 
-class Change:
+class Change(Fields):
     """Something that happened to a run, worth telling somebody."""
 
-    __slots__ = ("at", "event", "message", "run")
-
-    def __init__(self, event: str, run: dict[str, Any], message: str, at: int) -> None:
-        self.event = event
-        self.run = run
-        self.message = message
-        self.at = at
+    event: str
+    run: dict[str, Any]
+    message: str
+    at: int
 
     def to_json(self) -> dict[str, Any]:
         return {"event": self.event, "at": iso(self.at), "message": self.message, "run": self.run}

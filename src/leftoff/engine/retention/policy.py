@@ -7,6 +7,7 @@ age; archives by number. Whatever a rule says, a run in progress stays, and so d
 from __future__ import annotations
 
 from leftoff.errors import Invalid
+from leftoff.model.fields import Fields
 from leftoff.model.times import DAY_MS
 from leftoff.model.words import RUN_STATUS, TRIGGERS
 
@@ -27,14 +28,11 @@ _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "m
 _KEYS = ("auto", "keep", "archives", "max_size")
 
 
-class Keep:
+class Keep(Fields):
     """How many checkpoints of a trigger are kept: of the run, or of each of its phases."""
 
-    __slots__ = ("count", "per_phase")
-
-    def __init__(self, count: int, *, per_phase: bool = False) -> None:
-        self.count = count
-        self.per_phase = per_phase
+    count: int
+    per_phase: bool = False
 
     def __str__(self) -> str:
         if self.count == ALL:

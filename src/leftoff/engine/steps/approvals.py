@@ -40,16 +40,13 @@ OPTIONS = ("approve", REJECT)
 _SHOWN = 20
 
 
-class Decided:
+class Decided(Fields):
     """What was decided of a step; ``changed`` is False where it had been decided just so before."""
 
-    __slots__ = ("changed", "choice", "row", "step")
-
-    def __init__(self, row: RunRow, step: str, choice: str, changed: bool) -> None:
-        self.row = row
-        self.step = step
-        self.choice = choice
-        self.changed = changed
+    row: RunRow
+    step: str
+    choice: str
+    changed: bool
 
     @property
     def rejected(self) -> bool:

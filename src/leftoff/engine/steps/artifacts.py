@@ -11,6 +11,7 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.workspace.stat import hash_file, hashed, open_file, take
 from leftoff.errors import NotFound
+from leftoff.model.fields import Fields
 from leftoff.model.values import blob_stored
 
 TYPE_CHECKING = False
@@ -26,15 +27,12 @@ __all__ = ["WITHHELD", "Captured", "capture", "hash_file", "relative"]
 WITHHELD = "withheld"  # of a record about a file that holds a secret: it is never copied, by nobody
 
 
-class Captured:
+class Captured(Fields):
     """A file as it was when it was looked at: what its record says, and the blob that holds its content."""
 
-    __slots__ = ("about", "blob", "key")
-
-    def __init__(self, key: str, about: dict[str, Any], blob: BlobRow | None) -> None:
-        self.key = key
-        self.about = about
-        self.blob = blob
+    key: str
+    about: dict[str, Any]
+    blob: BlobRow | None
 
     def stored(self) -> bytes | None:
         """Stored bytes that hold on to the blob; ``None`` where there is none and plain JSON will do."""

@@ -8,6 +8,7 @@ from leftoff.engine.steps.lifecycle import Steps, retry
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class Unblocked:
+class Unblocked(Fields):
     """The run, and the steps that are to be done again."""
 
-    __slots__ = ("done", "steps")
-
-    def __init__(self, done: Reported, steps: list[str]) -> None:
-        self.done = done
-        self.steps = steps
+    done: Reported
+    steps: list[str]
 
 
 def unblock(

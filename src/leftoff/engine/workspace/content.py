@@ -7,6 +7,7 @@ import stat as bits
 
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.stat import hashed, open_file, take, unchanged
+from leftoff.model.fields import Fields
 from leftoff.model.hashing import long_sha256 as sha256
 
 TYPE_CHECKING = False
@@ -20,24 +21,14 @@ FILE, LINK, ABSENT, FOLDER, OTHER = "file", "link", "absent", "folder", "other"
 PERMISSIONS = 0o777  # what is restored of a mode: a record must not make a program run as somebody else
 
 
-class Content:
+class Content(Fields):
     """Its kind; of a file its hash, size and permissions, of a link where it points to."""
 
-    __slots__ = ("hash", "kind", "mode", "size", "target")
-
-    def __init__(
-        self,
-        kind: str,
-        hash: str | None = None,
-        size: int = 0,
-        mode: int | None = None,
-        target: str | None = None,
-    ) -> None:
-        self.kind = kind
-        self.hash = hash
-        self.size = size
-        self.mode = mode
-        self.target = target
+    kind: str
+    hash: str | None = None
+    size: int = 0
+    mode: int | None = None
+    target: str | None = None
 
     def same(self, other: Content) -> bool:
         """Equal, as far as both know: an old record has no mode."""
@@ -47,7 +38,7 @@ class Content:
 
     def to_json(self) -> dict[str, Any]:
         """For the journal."""
-        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
+        return {name: value for name in self._fields if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Content:

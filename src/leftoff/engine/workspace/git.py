@@ -13,6 +13,7 @@ from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.paths import is_own
 from leftoff.errors import StoreUnavailable
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,15 +33,12 @@ _LINK, _MODULE = "120000", "160000"
 _AT_ONCE = 200  # paths in one call
 
 
-class Dirty:
+class Dirty(Fields):
     """One file that is not as in the commit that is checked out."""
 
-    __slots__ = ("path", "staged", "status")
-
-    def __init__(self, path: str, status: str, staged: bool) -> None:
-        self.path = path
-        self.status = status
-        self.staged = staged
+    path: str
+    status: str
+    staged: bool
 
 
 class Base:
@@ -55,12 +53,11 @@ class Base:
         self.oid = oid
 
 
-class Repo:
+class Repo(Fields):
     """The git work tree that a project is in, or is."""
 
-    def __init__(self, project: str, prefix: str) -> None:
-        self.project = project
-        self.prefix = prefix  # from the top of the work tree to the project; empty, or ends in a slash
+    project: str
+    prefix: str  # from the top of the work tree to the project; empty, or ends in a slash
 
     @property
     def head(self) -> str | None:

@@ -27,17 +27,14 @@ FOLDER = "restore"
 ROLLBACK, SINGLE = "rollback", "restore"
 
 
-class Todo:
+class Todo(Fields):
     """One path of a journal: what it was, what it shall be, and where the content is."""
 
-    __slots__ = ("commit", "folders", "path", "want", "was")
-
-    def __init__(self, path: str, was: Content, want: Content, commit: str, folders: list[int]) -> None:
-        self.path = path
-        self.was = was
-        self.want = want
-        self.commit = commit
-        self.folders = folders
+    path: str
+    was: Content
+    want: Content
+    commit: str
+    folders: list[int]
 
     @classmethod
     def of(cls, entry: Entry, folders: list[int]) -> Todo:
@@ -167,15 +164,12 @@ class Journals:
         sync_folder(self._folder)
 
 
-class CutShort:
+class CutShort(Fields):
     """A rollback, or a restoring of single files, whose journal is there: it was cut short, or goes on just now."""
 
-    __slots__ = ("busy", "command", "what")
-
-    def __init__(self, what: str, command: str, *, busy: bool) -> None:
-        self.what = what
-        self.command = command  # that completes it
-        self.busy = busy
+    what: str
+    command: str  # that completes it
+    busy: bool
 
     def told(self) -> str:
         """In a sentence."""

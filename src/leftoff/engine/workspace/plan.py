@@ -31,6 +31,7 @@ from leftoff.engine.workspace.stat import hashed
 from leftoff.engine.workspace.surroundings import DIRTY
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.errors import NotFound
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,14 +82,13 @@ class Entry:
         return f"<{self.action} {self.path}: {self.why}>"
 
 
-class Plan:
+class Plan(Fields):
     """The entries of one rollback or restore, by path; those that need nothing are not among them."""
 
-    def __init__(self, entries: list[Entry], sides: Sides, *, head: str | None, whole: bool) -> None:
-        self.entries = entries
-        self.sides = sides
-        self.head = head  # git's; None outside of a repository
-        self.whole = whole  # all files of the version, not some that were named
+    entries: list[Entry]
+    sides: Sides
+    head: str | None  # git's; None outside of a repository
+    whole: bool  # all files of the version, not some that were named
 
     def of(self, action: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.action == action]

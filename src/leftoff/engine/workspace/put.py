@@ -13,6 +13,7 @@ from leftoff.engine.workspace.content import ABSENT, FILE, LINK, present_at
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
 from leftoff.errors import Corrupt
+from leftoff.model.fields import Fields
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.sqlite.location import sync
 
@@ -26,14 +27,13 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store
 
 
-class Putter:
+class Putter(Fields):
     """Where content comes from, and the names under which it is written before it is in its place."""
 
-    def __init__(self, store: Store, project: str, repo: Repo | None, token: str) -> None:
-        self.store = store
-        self.project = project
-        self.repo = repo
-        self.token = token
+    store: Store
+    project: str
+    repo: Repo | None
+    token: str
 
     def temp(self, path: str) -> str:
         """The same each time, so that a second try finds what the first one left."""

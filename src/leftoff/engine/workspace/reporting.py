@@ -10,6 +10,7 @@ from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import refuse_driven
 from leftoff.engine.write.report import report_in
 from leftoff.model.changes import ChangeSet
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,23 +22,14 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class ReportHand:
+class ReportHand(Fields):
     """For a run that nobody drives, or whose session or driver this is."""
 
-    def __init__(
-        self,
-        store: Store,
-        target: Target,
-        now: Callable[[], int],
-        *,
-        session: str | None = None,
-        guard: Guard = NO_GUARD,
-    ) -> None:
-        self.store = store
-        self.target = target
-        self.now = now
-        self.session = session
-        self.guard = guard
+    store: Store
+    target: Target
+    now: Callable[[], int]
+    session: str | None = None
+    guard: Guard = NO_GUARD
 
     def check(self) -> None:
         self.store.read(self._free)

@@ -29,6 +29,7 @@ from leftoff.engine.workspace.put import Putter
 from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Conflict, StoreUnavailable
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,36 +57,30 @@ if TYPE_CHECKING:
             """The records as they were at a version, as a new checkpoint."""
 
 
-class Outcome:
+class Outcome(Fields):
     """What was done: the plan, or ``None`` where one that had been cut short was completed; the version gone to.
 
     ``before``: what became of another one that had been cut short, in a sentence.
     """
 
-    __slots__ = ("before", "done", "plan", "seq")
-
-    def __init__(self, seq: int, plan: Plan | None, before: str = "", *, done: bool = True) -> None:
-        self.seq = seq
-        self.plan = plan
-        self.before = before
-        self.done = done  # False: somebody said no
+    seq: int
+    plan: Plan | None
+    before: str = ""
+    done: bool = True  # False: somebody said no
 
     def to_json(self) -> dict[str, Any]:
         plan = self.plan.to_json() if self.plan is not None else {"restore": [], "delete": [], "keep": []}
         return {**plan, "completed": self.plan is None, **({"before": self.before} if self.before else {})}
 
 
-class Restorer:
+class Restorer(Fields):
     """One run's files in one project, and a hand to commit with."""
 
-    def __init__(
-        self, store: Store, project: str, redactor: Redactor, now: Callable[[], int], hand: Hand
-    ) -> None:
-        self.store = store
-        self.project = project
-        self.redactor = redactor
-        self.now = now
-        self.hand = hand
+    store: Store
+    project: str
+    redactor: Redactor
+    now: Callable[[], int]
+    hand: Hand
 
     def rollback(self, target: Target, ref: str, agree: Agree) -> Outcome:
         """The records and the files as they were at a version."""

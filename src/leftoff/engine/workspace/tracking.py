@@ -10,6 +10,7 @@ from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
 from leftoff.engine.workspace.paths import given_path
 from leftoff.engine.workspace.stat import SAME, look
 from leftoff.errors import CannotResume, NotFound, StoreUnavailable
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +26,15 @@ MARK = "workspace"  # of the collection `context`: which version has every dirty
 BEFORE = "before "  # and a path: the file as it was before the run first changed it
 
 
-class Found:
+class Found(Fields):
     """Files that were looked at: what to record of them, and which need not be known any more.
 
     ``commit``: git's, where these are all that differ from it; empty before the first one.
     """
 
-    def __init__(self, captured: list[Captured], dropped: list[str], commit: str | None = None) -> None:
-        self.captured = captured
-        self.dropped = dropped
-        self.commit = commit
+    captured: list[Captured]
+    dropped: list[str]
+    commit: str | None = None
 
     @property
     def blobs(self) -> list[BlobRow]:

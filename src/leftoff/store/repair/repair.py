@@ -16,17 +16,19 @@ import apsw
 from leftoff.clock import iso
 from leftoff.errors import LeaseHeld, LeftoffError, StoreUnavailable
 from leftoff.host import GONE, this_process
+from leftoff.model.card import card_of
+from leftoff.model.codec import sha256
+from leftoff.model.derived import columns_of, counts_at, step_or_pending
 from leftoff.store.fsck.check import inspect
 from leftoff.store.fsck.report import LOST_BLOB
-from leftoff.store.repair.candidates import TRIED, Candidates
+from leftoff.store.repair.carve import Carver
 from leftoff.store.repair.quarantine import Quarantine
 from leftoff.store.repair.rebuild import Rebuild, lines
-from leftoff.store.repair.recount import recount
 from leftoff.store.repair.salvage import Salvage, Source
 from leftoff.store.sqlite import connection
 from leftoff.store.sqlite import wal_check as walcheck
 from leftoff.store.sqlite.location import sync, sync_folder
-from leftoff.store.sqlite.pages import USABLE, PageFile, checksum
+from leftoff.store.sqlite.pages import USABLE, PageFile, checksum, mends
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.wal import Log
@@ -34,10 +36,12 @@ from leftoff.store.sqlite.writer import Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    from leftoff.store.blobs import Blobs
     from leftoff.store.fsck.report import Report
+    from leftoff.store.repair.carve import Row
     from leftoff.store.sqlite.store import SqliteStore
 
 DERIVED = {"run"}
@@ -302,3 +306,84 @@ def _over(file: PageFile | None, logged: tuple[dict[int, bytes], int]) -> Source
         return None
     below = _below(file)
     return Source(lambda number: newer.get(number) or below.get(number), count, below.bad - newer.keys())
+
+
+TRIED = 12  # readings of the whole file, at most
+
+
+class Candidates:
+    """Judges pages that may stand in the place of damaged ones of one source."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._owners: dict[int, set[int]] | None = None
+
+    def of(self, number: int) -> list[bytes]:
+        """The pages, a byte away from the one that is there, that are sound and on which every row has its hash."""
+        page = self._source.get(number)
+        found = mends(page) if page is not None else []
+        return found if len(found) < 2 else [page for page in found if self.fits(number, page)]
+
+    def fits(self, number: int, page: bytes) -> bool:
+        """Whether every row that has bytes on this page has its hash with it."""
+        carver = Carver(self._source.with_page(number, page).get, self._source.count)
+        rows = [row for owner in self._owners_of(number) for row in carver.cells(owner)]
+        return all(row is not None and _has_its_hash(row) for row in rows)
+
+    def readings(self) -> Iterator[Source]:
+        """The source with each page that would explain the damage: which one is right, the versions' digests tell."""
+        for number in sorted(self._source.bad):
+            pages = self.of(number)
+            if 1 < len(pages) <= TRIED:
+                yield from (self._source.with_page(number, page) for page in pages)
+
+    def _owners_of(self, number: int) -> set[int]:
+        """The pages whose rows go on on this one; those of a row's start are its own."""
+        if self._owners is None:
+            self._owners = {}
+            for row in Carver(self._source.get, self._source.count).rows():
+                for behind in row.pages[1:]:
+                    self._owners.setdefault(behind, set()).add(row.pages[0])
+        return self._owners.get(number, {number})
+
+
+def _has_its_hash(row: Row) -> bool:
+    data = row.values.get("data")
+    return data is None or sha256(data).digest() == row.values["hash"]
+
+
+def recount(tx: SqliteTx, blobs: Blobs) -> None:
+    """Every run's row, counters and the columns of its steps, inside one transaction."""
+    tx.execute(Q.ensure_run_0)
+    for (run_id,) in tx.execute(Q.hidden_but_complete).fetchall():
+        tx.execute(Q.unhide_run, (run_id,))
+    for (run,) in tx.execute(Q.runs_to_check).fetchall():
+        _recount_run(tx, blobs, run)
+    tx.execute(Q.catch_up_n)
+
+
+def _recount_run(tx: SqliteTx, blobs: Blobs, run: int) -> None:
+    def load(hash: bytes) -> Any:
+        row = tx.blob(hash)
+        return blobs.load(row) if row is not None else ()
+
+    steps: list[tuple[str, int, int | None, str]] = []
+    live: dict[str, dict[str, Any]] = {}
+    own: dict[str, bytes] = {}
+    for _, collection, key, seq, until, _, stored, *_ in tx.execute(Q.all_records, (run,)).fetchall():
+        if collection == "step":
+            step = step_or_pending(load, stored, key)
+            steps.append((key, seq, until, step["status"]))
+            if until is None:
+                live[key] = step
+        elif collection == "run" and until is None:
+            own[key] = stored
+    for path, columns in columns_of(live).items():
+        tx.execute(Q.set_step, (columns["status"], columns["leaf"], columns["ord"], run, path))
+    versions = tx.versions(run, sealed=False)
+    counted = counts_at(steps, [version.seq for version in versions])
+    for seq, counts in counted.items():
+        tx.execute(Q.set_counts, (counts, run, seq))
+    head = versions[0]
+    tx.execute(Q.set_head, (head.n, head.seq, head.digest, counted[head.seq], head.at, head.checkpoint, run))
+    tx.set_card(run, *card_of(own.items()))

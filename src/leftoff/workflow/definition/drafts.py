@@ -4,6 +4,8 @@ looked up.
 
 from __future__ import annotations
 
+from leftoff.model.fields import Fields
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -33,12 +35,11 @@ class Draft:
         return str(self.fields["id"])
 
 
-class Inherited:
+class Inherited(Fields):
     """What a step has unless it says otherwise: from ``defaults``, then from each phase around it."""
 
-    def __init__(self, fields: dict[str, Any], sites: dict[str, list[Site]]) -> None:
-        self.fields = fields
-        self.sites = sites
+    fields: dict[str, Any]
+    sites: dict[str, list[Site]]
 
     def below(self, draft: Draft) -> Inherited:
         """The same for what is inside a phase."""

@@ -33,7 +33,6 @@ from leftoff.workflow.processes.job import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from subprocess import Popen
-    from types import TracebackType
 
     from leftoff.engine.config.settings import Redaction
     from leftoff.workflow.processes.job import Job
@@ -222,9 +221,7 @@ class Launcher:
     def __enter__(self) -> Launcher:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ------------------------------------------------------------------------------------ the launcher itself

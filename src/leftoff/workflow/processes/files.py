@@ -14,7 +14,6 @@ import os
 
 from leftoff.errors import Invalid, LeftoffError
 from leftoff.model import typed
-from leftoff.model.codec import decode
 from leftoff.model.ids import check_key
 from leftoff.store.sqlite.location import sync_folder
 from leftoff.workflow.processes.job import Exit
@@ -64,10 +63,6 @@ def log_path(folder: str) -> str:
 
 def vars_path(folder: str) -> str:
     return os.path.join(folder, VARS)
-
-
-def result_path(folder: str) -> str:
-    return os.path.join(folder, RESULT)
 
 
 def began(folder: str) -> bool:
@@ -142,14 +137,3 @@ def _variables(line: bytes, where: str) -> dict[str, Any]:
             f"{where}: {why}",
             hint="A step sets variables with lines of K=V, K:=JSON or {…} in the file that LEFTOFF_VARS names.",
         ) from None
-
-
-def read_result(folder: str) -> Any:
-    """What a Python step returned; None where it left nothing."""
-    try:
-        with open(result_path(folder), "rb") as file:
-            return decode(file.read())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise Invalid(f"{result_path(folder)} is not the JSON of a result: {error}.") from None

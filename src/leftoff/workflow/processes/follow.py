@@ -4,7 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import BinaryIO
 
 MOST = 1 << 20  # read at once: however fast a log grows, that much is in memory
@@ -55,9 +54,7 @@ class Follower:
     def __enter__(self) -> Follower:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

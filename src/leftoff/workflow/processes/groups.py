@@ -19,7 +19,6 @@ from leftoff.workflow.processes.signals import STOP
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from leftoff.host import Process
 
@@ -198,7 +197,5 @@ class Watch:
     def __enter__(self) -> Watch:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

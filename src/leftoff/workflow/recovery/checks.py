@@ -19,7 +19,6 @@ from leftoff.model.frozen import marks
 from leftoff.model.ids import as_word
 from leftoff.model.times import millis
 from leftoff.workflow.definition.changes import compare
-from leftoff.workflow.definition.mentions import mentioned
 from leftoff.workflow.recovery.attempts import (
     ADOPT,
     ASK,
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
         @property
         def seq(self) -> int | None:
             """The version, where it is not the newest."""
+
+    from leftoff.workflow.definition.model import Step
 
 
 _GO_ON = "Steps that are finished do not run again; --accept definition.changed goes on."
@@ -377,3 +378,30 @@ def _question(run_id: str, path: str, why: str, code: str) -> Finding:
         f"`leftoff resume {run_id} --accept {code}` runs it again."
     )
     return Finding(code, f"Step {path}: {why}.", hint, path)
+
+
+def mentioned(templates: Templates, step: Step) -> set[str]:
+    texts = [*_texts(step.key_facts())]
+    if step.foreach is not None and step.foreach.kind == "variable":
+        texts.append(f"{{{{ {step.foreach.value} }}}}")
+    if step.when:
+        texts.append(f"{{{{ {step.when} }}}}")
+    found: set[str] = set()
+    for text in texts:
+        try:
+            found |= templates.names(text)
+        except LeftoffError:
+            pass  # it is no expression: a template, which is among the texts as well
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value of a definition."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for entry in value.values():
+            yield from _texts(entry)
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _texts(entry)

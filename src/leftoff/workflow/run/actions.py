@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Invalid, Unsupported
 from leftoff.model.changes import NOTHING
@@ -44,47 +44,15 @@ class Command:
         self.env = env or {}
 
 
-class Action(Protocol):
+class Action:
     """A way to do a step."""
 
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
         """The command line for a try whose files are in ``folder``."""
-        ...
+        raise NotImplementedError
 
-    def result(self, step: Step, folder: str) -> Any:
+    def result(self, folder: str) -> Any:
         """What the step returned, once its command ended well; ``NOTHING`` where it returns nothing."""
-        ...
-
-    def failure(self, folder: str) -> dict[str, Any]:
-        """What its command has left to say about its failure, besides how it ended: its `message`, and facts."""
-        ...
-
-
-class Shell:
-    """`run:` a script for the shell."""
-
-    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
-        return Command(script(step, step.run, templates, values, folder, f"{step.path}: run"))
-
-    def result(self, step: Step, folder: str) -> Any:
-        return NOTHING
-
-    def failure(self, folder: str) -> dict[str, Any]:
-        return {}
-
-
-class Python:
-    """`python:` a function, called in a process of its own."""
-
-    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
-        args = _filled(step.args, templates, values, f"{step.path}: with")
-        given = json.dumps(args)
-        if len(given) > LONGEST:
-            given = "@" + _kept(os.path.join(folder, ARGS), given)
-        env = {"LEFTOFF_ARGS": given, "LEFTOFF_RESULT": os.path.join(folder, "result")}
-        return Command([sys.executable, "-m", "leftoff.workflow.processes.python_step", step.python], env)
-
-    def result(self, step: Step, folder: str) -> Any:
         try:
             with open(os.path.join(folder, "result"), encoding="utf-8") as file:
                 return json.load(file)
@@ -92,7 +60,26 @@ class Python:
             return NOTHING
 
     def failure(self, folder: str) -> dict[str, Any]:
+        """What its command has left to say about its failure, besides how it ended: its `message`, and facts."""
         return {}
+
+
+class Shell(Action):
+    """`run:` a script for the shell."""
+
+    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+        return Command(script(step, step.run, templates, values, folder, f"{step.path}: run"))
+
+    def result(self, folder: str) -> Any:
+        return NOTHING
+
+
+class Python(Action):
+    """`python:` a function, called in a process of its own."""
+
+    def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
+        env = exchange(_filled(step.args, templates, values, f"{step.path}: with"), folder)
+        return Command([sys.executable, "-m", "leftoff.workflow.processes.python_step", step.python], env)
 
 
 KNOWN: dict[str, Action] = {"run": Shell(), "python": Python()}
@@ -124,6 +111,14 @@ def script(
     if len(rendered.encode("utf-8", "surrogateescape")) <= LONGEST:
         return [*shell, _INLINE.get(os.path.basename(shell[0]), "-c"), rendered]
     return [*shell, _kept(os.path.join(folder, f"{SCRIPT}{abs(hash(where)) % 10_000}"), rendered)]
+
+
+def exchange(args: Any, folder: str) -> dict[str, str]:
+    """The environment that gives a process its arguments, and says where to leave its result."""
+    text = json.dumps(args)
+    if len(text) > LONGEST:  # JSON is ASCII
+        text = "@" + _kept(os.path.join(folder, ARGS), text)
+    return {"LEFTOFF_ARGS": text, "LEFTOFF_RESULT": os.path.join(folder, "result")}
 
 
 def _kept(path: str, text: str) -> str:

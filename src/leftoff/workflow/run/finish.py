@@ -204,7 +204,7 @@ def _left(stage: Stage, work: Work) -> Left:
     step = work.step
     variables = files.read_vars(work.folder)
     outputs, captured = _outputs(stage, work)
-    left = Left(outputs, captured, action_of(step).result(step, work.folder), variables)
+    left = Left(outputs, captured, action_of(step).result(work.folder), variables)
     left.check(work.unit)
     if step.persist is not None:
         left.variables = {key: value for key, value in variables.items() if key in step.persist}

@@ -128,9 +128,6 @@ class Scheduler:
             return self._fan_ended(path, fan)
         return []
 
-    def is_expanded(self, path: str) -> bool:
-        return path in self._fans
-
     # -- asking
 
     def due(self, now: float) -> list[str]:

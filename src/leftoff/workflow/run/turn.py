@@ -86,10 +86,6 @@ class Stage:
         self._turn.insert(0, (entry, then)) if first else self._turn.append((entry, then))
         self._durable = self._durable or durable
 
-    @property
-    def has_turn(self) -> bool:
-        return bool(self._turn)
-
     def amend(self, entry: Entry) -> None:
         """Into the last commit of this turn; a commit of its own where there is none."""
         from leftoff.workflow.run.records import chain

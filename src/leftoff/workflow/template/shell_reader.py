@@ -279,7 +279,12 @@ class Reader:
     def _double(self, char: str) -> None:
         if char == '"':
             self._pop()
-        elif char == "\\":
+        else:
+            self._expanding(char)
+
+    def _expanding(self, char: str) -> None:
+        """A character where substitutions still happen."""
+        if char == "\\":
             self._escape()
         elif char == "`":
             self._push(TICK, 1)
@@ -303,8 +308,6 @@ class Reader:
     def _brace(self, char: str) -> None:
         if char == "}":
             self._pop()
-        elif char == "\\":
-            self._escape()
         elif char == "'":
             if self.text[self.at - 1] == "$" or any(frame.kind == DOUBLE for frame in self.frames):
                 self._lose()  # a quote here, or just a character: shells differ
@@ -313,10 +316,8 @@ class Reader:
                 self._push(SINGLE, 1)
         elif char == '"':
             self._push(DOUBLE, 1)
-        elif char == "`":
-            self._push(TICK, 1)
-        elif char != "$" or not self._dollar():
-            self._take()
+        else:
+            self._expanding(char)
 
     def _arith(self, char: str) -> None:
         frame = self.frames[-1]
@@ -335,12 +336,8 @@ class Reader:
         elif char in "'\"":
             self._lose()
             self._take()
-        elif char == "\\":
-            self._escape()
-        elif char == "`":
-            self._push(TICK, 1)
-        elif char != "$" or not self._dollar():
-            self._take()
+        else:
+            self._expanding(char)
 
     def _tick(self, char: str) -> None:
         if char == "`":

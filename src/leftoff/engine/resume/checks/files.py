@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.workspace.stat import CHANGED, GONE, look
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +27,11 @@ class Outputs:
         self.changed: list[tuple[str, str]] = []
 
 
-class Tracked:
+class Tracked(Fields):
     """Tracked files that differ, and a diff where their content was kept."""
 
-    def __init__(self, paths: list[str], diff: str) -> None:
-        self.paths = paths
-        self.diff = diff
+    paths: list[str]
+    diff: str
 
 
 def look_at_outputs(world: World) -> Outputs:
