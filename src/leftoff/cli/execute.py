@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import contextmanager
+
 from leftoff.cli.arguments import positive
-from leftoff.cli.drive import drive, interruptible
 from leftoff.cli.prompts import failures
 from leftoff.cli.prompts.answers import Terminal
 from leftoff.cli.prompts.ask import can_ask
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.runner import Runner
 
     Begin = Callable[[Execution], Runner]
+    from collections.abc import Iterator
+
+    from leftoff.cli.progress import Observer
+    from leftoff.workflow.run.runner import Runner
 
 _FAILED = 1  # the exit code of a run with a failed step
 
@@ -188,3 +194,39 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
     if choice == failures.SKIP:
         execution.skip_failed(ctx.project, runner, failed)
     return _go_on(ctx, execution.once_more(ctx.project, runner))
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def heeded() -> list[signal.Signals]:
+    """The signals that end a run; not those that whoever started us wants ignored, as `nohup` does."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Until a run is driven there is nothing to settle: what asks for the end ends the command, as Ctrl-C does."""
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in heeded()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
+    """To the end; signals stop it in order. The last event has the run as it is then."""
+
+    def heed(number: int, frame: object) -> None:
+        runner.driver.interrupt(number)
+
+    for number in heeded():
+        signal.signal(number, heed)
+    code = runner.drive()
+    observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code})
+    return code

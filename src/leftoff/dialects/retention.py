@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.core.project import mirrored
+from leftoff.dialects.core.registry import mirrored
 from leftoff.engine.retention import archive
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, plan, policy
 from leftoff.engine.retention.prune import remove

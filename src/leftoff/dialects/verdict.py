@@ -56,7 +56,7 @@ def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
     """The protocol that the project follows, or that the run was imported from."""
     if settings.section("mirror"):
-        from leftoff.dialects.core.project import mirrored
+        from leftoff.dialects.core.registry import mirrored
 
         return mirrored(project, settings)
     origin = row.card.get("imported")

@@ -37,8 +37,7 @@ def init(project: Project, dialect: str | None = None) -> Initialized:
 
 
 def _follow(project: Project, name: str) -> tuple[list[str], list[str]]:
-    from leftoff.dialects.core.project import set_dialect
-    from leftoff.dialects.core.registry import dialect
+    from leftoff.dialects.core.registry import dialect, set_dialect
 
     found = dialect(name)
     written = set_dialect(project.folder, project.settings, name)

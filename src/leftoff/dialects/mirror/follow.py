@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.core.project import mirrored
+from leftoff.dialects.core.registry import mirrored
 from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.store.base import Follower
 

@@ -13,8 +13,7 @@ import apsw
 
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.hashing import long_sha256 as sha256
-from leftoff.store.fsck.check_run import RunCheck
-from leftoff.store.fsck.report import Report
+from leftoff.store.fsck.check_run import Report, RunCheck
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import wal_check as walcheck
 from leftoff.store.sqlite.connection import PAGE_SIZE

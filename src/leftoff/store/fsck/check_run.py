@@ -9,7 +9,6 @@ from leftoff.model.derived import Leaves, step_of, up_to
 from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
-from leftoff.store.fsck.report import LOST_BLOB
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -19,7 +18,36 @@ if TYPE_CHECKING:
 
     from leftoff.model.versions import Version
     from leftoff.store.blobs import Blobs
-    from leftoff.store.fsck.report import Report
+
+
+LOST_BLOB = "lost blob "  # starts the name of a fact in `meta`: this blob is known to be gone
+
+
+class Report:
+    """Counts of what was looked at, and problems, each with a code, its place and a sentence."""
+
+    def __init__(self) -> None:
+        self.checked: dict[str, int] = {}
+        self.problems: list[dict[str, Any]] = []
+        self.quarantined: list[str] = []
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.checked[what] = self.checked.get(what, 0) + number
+
+    def problem(self, code: str, where: str, message: str, **facts: Any) -> None:
+        self.problems.append({"code": code, "where": where, "message": message, **facts})
+
+    def codes(self) -> set[str]:
+        return {problem["code"] for problem in self.problems}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": not self.problems,
+            "checked": self.checked,
+            "problems": self.problems,
+            "quarantined": self.quarantined,
+        }
+
 
 _CARD = ("workflow", "branch", "status", "title", "issue", "session")
 

@@ -20,7 +20,7 @@ from leftoff.model.card import card_of
 from leftoff.model.codec import sha256
 from leftoff.model.derived import columns_of, counts_at, step_or_pending
 from leftoff.store.fsck.check import inspect
-from leftoff.store.fsck.report import LOST_BLOB
+from leftoff.store.fsck.check_run import LOST_BLOB
 from leftoff.store.repair.carve import Carver
 from leftoff.store.repair.quarantine import Quarantine
 from leftoff.store.repair.rebuild import Rebuild, lines
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.store.blobs import Blobs
-    from leftoff.store.fsck.report import Report
+    from leftoff.store.fsck.check_run import Report
     from leftoff.store.repair.carve import Row
     from leftoff.store.sqlite.store import SqliteStore
 
