@@ -11,7 +11,6 @@ import os
 from importlib import import_module
 
 from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.core.registry import dialect
 from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.engine.config.settings import FILE
 from leftoff.errors import Conflict, Invalid, Usage

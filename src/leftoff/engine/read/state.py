@@ -220,3 +220,9 @@ class Reader:
 def read(store: Store, run: int, run_id: str, collection: str, seq: int | None = None) -> dict[str, Value]:
     """One collection of a run in a snapshot of its own."""
     return store.read(lambda view: Reader(store, view, run, run_id, seq).values(collection))
+
+
+def met(about: Any) -> bool | None:
+    """Whether a criterion is met: ``true`` or ``{"met": true}``, and so for false; None where it is not said."""
+    value = about.get("met") if isinstance(about, dict) else about
+    return value if isinstance(value, bool) else None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.read.find import Target
-from leftoff.engine.read.state import Reader
-from leftoff.engine.resume.checks.run import met
+from leftoff.engine.read.state import Reader, met
 from leftoff.errors import NoCheckpoint
 from leftoff.model.versions import counts_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.read.state import met
 from leftoff.engine.resume.finding import WARN, Finding
 from leftoff.engine.write.lease import describe, stands_in_the_way, state
 from leftoff.errors import Corrupt, NotFound
@@ -13,7 +14,6 @@ from leftoff.model.words import ONCE_MORE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from typing import Any
 
     from leftoff.engine.resume.checks.world import World
 
@@ -273,9 +273,3 @@ def redacted(world: World, given: Collection[str]) -> Iterator[Finding]:
 def _some(words: list[str], between: str = "; ") -> str:
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return between.join(words[:_SHOWN]) + more
-
-
-def met(about: Any) -> bool | None:
-    """Whether a criterion is met: ``true`` or ``{"met": true}``, and so for false; None where it is not said."""
-    value = about.get("met") if isinstance(about, dict) else about
-    return value if isinstance(value, bool) else None
