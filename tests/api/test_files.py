@@ -40,6 +40,22 @@ def test_track_is_buffered(store: leftoff.Store, run: leftoff.Run, project: Path
     assert "a" in store.get(run.id).records["file"]
 
 
+def test_a_file_behind_a_link_that_leads_out(
+    run: leftoff.Run, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A checkpoint leaves what it knew of the file: it is not looked at, and stands in nobody's way."""
+    (project / "d").mkdir()
+    (project / "d" / "a").write_text("then")
+    known = run.track("d/a")[0]
+    run.checkpoint()
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "a").write_text("changed since")
+    (project / "d").rename(project / "e")
+    (project / "d").symlink_to(elsewhere)
+    run.checkpoint()
+    assert known == run.records["file"]["d/a"]
+
+
 @pytest.mark.parametrize(("path", "error"), [("missing", NotFound), ("/etc/passwd", Invalid)])
 def test_what_cannot_be_tracked(path: str, error: type[Exception], run: leftoff.Run, project: Path) -> None:
     """A file that is not there, or not in the project, is an error."""

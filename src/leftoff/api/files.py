@@ -6,20 +6,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.lifecycle.opening import status_changes
-from leftoff.engine.lifecycle.rollback import rollback
 from leftoff.engine.read.find import Target
 from leftoff.engine.steps.artifacts import capture
 from leftoff.engine.workspace.at_checkpoint import look_around
-from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.errors import NeedsPerson
-from leftoff.model.changes import ChangeSet
 
 if TYPE_CHECKING:
     from leftoff.api.buffer import Buffer
     from leftoff.api.store import Store as Owner
     from leftoff.engine.workspace.plan import Plan
-    from leftoff.engine.workspace.restoring import Outcome
-    from leftoff.engine.workspace.tracking import Found
+    from leftoff.engine.workspace.restoring import Agree, Restorer
     from leftoff.model.versions import Version
 
 
@@ -72,80 +68,53 @@ class FilesMixin:
         ``files``: tracked files are what they were, too. Where some were changed since they were last recorded, that
         is ``NeedsPerson``, unless ``yes``; what is there is saved first in any case.
         """
-        target = self._version(ref)
+        version = self._version(ref)
         with self._buffer.committing:
-            self._buffer.must_drive()
-            self.commit()
-            hand = _Hand(self._buffer)
+            restorer, target = self._restorer(version)
             if files:
-                self._bring_back(hand, target, ref, None, yes)
+                restorer.rollback(target, str(ref), _agree(yes))
             else:
-                hand.back(target.seq)
+                restorer.hand.back(target.seq)
             self._buffer.refresh()
             if self.status != "running":  # it is driven, whatever that version says
                 with self._buffer.lock:
                     status_changes(self._buffer.pending, "running", self._buffer.clock.now())
                 self._buffer.commit(None)
-        return hand.version or target
+        return restorer.hand.version or version
 
     def restore(self, ref: str | int | Version, *paths: Any, yes: bool = False) -> list[str]:
         """Single files as they were at a version; those that had to be restored or deleted."""
         from leftoff.engine.workspace.paths import given_path
 
-        target = self._version(ref)
+        version = self._version(ref)
         names = [given_path(self._owner.project, os.fsdecode(path)) for path in paths]
         with self._buffer.committing:
-            self._buffer.must_drive()
-            self.commit()
-            done = self._bring_back(_Hand(self._buffer), target, ref, names, yes)
+            restorer, target = self._restorer(version)
+            done = restorer.restore(target, str(ref), names, _agree(yes))
             self._buffer.refresh()
         return [entry.path for entry in done.plan.touched] if done.plan is not None else names
 
-    def _bring_back(
-        self, hand: _Hand, version: Version, ref: Any, paths: list[str] | None, yes: bool
-    ) -> Outcome:
+    def _restorer(self, version: Version) -> tuple[Restorer, Target]:
+        """Who brings files and records back, under the lease of this process; and to where."""
+        from leftoff.engine.workspace.reporting import ReportHand
         from leftoff.engine.workspace.restoring import Restorer
 
-        def agree(plan: Plan) -> bool:
-            if plan.changed and not yes:
-                names = ", ".join(entry.path for entry in plan.changed)
-                raise NeedsPerson(
-                    f"Changed since they were last recorded: {names}.",
-                    hint="Nothing was touched. yes=True restores them; what is there now is saved first.",
-                )
-            return True
-
-        restorer = Restorer(
-            self._buffer.store, self._owner.project, self._buffer.redactor, self._buffer.clock.now, hand
-        )
-        target = Target(self._buffer.store.read(self._buffer.row), version)
-        if paths is None:
-            return restorer.rollback(target, str(ref), agree)
-        return restorer.restore(target, str(ref), paths, agree)
+        buffer = self._buffer
+        buffer.must_drive()
+        self.commit()
+        target, now = Target(buffer.store.read(buffer.row), version), buffer.clock.now
+        hand = ReportHand(buffer.store, target, now, guard=buffer.guard)
+        return Restorer(buffer.store, self._owner.project, buffer.redactor, now, hand), target
 
 
-class _Hand:
-    """Commits under the lease of this process."""
+def _agree(yes: bool) -> Agree:
+    def agree(plan: Plan) -> bool:
+        if plan.changed and not yes:
+            names = ", ".join(entry.path for entry in plan.changed)
+            raise NeedsPerson(
+                f"Changed since they were last recorded: {names}.",
+                hint="Nothing was touched. yes=True restores them; what is there now is saved first.",
+            )
+        return True
 
-    def __init__(self, run: Buffer) -> None:
-        self._run = run
-        self.version: Version | None = None
-
-    def check(self) -> None:
-        self._run.must_drive()
-
-    def seal(self, found: Found, trigger: str, note: str) -> int:
-        run, changes = self._run, ChangeSet()
-        found.put(changes, run.head.seq + 1)
-        made = commit(
-            run.store,
-            run.head,
-            changes,
-            Terms(run.clock.now(), run.guard, seal=Seal(trigger, note=note), blobs=found.blobs),
-        )
-        assert made is not None
-        return made.seq
-
-    def back(self, seq: int) -> None:
-        run = self._run
-        self.version = rollback(run.store, run.head, seq, run.clock.now(), guard=run.guard)
+    return agree

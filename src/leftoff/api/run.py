@@ -24,7 +24,6 @@ from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
     from leftoff.api.store import Store
     from leftoff.engine.write.head import Head
@@ -174,9 +173,7 @@ class Run(StepsMixin, FilesMixin, RunView):
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._buffer.driving:
             return
         self._close_all(error)
@@ -203,9 +200,7 @@ class Run(StepsMixin, FilesMixin, RunView):
     async def __aenter__(self) -> Run:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.__exit__(kind, error, trace)
 
     def _say_what_is_left(self) -> None:

@@ -25,7 +25,6 @@ from leftoff.model.words import STEP_ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from leftoff.api.buffer import Buffer
 
@@ -66,9 +65,7 @@ class Step:
         self._run._enter(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self._run._complete(self)
         else:
@@ -77,9 +74,7 @@ class Step:
     async def __aenter__(self) -> Step:
         return self.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.__exit__(kind, error, trace)
 
     def __repr__(self) -> str:

@@ -30,7 +30,6 @@ from leftoff.model.words import FINISHED, UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from types import TracebackType
 
     from leftoff.clock import Clock
     from leftoff.engine.resume.verdict import Report
@@ -305,9 +304,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.request import ResumeRequest
     from leftoff.engine.write.commit import Guard
     from leftoff.model.changes import Scrubber
+    from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import Lease, RunRow
 
@@ -81,23 +82,23 @@ def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:
 
 def go_back(
     store: Store, target: Target, at: int, *, session: str | None = None, guard: Guard = NO_GUARD
-) -> None:
-    """`rollback`: the run's records are what they were, and nobody drives it."""
+) -> Version:
+    """`rollback`: the run's records are what they were, and nobody else drives it."""
 
     def nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return None
 
-    def work(tx: Tx) -> None:
+    def work(tx: Tx) -> Version:
         row = _row(tx, target)
         ours = guard.epoch is not None
         lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
-        rollback_in(store, tx, Head.of(row), target.seq, at, guard)
-        report_in(
-            store, tx, _row(tx, target), nothing, Terms(at, guard), ChangeSet()
-        )  # into the current schema
+        version = rollback_in(store, tx, Head.of(row), target.seq, at, guard)
+        # Into the current schema.
+        report_in(store, tx, _row(tx, target), nothing, Terms(at, guard), ChangeSet())
         let_go(tx, row.run, lease, session)
+        return version
 
-    store.write(work)
+    return store.write(work)
 
 
 def _row(view: View, target: Target) -> RunRow:

@@ -96,6 +96,19 @@ def place(project: str, path: str, *, make: list[int] | None = None) -> Place | 
     raise _leaves(path)
 
 
+def leads_out(project: str, path: str) -> bool:
+    """Whether a path is behind a symbolic link that leads out of the project by now."""
+    try:
+        at = place(project, path)
+    except CannotResume:
+        return True
+    except NotADirectoryError:
+        return False
+    if at is not None:
+        os.close(at.folder)
+    return False
+
+
 def _walk(project: str, parts: list[str], make: list[int] | None) -> int | list[str] | None:
     """The descriptor of the last folder; or the parts to go instead, where a link points elsewhere inside."""
     fd = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

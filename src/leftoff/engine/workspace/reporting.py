@@ -1,4 +1,4 @@
-"""The hand of a command: it commits to a run as a report does, if nobody else drives that run."""
+"""The hand that brings files back: it commits to a run as a report does, if nobody else drives that run."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.workspace.tracking import Found
     from leftoff.engine.write.commit import Guard
+    from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
@@ -30,8 +31,10 @@ class ReportHand(Fields):
     now: Callable[[], int]
     session: str | None = None
     guard: Guard = NO_GUARD
+    version: Version | None = None  # the checkpoint that it went back by
 
     def check(self) -> None:
+        """Raise where somebody else drives the run."""
         self.store.read(self._free)
 
     def _free(self, view: View) -> RunRow:
@@ -41,6 +44,7 @@ class ReportHand(Fields):
         return row
 
     def seal(self, found: Found, trigger: str, note: str) -> int:
+        """A checkpoint with these files in it; its seq."""
         at = self.now()
 
         def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -56,6 +60,8 @@ class ReportHand(Fields):
         return self.store.write(work)
 
     def back(self, seq: int) -> None:
+        """The records as they were at a version, as a new checkpoint."""
         row = self.target.row
         version = self.store.read(lambda view: need_version(view, row.run, row.run_id, seq))
-        go_back(self.store, Target(row, version), self.now(), session=self.session, guard=self.guard)
+        back = Target(row, version)
+        self.version = go_back(self.store, back, self.now(), session=self.session, guard=self.guard)

@@ -34,27 +34,16 @@ from leftoff.model.fields import Fields
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any
 
     from leftoff.engine.read.find import Target
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.plan import Entry, Plan
+    from leftoff.engine.workspace.reporting import ReportHand
     from leftoff.errors import LeftoffError
     from leftoff.store.base import Store, View
 
     Agree = Callable[[Plan], bool]
-
-    class Hand(Protocol):
-        """How whoever asks for it commits to the run: a command as a report, a driver under its lease."""
-
-        def check(self) -> None:
-            """Raise where somebody else drives the run."""
-
-        def seal(self, found: Found, trigger: str, note: str) -> int:
-            """A checkpoint with these files in it; its seq."""
-
-        def back(self, seq: int) -> None:
-            """The records as they were at a version, as a new checkpoint."""
 
 
 class Outcome(Fields):
@@ -80,7 +69,7 @@ class Restorer(Fields):
     project: str
     redactor: Redactor
     now: Callable[[], int]
-    hand: Hand
+    hand: ReportHand
 
     def rollback(self, target: Target, ref: str, agree: Agree) -> Outcome:
         """The records and the files as they were at a version."""
