@@ -2,7 +2,8 @@
 
 That is a fork of a process that has everything loaded (``tests.cli.warm``): for a verb that drives, follows or becomes
 other processes, from a thread, and while this process has a store open itself (it would take locks and leases for its
-own). And it is a real start for variables that Python reads when it starts, and for a test that asks for it: ``spawn``.
+own). And it is a real start for verbs that look at their parent, for variables that Python reads when it starts, and
+for a test that asks for it: ``spawn``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from tests.cli.warm import Process, stream
 
 LEFTOFF = Path(sys.executable).parent / "leftoff"
 
-PROCESSES = frozenset("run resume reprendre continue supervise demo mcp hook handover".split())
+PROCESSES = frozenset("run resume reprendre continue supervise demo".split())
+PARENTS = frozenset("hook mcp handover".split())  # they look at the process that started them
 FOLLOWS = frozenset(("-f", "--follow", "--watch", "--exec"))
 PATIENCE = 60.0  # seconds
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "LEFTOFF_DEBUG")
@@ -72,7 +74,7 @@ def call(
 ) -> Called:
     """`leftoff WORDS` in a folder; stdin is empty unless there is input."""
     given = environment(**env)
-    if _OURS != _at_start(given):
+    if _OURS != _at_start(given) or not PARENTS.isdisjoint(words):
         return spawn(*words, cwd=cwd, input=input, timeout=timeout, **env)
     with _files((input or "").encode()) as files:
         if _needs_a_process(words):
