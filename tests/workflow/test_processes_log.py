@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from leftoff.engine.config.settings import Settings
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.workflow.processes import files
-from leftoff.workflow.processes.log import Log
 from leftoff.workflow.processes.redacting_stream import CONTEXT, LONGEST, ByLine, Censor, Masks
+from leftoff.workflow.processes.shim import Log
 from tests.workflow.desk import Desk, desk_in, driver, nothing_left, wait_for
 
 BUILT_IN = Redactor()

@@ -7,7 +7,7 @@ from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import State
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.checks.world import World
-    from leftoff.engine.resume.finding import Finding
     from leftoff.engine.resume.request import Selection
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
@@ -29,13 +28,10 @@ class DialectChecks(CheckProvider):
         self._state = state
         self._project = project
         self._settled = dialect.settled(state, project) if is_head else {}
-        self.waiting = (self._look,)
+        self.waiting = (lambda world: dialect.findings(state, project, world.now),)
         self.question = dialect.corrupted
         if dialect.errors_block and not state.of("error"):
             self.dismisses = ("blocked.errors",)
-
-    def _look(self, world: World) -> Iterable[Finding]:
-        return self._dialect.findings(self._state, self._project, world.now)
 
     def known(self, world: World, selection: Selection) -> Mapping[str, tuple[str, str]]:
         return {path: _intent(record["status"]) for path, record in self._settled.items()}

@@ -137,7 +137,9 @@ class Act:
         own = known if agent == before and resumes(agent, self.custom) else {}
         session, kept = own.get("session_id"), own.get("kept")
         if session or kept:
-            return Next(agent, session or kept, _go_on(why), kept if session else None)
+            return Next(
+                agent, session or kept, NOT_YET.format(why=why) if why else GO_ON, kept if session else None
+            )
         return Next(agent, None, self._again(why) if known else "")
 
     def _after(self, then: Next, code: int, out: Outcome) -> Next:
@@ -280,10 +282,6 @@ class Act:
         about = {"subtype": self.last.subtype or None, **spent}
         about |= {name: known.get(name) for name in ("agent", "session_id")}
         return {"message": why, **{key: value for key, value in about.items() if value is not None}}
-
-
-def _go_on(why: str) -> str:
-    return NOT_YET.format(why=why) if why else GO_ON
 
 
 def _used_up(name: str, what: str, asked: Asked) -> str:

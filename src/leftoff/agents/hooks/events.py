@@ -40,8 +40,6 @@ def shell_file() -> str | None:
 class Event:
     """What the agent says: which event of which session, where, and the rest as it came."""
 
-    __slots__ = ("cwd", "data", "name", "raw", "session")
-
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         self.raw = self.text("hook_event_name")

@@ -18,8 +18,6 @@ _WORD = re.compile(r"[^\s,\]}:/]+")
 class Node:
     """A value: where it is, and what is in it. ``start`` is that of the member, its key included."""
 
-    __slots__ = ("at", "comma", "end", "items", "key", "kind", "start", "value")
-
     def __init__(self, kind: str, at: int, key: str | None, start: int) -> None:
         self.kind = kind
         self.key = key

@@ -29,8 +29,6 @@ _STRINGS = tuple(
 class Entry:
     """A key and its value: where the key starts, where the value is, what is in it if it is an inline table."""
 
-    __slots__ = ("at", "comma", "end", "inner", "path", "start", "table")
-
     def __init__(self, path: Keys, start: int, table: Keys) -> None:
         self.path = path  # from the top
         self.table = table  # of what its key is counted
@@ -42,8 +40,6 @@ class Entry:
 
 class Table:
     """A header, and the entries below it. The one without a header has an empty path, and starts at 0."""
-
-    __slots__ = ("end", "entries", "many", "path", "start")
 
     def __init__(self, path: Keys, start: int, *, many: bool = False) -> None:
         self.path = path

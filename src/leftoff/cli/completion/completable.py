@@ -33,8 +33,6 @@ _KNOWN = {"COLLECTION": COLLECTIONS, "SHELL": SHELLS}
 class Slot:
     """A place for a word: what kind of word, and which ones where they are known."""
 
-    __slots__ = ("kind", "words")
-
     def __init__(self, name: str, choices: tuple[str, ...] = ()) -> None:
         name = name.strip("[]…")
         if "|" in name:
@@ -51,8 +49,6 @@ class Entry:
     ``verb`` is empty for what may stand before any; ``place`` is the option's name, a number from 0, or ``*`` for every
     place that is left; ``slot`` is what stands there, or what an option takes (None: a flag).
     """
-
-    __slots__ = ("about", "is_option", "place", "slot", "verb")
 
     def __init__(self, verb: str, place: str, slot: Slot | None, about: str = "") -> None:
         self.verb = verb

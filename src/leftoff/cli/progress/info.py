@@ -29,8 +29,6 @@ class Leaf(Fields):
 class Info:
     """A workflow as its progress is shown."""
 
-    __slots__ = ("leaves", "parallel", "workflow")
-
     def __init__(self, workflow: str = "", leaves: Iterable[Leaf] = (), parallel: int = 1) -> None:
         self.workflow = workflow
         self.leaves = {leaf.path: leaf for leaf in leaves}

@@ -136,10 +136,6 @@ def _step_done(event: Event, tally: Tally) -> str:
     return said + (f" → {', '.join(outputs[:_SHOWN])}{more}" if outputs else "") + _why(event)
 
 
-def _step_failed(event: Event, tally: Tally) -> str:
-    return f"failed{failure(event)}"
-
-
 def failure(event: Event) -> str:
     """Which attempt, why, and whether it is tried again."""
     error = event.get("error") or {}
@@ -187,7 +183,7 @@ _SENTENCES: dict[str, Callable[[Event, Tally], str]] = {
     "step_start": _step_start,
     "step_done": _step_done,
     "step_skipped": lambda event, tally: f"skipped{_why(event)}",
-    "step_failed": _step_failed,
+    "step_failed": lambda event, tally: f"failed{failure(event)}",
     "step_stopped": lambda event, tally: f"stopped, to be done again{_why(event)}",
     "adopted": lambda event, tally: f"adopted{_why(event)}",
     "reattached": lambda event, tally: f"still runs, reattached{_why(event)}",

@@ -25,8 +25,6 @@ _STRETCH = (0.05, 20.0)  # how far a few wrong estimates may bend the others
 class Running:
     """A step that runs now."""
 
-    __slots__ = ("attempt", "last", "path", "since", "title")
-
     def __init__(self, path: str, title: str, since: float, attempt: int) -> None:
         self.path = path
         self.title = title
@@ -37,8 +35,6 @@ class Running:
 
 class Group:
     """A step of the workflow, or a `foreach` and its items."""
-
-    __slots__ = ("ended", "failed", "items", "leaf", "running", "seconds", "timed", "waits")
 
     def __init__(self, leaf: Leaf) -> None:
         self.leaf = leaf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.render.text import crop, fold, pad, width
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,19 +16,14 @@ FOLD_OVER = (
 )
 
 
-class Column:
+class Column(Fields):
     """``rank``: the higher, the sooner it is left out (0: never). ``least``: how far it may shrink (0: not at all)."""
 
-    __slots__ = ("folds", "least", "name", "rank", "right")
-
-    def __init__(
-        self, name: str, *, rank: int = 0, least: int = 0, folds: bool = False, right: bool = False
-    ) -> None:
-        self.name = name
-        self.rank = rank
-        self.least = least
-        self.folds = folds
-        self.right = right
+    name: str
+    rank: int = 0
+    least: int = 0
+    folds: bool = False
+    right: bool = False
 
 
 def table(columns: list[Column], rows: list[list[Line]], room: int) -> list[Line]:

@@ -29,8 +29,6 @@ _compiled: list[re.Pattern[str]] = []
 class LogFile:
     """A log that may still be written: what was added since the last look, in whole lines."""
 
-    __slots__ = ("_at", "_rest", "path")
-
     def __init__(self, path: str) -> None:
         self.path = path
         self._at = 0

@@ -28,6 +28,7 @@ SPEC = Spec(
 )
 
 NARROW = 64  # columns: below, a checkpoint takes two lines
+_LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -173,8 +174,12 @@ def _told(version: Version, drawn: int, screen: Screen, wide: int, triggers: int
     why = pad(crop(_why(version), min(triggers, room // 3)), min(triggers, room // 3))
     left = room - wide - width(why) - width(when) - 20
     text = pad(crop(note, left), left) if left > 3 else ""
-    return [[seq, (f"  {version.id}  ", "dim"), (why, _look(version)), (f"  {text}  ", ""), (when, "dim")]]
-
-
-def _look(version: Version) -> str:
-    return {"error": "bad", "rollback": "graph", "step_complete": "good"}.get(str(version.trigger), "")
+    return [
+        [
+            seq,
+            (f"  {version.id}  ", "dim"),
+            (why, _LOOKS.get(str(version.trigger), "")),
+            (f"  {text}  ", ""),
+            (when, "dim"),
+        ]
+    ]

@@ -40,8 +40,6 @@ def version_numbers(given: Any) -> list[int] | None:
 class Source:
     """Where a document lies: its path for people, its name, when it was changed, and what its place says of it."""
 
-    __slots__ = ("hints", "modified", "path")
-
     def __init__(self, path: str, modified: int = 0, **hints: str) -> None:
         self.path = path
         self.modified = modified

@@ -21,8 +21,6 @@ GONE: Any = object()  # there is no such record, or field
 class Contradiction:
     """A record, or one field of it, that both sides changed."""
 
-    __slots__ = ("collection", "field", "key", "ours", "theirs")
-
     def __init__(self, address: tuple[str, str], field: str | None, ours: Any, theirs: Any) -> None:
         self.collection, self.key = address
         self.field = field

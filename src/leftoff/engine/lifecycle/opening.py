@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 class Opening:
     """What is known of a run before it starts."""
 
-    __slots__ = ("branch", "context", "facts", "run_id", "steps", "title", "variables", "workflow")
-
     def __init__(
         self,
         workflow: str,

@@ -32,8 +32,6 @@ _MORE = "… and {} more"
 class Part:
     """A heading and its lines; ``own`` is how many characters are its own, whatever the others need."""
 
-    __slots__ = ("hint", "lines", "own", "title")
-
     def __init__(self, title: str, lines: list[str], own: int, hint: str = "") -> None:
         self.title = _harmless(title)
         self.lines = [_harmless(line) for line in lines]
@@ -49,7 +47,9 @@ class Part:
         shown = len(self.lines)
         while len(found) > room and shown:
             shown = min(shown - 1, sum(1 for _ in self._within(room)))
-            found = "\n".join((self.title, *self.lines[:shown], self._more(len(self.lines) - shown)))
+            found = "\n".join(
+                (self.title, *self.lines[:shown], f"- {_MORE.format(len(self.lines) - shown)}{self.hint}")
+            )
         return found if len(found) <= room else ""
 
     def _within(self, room: int) -> Iterator[str]:
@@ -60,9 +60,6 @@ class Part:
             if used > room:
                 return
             yield line
-
-    def _more(self, number: int) -> str:
-        return f"- {_MORE.format(number)}{self.hint}"
 
 
 def brief(store: Store, target: Target, now: int, project: str) -> str:

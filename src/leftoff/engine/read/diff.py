@@ -17,8 +17,6 @@ _FILES = ("artifact", "file")
 class Changed:
     """One entry that is there on both sides."""
 
-    __slots__ = ("new", "old")
-
     def __init__(self, old: Any, new: Any) -> None:
         self.old = old
         self.new = new
@@ -35,8 +33,6 @@ class Changed:
 
 class Section:
     """One kind of entry: what was added, removed, changed."""
-
-    __slots__ = ("added", "changed", "removed")
 
     def __init__(self, old: dict[str, Any], new: dict[str, Any], moved: set[str]) -> None:
         self.added = {key: new[key] for key in new if key not in old}
@@ -56,8 +52,6 @@ class Section:
 
 class Diff:
     """Two versions compared; ``records`` has every other collection that differs."""
-
-    __slots__ = ("artifacts", "files", "records", "steps", "variables")
 
     def __init__(self, sections: dict[str, Section], records: dict[str, Section]) -> None:
         self.variables = sections["variables"]

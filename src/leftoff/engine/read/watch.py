@@ -90,7 +90,7 @@ def look(store: Store, memory: Memory, now: int, limits: tuple[int, int]) -> lis
     changes: list[Change] = []
     for info in infos:
         told = memory.of(info.run_id)
-        known = _state(store, info)
+        known = {"status": info.status, "health": info.health, "waiting": _waiting(store, info)}
         if first and info.status in FINISHED:  # what ended before anybody watched is no news
             told.update(known)
             continue
@@ -117,10 +117,6 @@ def _expired(store: Store, info: RunInfo, now: int, limits: tuple[int, int]) -> 
 
     report(store, find, make, Terms(now))
     return run_info(store, info.row.run, now, limits) or info
-
-
-def _state(store: Store, info: RunInfo) -> dict[str, Any]:
-    return {"status": info.status, "health": info.health, "waiting": _waiting(store, info)}
 
 
 def _waiting(store: Store, info: RunInfo) -> list[str]:

@@ -67,8 +67,6 @@ class Answerer:
 class Answers:
     """What was agreed to. ``fresh``: to begin anew rather than to go on."""
 
-    __slots__ = ("accepted", "again", "fresh", "restore", "unblock", "values")
-
     def __init__(self, accepted: Collection[str] = ()) -> None:
         self.accepted: set[str] = set(accepted)
         self.again: set[str] = set()  # steps to be done once more

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 class FsckReport:
     """What was checked, what is wrong, what was set aside."""
 
-    __slots__ = ("checked", "problems", "quarantined", "repaired")
-
     def __init__(self, found: dict[str, Any]) -> None:
         self.checked: dict[str, int] = found["checked"]
         self.problems: list[dict[str, Any]] = found["problems"]

@@ -149,8 +149,6 @@ def _bytes(value: Any) -> int:
 class Removal:
     """One thing that the rules let go, and why."""
 
-    __slots__ = ("action", "checkpoint", "kind", "run", "run_id", "seq", "why")
-
     def __init__(
         self, kind: str, row: RunRow, why: str, *, action: str = REMOVE, version: Version | None = None
     ) -> None:

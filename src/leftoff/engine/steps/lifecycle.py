@@ -201,8 +201,6 @@ def check(path: str, record: Record) -> None:
 class Steps:
     """The steps of one run inside a transaction, as its changes leave them."""
 
-    __slots__ = ("_blocked", "_now", "_reader", "_seen", "at", "changes")
-
     def __init__(self, reader: Reader, changes: ChangeSet, at: int) -> None:
         self.changes = changes
         self._reader = reader

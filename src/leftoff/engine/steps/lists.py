@@ -25,8 +25,6 @@ _LONGEST = 60  # characters of a step's name
 class Item:
     """One entry of a list: its text and its status; the agent's own id of it, where it has one."""
 
-    __slots__ = ("status", "task", "text")
-
     def __init__(self, text: str, status: str = "pending", task: str | None = None) -> None:
         self.text = " ".join(text.encode("utf-8", "replace").decode().replace("\0", "").split())
         self.status = status

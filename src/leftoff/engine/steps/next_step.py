@@ -33,8 +33,6 @@ _TOLD = (
 class NextStep:
     """A step to do, or none; and why."""
 
-    __slots__ = ("instructions", "run_id", "step", "title", "why")
-
     def __init__(
         self, run_id: str, why: str, step: str | None = None, title: Any = None, instructions: str = ""
     ) -> None:

@@ -33,8 +33,6 @@ _OWN = frozenset(
 class Limits:
     """How much content is kept: of one file, and of all files of a run together. ``None``: as much as there is."""
 
-    __slots__ = ("left", "one")
-
     def __init__(self, one: int | None, all: int | None, kept: Iterable[Mapping[str, Any]] = ()) -> None:
         self.one = one
         used = sum(about.get("size") or 0 for about in kept if about.get("captured"))

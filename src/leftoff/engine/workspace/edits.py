@@ -47,8 +47,6 @@ def inside(folder: str, paths: list[str]) -> list[str]:
 class Peeked:
     """A file as it was at a moment, in memory: what its record says, and its content where that is to be kept."""
 
-    __slots__ = ("about", "data", "path")
-
     def __init__(self, got: Captured, data: bytes | None) -> None:
         self.path = got.key
         self.about = got.about

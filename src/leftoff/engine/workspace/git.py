@@ -44,8 +44,6 @@ class Dirty(Fields):
 class Base:
     """A file as a commit has it."""
 
-    __slots__ = ("link", "mode", "oid", "path")
-
     def __init__(self, path: str, mode: str, oid: str) -> None:
         self.path = path
         self.link = mode == _LINK

@@ -58,8 +58,6 @@ def given_path(project: str, given: str) -> str:
 class Place:
     """Where a file is or will be: the descriptor of its folder, and its name in there. Close it."""
 
-    __slots__ = ("folder", "name", "path")
-
     def __init__(self, path: str, folder: int) -> None:
         self.path = path
         self.folder = folder
@@ -118,7 +116,7 @@ def _walk(project: str, parts: list[str], make: list[int] | None) -> int | list[
             if step is None:
                 if _is_link(fd, part):
                     return _led(project, parts, at)
-                if make is None and not _exists(fd, part):
+                if make is None and _type(fd, part) == 0:
                     return None
                 raise NotADirectoryError(20, "Not a directory", "/".join(parts[: at + 1]))
             os.close(fd)
@@ -153,10 +151,6 @@ def _is_link(fd: int, name: str) -> bool:
 
 def _is_folder(fd: int, name: str) -> bool:
     return _type(fd, name) == 0o040000
-
-
-def _exists(fd: int, name: str) -> bool:
-    return _type(fd, name) != 0
 
 
 def _type(fd: int, name: str) -> int:

@@ -57,8 +57,6 @@ _SLACK_MS = 20  # the clock that stamps files is late by up to a tick
 class Entry:
     """One path: what is done with it and why; what is there, what shall be, and where that comes from."""
 
-    __slots__ = ("action", "changed", "commit", "now", "path", "want", "why")
-
     def __init__(
         self, path: str, action: str, why: str, now: Content, want: Content, *, commit: str = ""
     ) -> None:

@@ -87,8 +87,6 @@ def git_moved(project: str, own: dict[str, Any]) -> list[str]:
 class FilesSeen:
     """Paths by what became of them, and how many were not looked at."""
 
-    __slots__ = ("changed", "gone", "unseen")
-
     def __init__(self) -> None:
         self.changed: list[str] = []
         self.gone: list[str] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import apsw
 
+from leftoff.model.fields import Fields
 from leftoff.store.sqlite.connection import PAGE_SIZE
 from leftoff.store.sqlite.migrate import MIGRATIONS
 from leftoff.store.sqlite.pages import USABLE, is_free, is_map
@@ -28,13 +29,12 @@ _TABLE_LOCAL = USABLE - 35
 _LEAST_LOCAL = (USABLE - 12) * 32 // 255 - 23
 
 
-class Shape:
+class Shape(Fields):
     """What the rows of one table or index look like: names and types of the columns in stored order."""
 
-    def __init__(self, name: str, columns: list[tuple[str, str, bool]], rowid: str | None) -> None:
-        self.name = name
-        self.columns = columns  # name, type, whether it may be NULL
-        self.rowid = rowid  # the column that is the row's number
+    name: str
+    columns: list[tuple[str, str, bool]]  # name, type, whether it may be NULL
+    rowid: str | None  # the column that is the row's number
 
     def fits(self, values: list[Any], rowid: int | None) -> bool:
         if len(values) != len(self.columns) or (rowid is None) != (self.rowid is None):
@@ -92,15 +92,12 @@ def _table_shapes(db: apsw.Connection, table: str, without_rowid: bool) -> list[
     return out
 
 
-class Row:
+class Row(Fields):
     """One row as it was found, with the pages that its bytes lie on."""
 
-    __slots__ = ("pages", "table", "values")
-
-    def __init__(self, table: str, values: dict[str, Any], pages: tuple[int, ...]) -> None:
-        self.table = table
-        self.values = values
-        self.pages = pages
+    table: str
+    values: dict[str, Any]
+    pages: tuple[int, ...]
 
 
 class Carver:
@@ -119,7 +116,7 @@ class Carver:
     def cells(self, number: int) -> Iterator[Row | None]:
         """Every cell of a page: its row, or ``None`` where it has none."""
         page = self.get(number)
-        if page is None or not _has_rows(number, page):
+        if page is None or page[_start_of(number)] not in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF):
             return
         start = _start_of(number)
         kind = page[start]
@@ -173,10 +170,6 @@ class Carver:
 def _start_of(number: int) -> int:
     """Where a page's own part begins: the first has the file's header before it."""
     return 100 if number == 1 else 0
-
-
-def _has_rows(number: int, page: bytes) -> bool:
-    return page[_start_of(number)] in (INDEX_INNER, INDEX_LEAF, TABLE_LEAF)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

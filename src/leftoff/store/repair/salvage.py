@@ -12,6 +12,7 @@ from bisect import bisect_left
 from leftoff.model.codec import sha256
 from leftoff.model.derived import up_to
 from leftoff.model.digest import MASK, checkpoint_id, term
+from leftoff.model.fields import Fields
 from leftoff.model.words import TRIGGERS
 from leftoff.store.repair.carve import Carver
 
@@ -44,13 +45,12 @@ class Rec:
         return self.seq <= seq and (self.until is None or seq < self.until)
 
 
-class Source:
+class Source(Fields):
     """One way to read the file: a page by its number, how many there are, and which of them are not sound."""
 
-    def __init__(self, get: Callable[[int], bytes | None], count: int, bad: set[int]) -> None:
-        self.get = get
-        self.count = count
-        self.bad = bad
+    get: Callable[[int], bytes | None]
+    count: int
+    bad: set[int]
 
     def with_page(self, number: int, page: bytes) -> Source:
         """The same with another page in one place; what is on it is not sure."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 class Difference:
     """Steps by what became of them; ``finished``: those that were done, wholly or in part, under another definition."""
 
-    __slots__ = ("added", "changed", "finished", "removed")
-
     def __init__(self) -> None:
         self.added: list[str] = []
         self.removed: list[str] = []

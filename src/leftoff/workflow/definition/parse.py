@@ -116,7 +116,10 @@ def _read(path: str) -> str:
 
 def _top(top: dict[str, Node], values: Values, path: str) -> dict[str, Any]:
     """What is said once, for the whole workflow."""
-    fields: dict[str, Any] = {"name": _stem(path), "max_parallel": MAX_PARALLEL}
+    fields: dict[str, Any] = {
+        "name": os.path.splitext(os.path.basename(path))[0] or "workflow",
+        "max_parallel": MAX_PARALLEL,
+    }
     if "name" in top:
         fields["name"] = values.text(top["name"], "name", default="?")
     if "description" in top:
@@ -132,10 +135,6 @@ def _top(top: dict[str, Node], values: Values, path: str) -> dict[str, Any]:
     if "requires" in top:
         fields["requires"] = _requires(top["requires"], values)
     return fields
-
-
-def _stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(path))[0] or "workflow"
 
 
 def _vars(node: Node, values: Values) -> dict[str, Any]:

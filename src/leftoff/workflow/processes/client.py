@@ -48,8 +48,6 @@ _CODE = (
 
 
 class Event:
-    __slots__ = ("token",)
-
     def __init__(self, token: str) -> None:
         self.token = token
 

@@ -15,7 +15,7 @@ from leftoff.workflow.processes.job import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.workflow.processes.job import Order
-    from leftoff.workflow.processes.log import Log
+    from leftoff.workflow.processes.shim import Log
     from leftoff.workflow.processes.signals import Bell
 
 CHUNK = 1 << 16

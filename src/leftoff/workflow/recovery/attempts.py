@@ -32,8 +32,6 @@ class Orphan:
     ``ends``: nobody waits for it any more, as its step is to be done anew.
     """
 
-    __slots__ = ("action", "attempt", "code", "ends", "folder", "step", "unit", "why")
-
     def __init__(self, attempt: Attempt, step: Step, folder: str) -> None:
         self.attempt = attempt
         self.unit: str = attempt.step

@@ -175,7 +175,11 @@ class WorkflowChecks(CheckProvider):
     def _redacted(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[Finding]:
         """Secret variables and results that steps which are left mention, and that nobody has given again."""
         missing = [name for name in seen.redacted if name not in self._given]
-        lost = [path for path, record in _open(seen.steps).items() if _is_done(record) and has_secret(record)]
+        lost = [
+            path
+            for path, record in _open(seen.steps).items()
+            if record.get("status") in DONE and has_secret(record)
+        ]
         lost = [path for path in lost if path not in selection.repeat]
         if not (missing or lost):
             return
@@ -361,10 +365,6 @@ def _status(steps: Mapping[str, dict[str, Any]], path: str) -> object:
     if known is not None:
         return known.get("status")
     return "completed" if path in steps else None
-
-
-def _is_done(record: Mapping[str, Any]) -> bool:
-    return record.get("status") in DONE
 
 
 def _is_over(record: Mapping[str, Any], now: int) -> bool:

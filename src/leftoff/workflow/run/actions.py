@@ -37,8 +37,6 @@ _INLINE = {
 class Command:
     """What to execute, and what to add to its environment."""
 
-    __slots__ = ("argv", "env")
-
     def __init__(self, argv: list[str], env: dict[str, str] | None = None) -> None:
         self.argv = argv
         self.env = env or {}

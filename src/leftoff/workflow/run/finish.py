@@ -41,7 +41,9 @@ def ended(stage: Stage, work: Work, exit: Exit) -> None:
         if work.stopped is not None and not exit.timed_out:
             stopped(stage, work)
         else:
-            error = error_of(exit, work.step.timeout, _tail(stage, work))
+            error = error_of(
+                exit, work.step.timeout, stage.redactor.mask(files.tail(work.folder, lines=LINES))
+            )
             if not exit.cut_off and not work.expands:
                 error |= action_of(work.step).failure(work.folder)
             failed(stage, work, error, exit.code, retry=work.step.idempotent or not exit.cut_off)
@@ -64,10 +66,6 @@ def _ended_well(stage: Stage, work: Work) -> None:
         _found_items(stage, work)
     elif not _told_otherwise(stage, work):
         next_check(stage, work)
-
-
-def _tail(stage: Stage, work: Work) -> str:
-    return stage.redactor.mask(files.tail(work.folder, lines=LINES))
 
 
 def _told_otherwise(stage: Stage, work: Work) -> bool:

@@ -109,7 +109,11 @@ class State:
         }
         out.update(outputs=self._outputs, results=self._results, env=self._env)
         out.update(failed=self._counter("failed"), completed=self._counter("completed"))
-        out.update(skipped=self._counter("skipped"), status=self._status_of, choice=self._choice)
+        out.update(
+            skipped=self._counter("skipped"),
+            status=lambda name: self.status(self.named(name)),
+            choice=self._choice,
+        )
         return out
 
     def named(self, name: str) -> str:
@@ -141,9 +145,6 @@ class State:
             return sum(self.status(path) == status for path in self.at_or_below(self.named(name)))
 
         return count
-
-    def _status_of(self, name: str) -> str:
-        return self.status(self.named(name))
 
     def _choice(self, name: str) -> Any:
         result = self.steps.get(self.named(name), {}).get("result")

@@ -17,7 +17,6 @@ from leftoff.workflow.run.records import Entries
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from leftoff.model.versions import Version
     from leftoff.workflow.definition.model import Step
     from leftoff.workflow.processes.client import Launcher
     from leftoff.workflow.run.ledger import Entry, Ledger
@@ -110,10 +109,7 @@ class Stage:
             if then is not None:
                 then()
             if version is not None and version.trigger is not None:
-                self._tell_sealed(version)
-
-    def _tell_sealed(self, version: Version) -> None:
-        self.tell("checkpoint", checkpoint_id=version.id, trigger=version.trigger, step=version.step)
+                self.tell("checkpoint", checkpoint_id=version.id, trigger=version.trigger, step=version.step)
 
     def tell(self, event: str, **facts: Any) -> None:
         self.observer({"event": event, "at": iso(self.ledger.clock.now()), **facts})

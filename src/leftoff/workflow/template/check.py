@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from leftoff.model.fields import Fields
 from leftoff.workflow.definition.problems import nearest
 from leftoff.workflow.definition.source import position
 from leftoff.workflow.template.names import (
@@ -345,16 +346,13 @@ def _snippet(text: str, start: int) -> str:
 _PLAIN, _OTHER = "1", "a b"
 
 
-class Refused:
+class Refused(Fields):
     """A value that cannot stand where it does; not ``sure``: only some values cannot."""
 
-    __slots__ = ("expression", "hint", "message", "sure")
-
-    def __init__(self, expression: Expression, message: str, hint: str, *, sure: bool) -> None:
-        self.expression = expression
-        self.message = message
-        self.hint = hint
-        self.sure = sure
+    expression: Expression
+    message: str
+    hint: str
+    sure: bool
 
 
 def refused(text: str) -> Refused | None:

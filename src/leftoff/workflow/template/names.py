@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from leftoff.model.fields import Fields
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,16 +54,13 @@ class Word:
         self.end = start + len(text)
 
 
-class Expression:
+class Expression(Fields):
     """What is between two braces: its words, and where it begins and ends, braces included."""
 
-    __slots__ = ("block", "end", "start", "words")
-
-    def __init__(self, start: int, end: int, words: list[Word], *, block: bool) -> None:
-        self.start = start
-        self.end = end
-        self.words = words
-        self.block = block  # {% … %}
+    start: int
+    end: int
+    words: list[Word]
+    block: bool  # {% … %}
 
 
 def expressions(text: str) -> Iterator[Expression]:

@@ -17,6 +17,7 @@ import minijinja
 
 from leftoff.errors import BadTemplate, LeftoffError
 from leftoff.model.codec import text as json_text
+from leftoff.model.fields import Fields
 from leftoff.workflow.definition.problems import nearest
 from leftoff.workflow.template.names import FILTERS, GLOBALS, TESTS, is_template, whole
 from leftoff.workflow.template.shell_quote import Script, quote
@@ -37,14 +38,11 @@ _SINK = "\0sink"  # under this name a rendering finds where its values go; no va
 _BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
 
 
-class Raw:
+class Raw(Fields):
     """Text that goes into a script as it is (``| raw``), or as the JSON that it is (``| tojson``)."""
 
-    __slots__ = ("json", "text")
-
-    def __init__(self, text: str, *, json: bool = False) -> None:
-        self.text = text
-        self.json = json
+    text: str
+    json: bool = False
 
     def __str__(self) -> str:
         return self.text
