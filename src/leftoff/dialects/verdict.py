@@ -24,9 +24,6 @@ class DialectChecks(CheckProvider):
     """What a protocol checks of a run, and what the outputs of steps say of them."""
 
     def __init__(self, dialect: Dialect, state: State, project: str, *, is_head: bool) -> None:
-        self._dialect = dialect
-        self._state = state
-        self._project = project
         self._settled = dialect.settled(state, project) if is_head else {}
         self.waiting = (lambda world: dialect.findings(state, project, world.now),)
         self.question = dialect.corrupted
