@@ -10,6 +10,8 @@ average. Within a batch steps share the places there are, batches follow one ano
 
 from __future__ import annotations
 
+from leftoff.model.fields import Fields
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -22,15 +24,14 @@ DONE, FAILED = "done", "failed"
 _STRETCH = (0.05, 20.0)  # how far a few wrong estimates may bend the others
 
 
-class Running:
+class Running(Fields):
     """A step that runs now."""
 
-    def __init__(self, path: str, title: str, since: float, attempt: int) -> None:
-        self.path = path
-        self.title = title
-        self.since = since
-        self.attempt = attempt
-        self.last = ""  # what it printed last
+    path: str
+    title: str
+    since: float
+    attempt: int
+    last: str = ""  # what it printed last
 
 
 class Group:

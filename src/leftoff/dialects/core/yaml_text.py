@@ -11,6 +11,7 @@ import re
 import yaml
 
 from leftoff.dialects.core.repairs import Rejected, shown
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,15 +36,14 @@ class _Dumper(_DUMPER):  # type: ignore[misc]
         return True
 
 
-class _Open:
+class _Open(Fields):
     """A list or a mapping that is being read."""
 
-    def __init__(self, value: Any, anchor: str | None) -> None:
-        self.value = value
-        self.anchor = anchor
-        self.key: Any = None
-        self.has_key = False
-        self.nodes = 1
+    value: Any
+    anchor: str | None
+    key: Any = None
+    has_key: bool = False
+    nodes: int = 1
 
 
 class _Builder:

@@ -54,19 +54,16 @@ _OTHERS = 200  # runs that are looked at for who changed a file
 _SLACK_MS = 20  # the clock that stamps files is late by up to a tick
 
 
-class Entry:
+class Entry(Fields):
     """One path: what is done with it and why; what is there, what shall be, and where that comes from."""
 
-    def __init__(
-        self, path: str, action: str, why: str, now: Content, want: Content, *, commit: str = ""
-    ) -> None:
-        self.path = path
-        self.action = action
-        self.why = why
-        self.now = now
-        self.want = want
-        self.commit = commit  # of git, that has the content; empty: a blob has it
-        self.changed = False  # what is there was never recorded
+    path: str
+    action: str
+    why: str
+    now: Content
+    want: Content
+    commit: str = ""  # of git, that has the content; empty: a blob has it
+    changed: bool = False  # what is there was never recorded
 
     def kept(self, why: str) -> Entry:
         self.action, self.why = KEEP, why

@@ -17,6 +17,7 @@ from time import monotonic
 from leftoff import log
 from leftoff.errors import LeftoffError
 from leftoff.host import Process, scope, started
+from leftoff.model.fields import Fields
 from leftoff.workflow.processes.groups import Watch, kill
 from leftoff.workflow.processes.job import (
     ENDED,
@@ -47,40 +48,27 @@ _CODE = (
 )
 
 
-class Event:
-    def __init__(self, token: str) -> None:
-        self.token = token
+class Event(Fields):
+    token: str
 
 
 class Ready(Event):
     """The shim of a job waits to be told to go."""
 
-    __slots__ = ("process",)
-
-    def __init__(self, token: str, process: Process) -> None:
-        super().__init__(token)
-        self.process = process
+    process: Process
 
 
 class Ended(Event):
     """A job ended: nothing of it runs any more."""
 
-    __slots__ = ("exit",)
-
-    def __init__(self, token: str, exit: Exit) -> None:
-        super().__init__(token)
-        self.exit = exit
+    exit: Exit
 
 
 class Lost(Event):
     """The shim of a job is gone without a word: nothing of it runs any more. ``told``: it had been told to go."""
 
-    __slots__ = ("told", "why")
-
-    def __init__(self, token: str, why: str, told: bool) -> None:
-        super().__init__(token)
-        self.why = why
-        self.told = told
+    why: str
+    told: bool
 
 
 class _Shim:

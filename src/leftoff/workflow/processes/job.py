@@ -99,7 +99,7 @@ class Order:
         )
 
 
-class Exit:
+class Exit(Fields):
     """How an attempt ended.
 
     ``code`` is 0 only where the command ended by itself with 0: a signal gives 128 + its number, a timeout 124, and a
@@ -107,23 +107,12 @@ class Exit:
     asked for the end. ``at`` is in milliseconds since 1970.
     """
 
-    __slots__ = ("at", "code", "error", "signal", "stopped", "timed_out")
-
-    def __init__(
-        self,
-        code: int,
-        signal: int | None = None,
-        timed_out: bool = False,
-        at: int = 0,
-        error: str | None = None,
-        stopped: bool = False,
-    ) -> None:
-        self.code = code
-        self.signal = signal
-        self.timed_out = timed_out
-        self.at = at
-        self.error = error
-        self.stopped = stopped
+    code: int
+    signal: int | None = None
+    timed_out: bool = False
+    at: int = 0
+    error: str | None = None
+    stopped: bool = False
 
     @property
     def ok(self) -> bool:
@@ -136,7 +125,10 @@ class Exit:
 
     def line(self) -> bytes:
         """One line of JSON."""
-        return text({name: getattr(self, name) for name in self.__slots__}).encode("utf-8", "replace") + b"\n"
+        return (
+            text({name: getattr(self, name) for name in sorted(self._fields)}).encode("utf-8", "replace")
+            + b"\n"
+        )
 
     @classmethod
     def read(cls, line: bytes) -> Exit | None:
@@ -145,7 +137,7 @@ class Exit:
             return None
         try:
             found: dict[str, Any] = decode(line[:-1].decode())
-            return cls(**{name: found[name] for name in cls.__slots__})
+            return cls(**{name: found[name] for name in cls._fields})
         except (ValueError, LookupError, TypeError):
             return None
 
@@ -162,12 +154,3 @@ class Exit:
             return None
         finally:
             os.close(fd)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Exit) and self.line() == other.line()
-
-    def __hash__(self) -> int:
-        return hash(self.line())
-
-    def __repr__(self) -> str:
-        return f"Exit({self.line().decode().strip()})"
