@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.state import need_version
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
 from leftoff.host import ALIVE
@@ -153,6 +152,8 @@ def _version_of(view: View, row: RunRow, ref: Ref) -> Version:
     if named is not None:
         return named[1]
     if ref.at.isascii() and ref.at.isdigit() and len(ref.at) < 16:
+        from leftoff.engine.read.state import need_version
+
         return need_version(view, row.run, row.run_id, int(ref.at))  # says that it was pruned, or never was
     raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.")
 

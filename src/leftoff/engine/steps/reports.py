@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.steps import lifecycle
-from leftoff.engine.steps.artifacts import capture, relative
 from leftoff.engine.steps.lifecycle import Steps, steps_in
 from leftoff.engine.write.commit import Seal
 from leftoff.engine.write.notes import note_record, put_note
@@ -65,6 +64,8 @@ class StepReport(Fields):
 def capture_outputs(workspace: Workspace, report: StepReport, paths: list[str]) -> list[BlobRow]:
     """Keep the files that a step wrote; the blobs of those that were copied. One that is not there is told later:
     it does not matter where the step is completed already. A step that starts only declares what it will write."""
+    from leftoff.engine.steps.artifacts import capture, relative
+
     if report.action == "start":
         report.outputs = [relative(workspace.folder, os.path.abspath(path)) for path in paths]
         return []

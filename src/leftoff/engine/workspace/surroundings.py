@@ -10,7 +10,6 @@ import os
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch, git_head
-from leftoff.engine.workspace.stat import unchanged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,6 +109,8 @@ def look_at_files(project: str, records: Iterable[dict[str, Any]]) -> FilesSeen:
 
 def _look(seen: FilesSeen, project: str, path: str, about: dict[str, Any], left: int) -> int:
     """One file; how many bytes may still be read."""
+    from leftoff.engine.workspace.stat import unchanged
+
     full = os.path.join(project, path)
     try:
         if "target" in about:
