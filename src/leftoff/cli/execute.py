@@ -6,10 +6,9 @@ import signal
 from contextlib import contextmanager
 
 from leftoff.cli.arguments import positive
-from leftoff.cli.prompts import failures
 from leftoff.cli.prompts.answers import Terminal
-from leftoff.cli.prompts.ask import can_ask
-from leftoff.cli.render.text import clean_lines
+from leftoff.cli.prompts.ask import can_ask, choose
+from leftoff.cli.render.text import clean, clean_lines
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import NeedsPerson
@@ -188,10 +187,10 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
         runner = begin(execution.Execution(watching, questions, most, who))
         code = drive(ctx, runner, watching)
     failed = runner.undecided() if code == _FAILED else []
-    choice = failures.ask(ctx, runner.run_id, failed)
-    if choice == failures.QUIT:
+    choice = _ask_about(ctx, runner.run_id, failed)
+    if choice == QUIT:
         return code
-    if choice == failures.SKIP:
+    if choice == SKIP:
         execution.skip_failed(ctx.project, runner, failed)
     return _go_on(ctx, execution.once_more(ctx.project, runner))
 
@@ -230,3 +229,22 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
     code = runner.drive()
     observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code})
     return code
+
+
+RETRY, SKIP, QUIT = "retry", "skip", "quit"
+SHOWN = 5
+
+
+def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str:
+    """Whether to try again what failed (and why), to go on without it, or to leave it at that."""
+    if not failed or not can_ask(ctx) or ctx.args.yes:
+        return QUIT
+    for path, why in failed[:SHOWN]:
+        ctx.say(f"{clean(path)} failed: {clean(why)}")
+    if len(failed) > SHOWN:
+        ctx.say(f"and {len(failed) - SHOWN} more")
+    hint = f"`leftoff resume {run_id}` tries again what failed."
+    try:
+        return choose("(r)etry, (s)kip and go on, (q)uit: ", (RETRY, SKIP, QUIT), hint)
+    except NeedsPerson:
+        return QUIT

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SPREAD_OVER = 4096  # bytes of canonical JSON
-INDEX_WIDTH = 10
 
 LIST_HEAD = sha256(LIST).digest()
 DICT_HEAD = sha256(DICT).digest()

@@ -57,25 +57,23 @@ def git_facts(project: str) -> dict[str, Any]:
 
 def git_branch(project: str) -> str | None:
     """The branch that is checked out, without starting git; None where there is none."""
-    for folder in upward(project):
-        git = _git_dir(folder)
-        if git:
-            head = _first_line(os.path.join(git, "HEAD"))
-            return head[len("ref: refs/heads/") :] if head.startswith("ref: refs/heads/") else None
-    return None
+    _, head = _checked_out(project)
+    return head[len("ref: refs/heads/") :] if head.startswith("ref: refs/heads/") else None
 
 
 def git_head(project: str) -> str | None:
     """The commit that is checked out, without starting git; None where that cannot be told."""
-    for folder in upward(project):
-        git = _git_dir(folder)
-        if git:
-            head = _first_line(os.path.join(git, "HEAD"))
-            if not head.startswith("ref: "):
-                return head or None
-            common = _first_line(os.path.join(git, "commondir"))
-            return _ref(os.path.normpath(os.path.join(git, common)) if common else git, head[len("ref: ") :])
-    return None
+    git, head = _checked_out(project)
+    if not head.startswith("ref: "):
+        return head or None
+    common = _first_line(os.path.join(git, "commondir"))
+    return _ref(os.path.normpath(os.path.join(git, common)) if common else git, head[len("ref: ") :])
+
+
+def _checked_out(project: str) -> tuple[str, str]:
+    """The folder of the nearest repository, and what its HEAD says; empty where there is none."""
+    git = next(filter(None, map(_git_dir, upward(project))), "")
+    return git, _first_line(os.path.join(git, "HEAD")) if git else ""
 
 
 def _ref(git: str, name: str) -> str | None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 FILE = "supervise.json"
-TOLD_FINISHED = 500  # finished runs that are remembered
 KEYS = ("command", "url", "every", "restart", "limit", "backoff")
 _HEALTH = ("alive", "quiet", "stalled", "dead")
 _SAYS = {

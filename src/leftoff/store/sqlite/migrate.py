@@ -7,8 +7,6 @@ of its migrations. None runs while someone else drives a run: their code would n
 
 from __future__ import annotations
 
-import os
-
 import apsw
 
 from leftoff.errors import Conflict, Corrupt, Unsupported
@@ -79,9 +77,3 @@ def _refuse_while_driven(db: apsw.Connection, where: str) -> None:
                 f"{where} needs a newer schema, but run {run_id} is driven by {process}.",
                 hint="Let it end, or stop it; then try again.",
             )
-
-
-def sql_files() -> list[str]:
-    """Every migration file there is, to compare with the list above."""
-    folder = os.path.join(os.path.dirname(__file__), "sql", "migrations")
-    return sorted(f"migrations/{name}" for name in os.listdir(folder) if name.endswith(".sql"))
