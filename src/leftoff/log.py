@@ -16,9 +16,18 @@ def debugging() -> bool:
     return os.environ.get("LEFTOFF_DEBUG") == "1"
 
 
+_stderr = debugging()  # asked once: a commit costs little more than a look at the environment
+
+
+def begin() -> None:
+    """A command begins."""
+    global _stderr
+    _stderr = debugging()
+
+
 def debug(text: str, *about: object) -> None:
     """One line, with ``%``: nothing is formatted where nobody listens."""
-    if debugging():
+    if _stderr:
         sys.stderr.write(f"leftoff: [{os.getpid()}] {text % about}\n")
     logging = sys.modules.get("logging")
     if logging is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+from leftoff import log
 from leftoff.cli.options import COMMON, parse
 from leftoff.cli.verbs import SAME, VERBS
 from leftoff.errors import BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
-from leftoff.log import debugging
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def dispatch(words: list[str]) -> int:
         _open_closed()
     if sys.stdout.encoding != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    log.begin()
     as_json = "--json" in _before_dashes(words)
     try:
         return _run(words)
@@ -32,7 +33,7 @@ def dispatch(words: list[str]) -> int:
         _give_up(1)
         return 0
     except Exception as error:
-        if debugging():
+        if log.debugging():
             raise
         known = error if isinstance(error, LeftoffError) else _unforeseen(error)
         tell(known, as_json=as_json)
