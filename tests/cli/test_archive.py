@@ -57,3 +57,12 @@ def test_a_run_in_progress_is_not_archived(project: Path) -> None:
     assert 3 == call("archive", "nobody", cwd=project).code
     succeed("save", cwd=project)
     assert 2 == call("archive", "r~0", cwd=project).code
+
+
+def test_a_fork_of_an_archived_run_is_kept(project: Path) -> None:
+    """Whatever changes something brings the run back first; only looking is done aside."""
+    succeed("start", "flow", "--run-id", "old", cwd=project)
+    succeed("finish", "--run", "old", cwd=project)
+    succeed("archive", "old", cwd=project)
+    made = succeed("fork", "old", "--branch", "other", cwd=project).out.split()[0]
+    assert made in succeed("ls", "--branch", "other", cwd=project).out

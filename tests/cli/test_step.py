@@ -237,3 +237,10 @@ def test_what_is_wrong(words: tuple[str | bytes, ...], code: int, says: str, tmp
     assert (code, "") == (done.code, done.out)
     assert says in done.err and 2 <= done.err.count("\n") and "Traceback" not in done.err
     assert 1 == run_of(tmp_path)["head"]["seq"]
+
+
+def test_an_empty_note_is_none(project: Path) -> None:
+    """A script may pass on a note that nobody wrote."""
+    succeed("start", "flow", "--steps", "a", cwd=project)
+    succeed("step", "done", "a", "--note", "", cwd=project)
+    assert "completed" == succeed("get", "step/a", cwd=project).json["status"]

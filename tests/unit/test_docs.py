@@ -7,6 +7,7 @@ printed (`...` stands for any text). Blocks of any other kind, such as `sh` or `
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import subprocess
@@ -42,12 +43,15 @@ def blocks(text: str) -> Iterator[tuple[str, int, str]]:
 def test_blocks_run(page: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever pastes a page's blocks gets what the page says."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    logger, handlers = logging.getLogger("leftoff"), logging.root.handlers[:]
     session: dict[str, object] = {"__name__": "__main__"}
     for language, line, text in blocks(page.read_text()):
         if language == "python":
             exec(compile("\n" * line + text, str(page), "exec", dont_inherit=True), session)
         elif language == "console":
             run_console(text)
+    logger.setLevel(logging.NOTSET)
+    logging.root.handlers[:] = handlers
 
 
 def run_console(text: str) -> None:

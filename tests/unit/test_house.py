@@ -30,13 +30,12 @@ MANY_PARAMETERS = {
     "leftoff.store.sqlite.tx.put",
     "leftoff.workflow.functions.decorators.step",
 }
-# Who may read the environment: the caller and what finds the project; below them the user's name and the debug switch;
+# Who may read the environment: the caller; below it the user's name and the debug switch;
 # the variables of terminals and of agents' programs; and the process of a step, which is told everything by it.
 ENVIRONMENT = {
     "leftoff.agents.hooks.events",
     "leftoff.cli.render.screen",
     "leftoff.engine.config.caller",
-    "leftoff.engine.config.project",
     "leftoff.host",
     "leftoff.log",
     "leftoff.workflow.processes.python_step",

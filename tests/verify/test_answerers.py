@@ -50,7 +50,7 @@ def work(project: Path) -> Iterator[Project]:
 
 def go_on(work: Project, answerer: Answerer, *accept: str, yes: bool = False) -> Resumed:
     request = ResumeRequest(resolve(work.store, "r"), accept=accept, yes=yes)
-    return resume(work, Caller(environ={}), request, answerer)
+    return resume(work, Caller(), request, answerer)
 
 
 def status(work: Project) -> str:

@@ -85,7 +85,9 @@ class BufferedSteps:
         buffer = self._buffer
         with buffer.lock:
             before, status = self.known().get(path), record["status"]
-            now = iso(buffer.clock.now()) if status == "blocked" else record.get("completed_at", "")
+            now = record.get("completed_at") or ""
+            if status == "blocked" or (status == "failed" and not now):
+                now = iso(buffer.clock.now())
             change = lifecycle.move(buffer.pending, path, record, now, has_error=path in self._errors)
             if status in ("failed", "blocked"):
                 self._errors.add(path)
@@ -114,10 +116,14 @@ class BufferedSteps:
 
     def remove(self, path: str) -> None:
         """A step that is none any more; it stays in the history."""
+        before = self.known().pop(path, None)
         beside = (("error", self._errors), ("approval", self._approvals))
         lifecycle.remove(self._buffer.pending, path, *(name for name, there in beside if path in there))
-        self.known().pop(path, None)
+        for _, there in beside:
+            there.discard(path)
         self._unsaved.pop(path, None)
+        if before is not None and before[0]["status"] == "blocked":
+            self._settle_run()
 
     def refuse_approval(self, path: str) -> None:
         """What only a person decides is not for a program to report on."""

@@ -46,7 +46,7 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     from leftoff.engine.write.lease import state
     from leftoff.model.ids import check_step
 
-    found, store = target(project, caller, decision.ref), project.store
+    found, store = target(project, caller, decision.ref, back=True), project.store
     row = found.row
     if found.version is not None:
         raise Usage(
@@ -81,7 +81,7 @@ def unblock(project: Project, caller: Caller, ref: str, step: str | None = None)
     """What blocks a run, or one step of it, is resolved."""
     from leftoff.engine.steps.unblock import unblock as write
 
-    row = target(project, caller, ref).row
+    row = target(project, caller, ref, back=True).row
     found = this_run(row.run, row.run_id)
     done = write(project.store, found, step, project.now, by=user(), scrubber=project.redactor)
     return Unblocked(info(project, row), done.done.version is not None, done.steps)

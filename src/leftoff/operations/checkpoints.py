@@ -167,7 +167,7 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
     from leftoff.operations.runs import info, target
 
-    source = target(project, caller, wanted.ref)
+    source = target(project, caller, wanted.ref, back=True)
     store, branch = project.store, wanted.branch
     on = store.read(_free_branch) if branch is None else branch
     request = ForkRequest(on, wanted.run_id, dict(wanted.variables or {}), scrubber=project.redactor)

@@ -101,7 +101,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     from leftoff.engine.workspace.paths import given_path
     from leftoff.engine.workspace.plan import NOT_KEPT, WHY_NOT_KEPT
 
-    found = target(project, caller, request.ref)
+    found = target(project, caller, request.ref, back=True)
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
     project.at_home(found.row)
     done = restorer(project, caller, found).restore(found, request.ref, paths, agree)
@@ -160,7 +160,7 @@ def plan_rollback(project: Project, caller: Caller, request: Rollback) -> Rollba
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
     from leftoff.engine.workspace.good import last_good
 
-    found = target(project, caller, request.ref)
+    found = target(project, caller, request.ref, back=True)
     project.at_home(found.row)
     return last_good(project.store, found) if request.good else found
 

@@ -133,8 +133,8 @@ def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]
 
 def verify(project: Project, caller: Caller, request: ResumeRequest) -> Report:
     """Check the world against a run, with all that is known of it."""
-    project.at_home(request.target.row)
-    return verdict.verify(project, request, checks_of(project, request), session_of(project, caller))
+    there = project.seen_from(request.target.row)
+    return verdict.verify(there, request, checks_of(there, request), session_of(project, caller))
 
 
 def checks_of(project: Project, request: ResumeRequest) -> list[CheckProvider]:
@@ -153,7 +153,9 @@ def checks_of(project: Project, request: ResumeRequest) -> list[CheckProvider]:
 
 def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
     """Check the world, take the answers that it needs, and go on."""
-    report, row = verify(project, caller, request), request.target.row
+    row = request.target.row
+    project.at_home(row)
+    report = verify(project, caller, request)
     if report.problem is not None and report.exit_code == CannotResume.exit_code:
         raise report.problem
     driven = is_driven(project, row)
@@ -214,6 +216,7 @@ def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Rep
     if row is None or dialect is None or row.workflow != opening.workflow:
         return None
     target = Target(row, None)
+    project.at_home(row)
     found = verify(project, caller, ResumeRequest(target))
     # start looks itself at who drives it
     found.findings = [finding for finding in found.findings if not finding.code.startswith("lease.")]

@@ -35,7 +35,7 @@ def stop(project: Project, caller: Caller, ref: str) -> Stopped:
     """Whoever drives a run seals a checkpoint and ends the processes of its steps; the run is paused."""
     from leftoff.workflow.recovery.stop import pause, stop_driver
 
-    store, row = project.store, target(project, caller, ref).row
+    store, row = project.store, target(project, caller, ref, back=True).row
     driven = stop_driver(store, row, project.now, project.settings.run.grace)
     ended = end_processes(project, row)
     now = store.read(lambda view: view.run_row(row.run))

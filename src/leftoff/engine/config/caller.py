@@ -27,7 +27,7 @@ class Caller:
     are asked for; an empty one counts as unset.
     """
 
-    __slots__ = ("_branch", "_environ", "_session", "agent", "named", "person")
+    __slots__ = ("_branch", "_session", "agent", "named", "person")
 
     def __init__(
         self,
@@ -37,17 +37,15 @@ class Caller:
         session: str | None = None,
         agent: Process | None = None,
         person: bool = True,
-        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.named = named or None
         self.agent = agent
         self.person = person
         self._branch = branch
         self._session = session
-        self._environ = os.environ if environ is None else environ
 
     def variable(self, name: str) -> str | None:
-        value = self._environ.get(name) or None
+        value = os.environ.get(name) or None
         if value is not None and not value.isascii():
             try:
                 value.encode()
@@ -59,11 +57,11 @@ class Caller:
 
     def has(self, name: str) -> bool:
         """Whether a variable has a value."""
-        return bool(self._environ.get(name))
+        return bool(os.environ.get(name))
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """All variables, as for a process that it starts."""
-        return {**self._environ, **(more or {})}
+        return {**os.environ, **(more or {})}
 
     @property
     def session(self) -> str | None:
@@ -121,10 +119,10 @@ class Caller:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values that the workflow around this process calls secret."""
-        names = self._environ.get("LEFTOFF_SECRETS")
+        names = os.environ.get("LEFTOFF_SECRETS")
         if not names:
             return ()
-        values = (self._environ.get(name, "") for name in names.split(","))
+        values = (os.environ.get(name, "") for name in names.split(","))
         return tuple(value for value in values if value)
 
 

@@ -12,6 +12,7 @@ import sys
 
 from leftoff import seams
 from leftoff.clock import SYSTEM
+from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Unsupported, Usage
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ def say(text: str) -> None:
 
 def find_project(start: str | None = None, given: str | None = None) -> str:
     """The folder given, that of LEFTOFF_PROJECT, the nearest upward with a store or settings, the git root, here."""
-    chosen = given or os.environ.get("LEFTOFF_PROJECT")
+    chosen = given or CALLER.project
     if chosen:
         if not os.path.isdir(chosen):
             raise Usage(
@@ -58,7 +59,7 @@ def find_project(start: str | None = None, given: str | None = None) -> str:
 
 def store_location(project: str, given: str | None = None, configured: str | None = None) -> str:
     """A folder or URL: as given, LEFTOFF_STORE, leftoff.toml, the project's own, a worktree's main one."""
-    chosen = given or os.environ.get("LEFTOFF_STORE")
+    chosen = given or CALLER.store
     if chosen:
         return chosen if "://" in chosen else os.path.abspath(chosen)
     if configured:
@@ -194,10 +195,18 @@ class Project:
 
     def at_home(self, row: RunRow) -> None:
         """From now on the folder is where the run's files are: a run keeps to its own work tree."""
+        there = self.seen_from(row)
+        self.folder, self._settings = there.folder, there._settings
+
+    def seen_from(self, row: RunRow) -> Project:
+        """The same project in the work tree that a run keeps to, to look at its files; this one stays where it is."""
         home = home_of(row.card, self.folder, getattr(self.store, "folder", None))
-        if home != self.folder:
-            self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
-            self.folder, self._settings = home, None
+        if home == self.folder:
+            return self
+        self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
+        there = Project(home, self._given, self.say, self.clock)
+        there._store = self.store
+        return there
 
     def git_facts(self) -> dict[str, Any]:
         """What a new run remembers of git."""

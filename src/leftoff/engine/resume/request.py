@@ -38,7 +38,6 @@ class ResumeRequest(Fields):
     accept: Collection[str] = ()
     yes: bool = False
     restart: bool = False
-    max_parallel: int | None = None
     workflow: Any = None
     deep: bool = False
     resumes: bool = True

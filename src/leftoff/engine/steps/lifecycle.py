@@ -278,7 +278,7 @@ class Steps:
         self._blocked += 1 if after == "blocked" else -1
         row = need_run(self._reader.view, self._reader.run, self._reader.run_id)
         status = run_status(row.status, blocked=counts_of(row.counts)["blocked"] + self._blocked > 0)
-        if status != row.status:
+        if status != row.status or ("run", "status") in self.changes.changes:
             self.changes.put("run", "status", status)
 
     def next_order(self, path: str) -> int:

@@ -108,7 +108,7 @@ def step_changes(
     steps.move(report.path, _record(steps.get_or_new(report.path), report, steps.now))
     for got in report.captured:
         got.put(changes)
-    if report.note is not None:
+    if report.note and report.note.strip():
         put_note(tx, row, changes, note_record(report.note, at, report.path), at)
     trigger = _TRIGGER.get(report.action)
     return Seal(trigger, report.path, report.error or report.note) if trigger else None
