@@ -344,3 +344,11 @@ def test_health_goes_by_the_settings(project: Path) -> None:
             found.append((run.info.health, store.list()[0].health, store.get("r").info.health))
             clock.advance(4_000_000)
         assert [("alive",) * 3, ("alive",) * 3, ("quiet",) * 3, ("stalled",) * 3] == found
+
+
+def test_resume_means_the_run_that_the_command_means(store: leftoff.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was exported to this process, not just the latest."""
+    store.start("work", run_id="first").pause()
+    store.start("work", run_id="second").pause()
+    monkeypatch.setenv("LEFTOFF_RUN", "first")
+    assert "first" == store.resume().id

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.api.read import RunView
 from leftoff.api.run import Run
 from leftoff.clock import SYSTEM
-from leftoff.engine.config.caller import CALLER
+from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.project import Project
 from leftoff.engine.lifecycle.fork import ForkRequest, fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
@@ -26,7 +26,7 @@ from leftoff.engine.retention.fsck import FsckReport, fsck
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
-from leftoff.model.words import FINISHED, UNFINISHED
+from leftoff.model.words import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -146,17 +146,14 @@ class Store:
         return run
 
     def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
-        if ref is None:
-            branch = branch or self._branch()
-            rows = find.list_runs(self._store, status=UNFINISHED, branch=branch, limit=1)
-            if not rows:
-                if not self._store.exists():
-                    raise NotFound(f"There is nothing to resume: there is no store at {self._store.name}.")
-                self._store.read(
-                    lambda view: find.current_run(view, branch=branch)
-                )  # says what there is instead
-            return find.Target(rows[0], None)
-        target = find.resolve(self._store, ref)
+        if ref is not None:
+            target = find.resolve(self._store, ref)
+        elif self._store.exists():
+            caller, now = Caller(branch=branch), self._clock.now()
+            meant = self._store.read(lambda view: find.meant_by(caller, view, now, latest=True))
+            target = find.Target(meant, None)
+        else:
+            raise NotFound(f"There is nothing to resume: there is no store at {self._store.name}.")
         if target.row.status in FINISHED and target.version is None:
             raise CannotResume(
                 f"Run {target.row.run_id} is {target.row.status}; nothing is left to do.",

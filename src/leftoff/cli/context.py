@@ -1,4 +1,4 @@
-"""What a verb works with: the project, its store, the branch, the current run; each found when it is asked for."""
+"""What a verb works with: what was typed, the project and the caller that are meant, and where answers go."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The operations: one function per verb, the same behind every face.
 
-A face (the command, MCP, hooks, the page, Python's module verbs) parses what it was given, calls one operation with the
+A face (the command, MCP, hooks, the page) parses what it was given, calls one operation with the
 `Project` it works in, the `Caller` it works for and a request, and shows the answer. Rules live here and below, never
 in a face; a face that needs a new behaviour gets a new operation.
 """

@@ -97,8 +97,9 @@ def add_note(project: Project, caller: Caller, note: Note) -> Reported:
     at, text, step = project.now, project.redactor.mask(note.text), _step(caller, note.step)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        put_note(tx, row, changes, note_record(text, at, step, note.resume), at)
+        put_note(tx, row, changes, about, at)
 
+    about = usage_errors(lambda: note_record(text, at, step, note.resume))
     return report(project, caller, make, at=at)
 
 

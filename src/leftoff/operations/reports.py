@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.commit import Guard, Seal
     from leftoff.engine.write.report import Find, Make, Reported
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx, View
+    from leftoff.store.base import Tx
     from leftoff.store.rows import BlobRow, RunRow
 
     T = TypeVar("T")
@@ -21,16 +21,9 @@ if TYPE_CHECKING:
 
 def current(project: Project, caller: Caller, *, latest: bool = False) -> Find:
     """How to find the run that is meant: the one named, that of the session, else the branch's only unfinished one."""
-    from leftoff.engine.read.find import Asking, current_run
+    from leftoff.engine.read.find import meant_by
 
-    def find(view: View) -> RunRow:
-        session, exported = caller.session_in(view), caller.run
-        asking = None
-        if session or exported or caller.agent is not None:
-            asking = Asking(project.now, session=session, exported=exported, agent=caller.agent)
-        return current_run(view, branch=caller.branch, run=caller.named, asking=asking, latest=latest)
-
-    return find
+    return lambda view: meant_by(caller, view, project.now, latest=latest)
 
 
 def current_row(project: Project, caller: Caller, *, latest: bool = False) -> RunRow:

@@ -44,7 +44,8 @@ STOPPED, GIVEN_UP, AGREED, RUNNING = "stopped", "given up", "agreed", "running"
 
 
 class Resumed(Fields):
-    """What came of it: the run was left as it is, was given up, is to be driven by whoever asked, or is running.
+    """What came of it: it does not go on (left as it is, or given up because a person said so), is to be driven by
+    whoever asked, or is running.
 
     ``request``: what was asked for, with what was answered. ``changes``: the variables that were given.
     """

@@ -9,6 +9,7 @@ Everything here is one transaction, so that of ten hooks that come at once only 
 
 from __future__ import annotations
 
+from leftoff import log
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.read.find import SESSION, has_open_step, is_own, is_spent, twins
 from leftoff.engine.read.state import Reader
@@ -120,6 +121,7 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
         tx.beat(row.run, lease.epoch, at)
         return True
     epoch = (tx.lease(row.run) or NOBODY).epoch + 1
+    log.debug("session %s drives %s, epoch %d", who.session, row.run_id, epoch)
     tx.put_lease(row.run, epoch, Holder("session", who.process, who.session, who.agent, at))
     return True
 

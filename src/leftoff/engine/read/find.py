@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from leftoff.engine.config.caller import Caller
     from leftoff.host import Process
     from leftoff.model.ids import Ref
     from leftoff.model.versions import Version
@@ -204,6 +205,14 @@ class Asking(Fields):
             return True
         same = self.agent is not None and lease.process == self.agent
         return same or lease_state(lease, self.now) not in (ALIVE, "unknown")
+
+
+def meant_by(caller: Caller, view: View, now: int, *, latest: bool = False) -> RunRow:
+    """The run that a caller means where it gives no REF; with ``latest``, of several the latest."""
+    session, asking = caller.session_in(view), None
+    if session or caller.run or caller.agent is not None:
+        asking = Asking(now, session=session, exported=caller.run, agent=caller.agent)
+    return current_run(view, branch=caller.branch, run=caller.named, asking=asking, latest=latest)
 
 
 def current_run(

@@ -75,6 +75,7 @@ def take_session(tx: Tx, run: int, run_id: str, now: int, holder: Holder) -> int
         tx.beat(run, lease.epoch, now)
         return int(lease.epoch)
     epoch = (tx.lease(run) or NOBODY).epoch + 1
+    log.debug("session %s drives %s, epoch %d", holder.session, run_id, epoch)
     tx.put_lease(run, epoch, holder)
     return epoch
 
