@@ -346,7 +346,9 @@ def test_health_goes_by_the_settings(project: Path) -> None:
         assert [("alive",) * 3, ("alive",) * 3, ("quiet",) * 3, ("stalled",) * 3] == found
 
 
-def test_resume_means_the_run_that_the_command_means(store: leftoff.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_means_the_run_that_the_command_means(
+    store: leftoff.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one that was exported to this process, not just the latest."""
     store.start("work", run_id="first").pause()
     store.start("work", run_id="second").pause()
