@@ -17,6 +17,7 @@ from leftoff.dialects.mirror.swap import write_new
 from leftoff.engine.steps.lifecycle import put as put_step
 from leftoff.engine.workspace.issues import STATE_LABEL
 from leftoff.engine.write.commit import Seal
+from leftoff.errors import LeftoffError
 from leftoff.model.changes import PUT
 from leftoff.model.codec import payload
 from leftoff.model.hashing import sha256
@@ -170,14 +171,24 @@ class CrunchFiles(Dialect):
         os.symlink(name, temp)
         os.replace(temp, path)
 
-    def config(self, project: str) -> Config:
-        return load(project)
+    def config(self, project: str) -> Config | LeftoffError:
+        """What is wrong with it stops only what is sealed by it."""
+        try:
+            return load(project)
+        except LeftoffError as error:
+            return error
 
-    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Config) -> Seal | None:
+    def sealed(
+        self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Config | LeftoffError
+    ) -> Seal | None:
         """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
         _follow_label(tx, run, changes)
         trigger = trigger_of(tx, run, changes, seal)
-        if trigger is None or not config.seals(trigger):
+        if trigger is None:
+            return None
+        if isinstance(config, LeftoffError):
+            raise config
+        if not config.seals(trigger):
             return None
         return Seal(trigger) if seal is None else Seal(trigger, seal.step, seal.note, seal.aliases)
 
