@@ -64,9 +64,9 @@ class Context:
 
     def say(self, text: str) -> None:
         """Talk, on stderr."""
-        from leftoff.cli.render.text import clean_lines, printable
+        from leftoff.cli.render.text import say
 
-        sys.stderr.write(printable(clean_lines(text)) + "\n")
+        say(f"{text}\n")
 
     def say_redacted(self, done: Reported | ChangeSet) -> None:
         """A secret is not stored, and whoever gave it should know."""

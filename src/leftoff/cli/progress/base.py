@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 
-from leftoff.cli.render.text import printable
+from leftoff.cli.render.text import say
 from leftoff.log import debugging
 
 TYPE_CHECKING = False
@@ -77,7 +76,7 @@ class Observer:
 
 def _say(text: str) -> None:
     try:
-        sys.stderr.write(printable(text) + "\n")
+        say(f"{text}\n")
     except OSError:
         pass
 

@@ -6,14 +6,12 @@ a terminal, where somebody reads along, what the steps print is shown as well.
 
 from __future__ import annotations
 
-import sys
-
 from leftoff.cli.progress.base import Observer
 from leftoff.cli.progress.ending import advice, command, verdict
 from leftoff.cli.progress.tally import Tally
 from leftoff.cli.progress.times import took, whole
 from leftoff.cli.render.step_output import tidy
-from leftoff.cli.render.text import clean, printable
+from leftoff.cli.render.text import clean, clean_lines, printable, say
 from leftoff.clock import iso
 
 TYPE_CHECKING = False
@@ -44,13 +42,14 @@ class Plain(Observer):
             self._printed(event)
             return
         said = sentence(event, self._tally, now)
-        self._stream.write(printable(f"{_seconds(event.get('at') or iso(self._clock.now()))}{said}\n"))
+        line = f"{_seconds(event.get('at') or iso(self._clock.now()))}{clean_lines(said)}\n"
+        self._stream.write(printable(line))
         self._stream.flush()
         if event["event"] == "step_failed" and event.get("will_retry_in") is None:
             tail(event)
         if event["event"] == "end":
             for do, why in advice(event, self._tally):
-                sys.stderr.write(printable(f"{do}  # {why}\n"))
+                say(f"{do}  # {why}\n")
 
     def _printed(self, event: Event) -> None:
         name = clean(event["step"])
@@ -68,8 +67,7 @@ def tail(event: Event) -> None:
     """What a step printed last, for whoever reads stderr."""
     lines = (event.get("tail") or "").rstrip("\n").split("\n")[-TAIL:]
     if lines != [""]:
-        sys.stderr.write(printable("".join(f"{clean(event['step'])} │ {tidy(line)}\n" for line in lines)))
-        sys.stderr.flush()
+        say("".join(f"{clean(event['step'])} │ {tidy(line)}\n" for line in lines))
 
 
 def sentence(event: Event, tally: Tally, now: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from leftoff.cli.render.text import printable
+from leftoff.cli.render.text import say
 from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
@@ -39,22 +39,17 @@ def choose(question: str, choices: Sequence[str], hint: str) -> str:
             if given and given in (choice[0], choice):
                 return choice
         letters = ", ".join(choice[0] for choice in choices[:-1])
-        _say(f"Please answer {letters} or {choices[-1][0]}.\n")
+        say(f"Please answer {letters} or {choices[-1][0]}.\n")
 
 
 def answer(question: str, hint: str) -> str:
     import select
 
-    _say(question)
+    say(question)
     while not select.select([sys.stdin], [], [], HEED_S)[0]:
         pass  # a Ctrl-C that came just before the wait is heeded now
     line = sys.stdin.readline()
     if not line:
-        _say("\n")
+        say("\n")
         raise NeedsPerson("There was no answer.", hint=hint)
     return line.strip()
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(printable(text))
-    sys.stderr.flush()

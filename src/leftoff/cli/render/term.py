@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from leftoff.cli.render.layout import line_width
+from leftoff.cli.render.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +59,7 @@ def styled(lines: Iterable[Line]) -> Text:
         if number:
             page.append("\n")
         for text, style in line:
-            page.append(text, STYLES[style])
+            page.append(clean(text), STYLES[style])
     return page
 
 

@@ -1,8 +1,9 @@
 """Plain text: names made harmless, widths counted in columns, sizes as people say them.
 
 Whatever a run carries (a title, a step, a value) may have come from anywhere. Nothing that a terminal would obey is
-ever printed as it is: ``clean`` escapes it. Nothing here needs more than the language itself, so that a piped listing
-starts as fast as it can.
+ever printed as it is: ``clean`` escapes it. Whoever prints goes through here (``out``, ``say``) or through a page
+(``leftoff.cli.render.screen``), which escape whatever reaches them; a verb cleans by itself only what it measures.
+Nothing here needs more than the language itself, so that a piped listing starts as fast as it can.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ def _escaped(char: str) -> str:
 
 def clean_lines(text: str) -> str:
     """The same for text that may have several lines."""
-    return "\n".join(map(clean, text.split("\n")))
+    return text if text.isprintable() else "\n".join(map(clean, text.split("\n")))
+
+
+def visible(text: str) -> str:
+    """The same for a value that is shown bare: its tabs stay, too."""
+    return "\t".join(map(clean_lines, text.split("\t")))
 
 
 def safe_json(text: str, encoding: str = "utf-8") -> str:
@@ -122,7 +128,7 @@ def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
 
 def plain(lines: Iterable[Line]) -> str:
     """Lines without their colours."""
-    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+    return "\n".join(clean("".join(text for text, _ in line).rstrip()) for line in lines)
 
 
 # -- values
@@ -154,5 +160,12 @@ def printable(text: str) -> str:
 
 
 def out(text: str) -> None:
-    sys.stdout.write(printable(text) + "\n")
+    """A result on stdout: as it is for a program, harmless on a terminal."""
+    sys.stdout.write(printable(visible(text) if sys.stdout.isatty() else text) + "\n")
     sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Talk on stderr, for people: harmless, wherever it goes."""
+    sys.stderr.write(printable(clean_lines(text)))
+    sys.stderr.flush()

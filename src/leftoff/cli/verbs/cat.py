@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "cat",
-    "Print a file as it was at a version of a run, byte for byte. PATH is relative to the project, or ./ to here; an\n"
-    "artifact goes by its name, too. Of a symbolic link, where it points to.",
+    "Print a file as it was at a version of a run, byte for byte; on a terminal, with what that would obey escaped.\n"
+    "PATH is relative to the project, or ./ to here; an artifact goes by its name, too. Of a symbolic link, where it\n"
+    "points to.",
     usage="REF:PATH",
     least=1,
     most=1,
@@ -34,6 +35,11 @@ def run(args: Args, ctx: Context) -> int:
     found = file_at(ctx.project, ctx.caller, ref, path)
     if args.json:
         ctx.emit(found.to_json())
+        return 0
+    if sys.stdout.isatty():
+        from leftoff.cli.render.text import visible
+
+        sys.stdout.write(visible(b"".join(found.chunks()).decode("utf-8", "backslashreplace")))
         return 0
     for chunk in found.chunks():
         sys.stdout.buffer.write(chunk)
