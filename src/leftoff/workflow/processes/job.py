@@ -10,8 +10,9 @@ from __future__ import annotations
 import marshal
 import os
 
-from leftoff.model.codec import decode, text
+from leftoff.model.codec import decode, sha256, text
 from leftoff.model.fields import Fields
+from leftoff.model.hashing import long_sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ GO = b"g"
 READY, ENDED, WRITTEN, FAILED = b"R", b"X", b"W", b"E"
 FREE, LEAVING, UNWRITTEN = b"f", b"l", b"u"  # follows the two in the middle: what becomes of the shim
 NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT = 127, 126, 124  # exit codes, as shells and timeout(1) have them
+VOUCHED = ("vars", "result", "items")  # files that an attempt may leave, and whose hashes its exit has
+SUM = "sum"
+_BEFORE_SUMS = {"at", "code", "error", "signal", "stopped", "timed_out"}  # what an earlier leftoff wrote
+_PIECE = 1 << 20
 
 
 def framed(message: bytes) -> bytes:
@@ -104,7 +109,8 @@ class Exit(Fields):
 
     ``code`` is 0 only where the command ended by itself with 0: a signal gives 128 + its number, a timeout 124, and a
     command that could not be executed at all 126 or 127, with ``error`` saying why. ``stopped`` is True where somebody
-    asked for the end. ``at`` is in milliseconds since 1970.
+    asked for the end. ``at`` is in milliseconds since 1970. ``left`` has the hashes of the files that it left; None:
+    they are not known, as of one that an earlier leftoff wrote.
     """
 
     code: int
@@ -113,6 +119,7 @@ class Exit(Fields):
     at: int = 0
     error: str | None = None
     stopped: bool = False
+    left: dict[str, str] | None = None
 
     @property
     def ok(self) -> bool:
@@ -124,22 +131,31 @@ class Exit(Fields):
         return self.timed_out or self.stopped or self.signal is not None
 
     def line(self) -> bytes:
-        """One line of JSON."""
-        return (
-            text({name: getattr(self, name) for name in sorted(self._fields)}).encode("utf-8", "replace")
-            + b"\n"
-        )
+        """One line of JSON, with a checksum of the rest of it."""
+        about = {name: getattr(self, name) for name in sorted(self._fields)}
+        return text({**about, SUM: _sum(about)}).encode("utf-8", "replace") + b"\n"
 
     @classmethod
     def read(cls, line: bytes) -> Exit | None:
-        """What a line says; None where it is unfinished or no such line."""
+        """What a line says; None where it is unfinished, damaged or no such line."""
         if not line.endswith(b"\n"):
             return None
         try:
             found: dict[str, Any] = decode(line[:-1].decode())
+            if set(found) == _BEFORE_SUMS:
+                return cls(**found)
+            if found.pop(SUM) != _sum(found):
+                return None
             return cls(**{name: found[name] for name in cls._fields})
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             return None
+
+    def damaged(self, folder: str) -> str | None:
+        """The first file of an attempt's folder that is not as it was when the attempt ended."""
+        now = self.left if self.left is None else left_in(folder)
+        if now == self.left:
+            return None
+        return next(name for name in VOUCHED if now is None or now.get(name) != (self.left or {}).get(name))
 
     @classmethod
     def of(cls, folder: str) -> Exit | None:
@@ -154,3 +170,30 @@ class Exit(Fields):
             return None
         finally:
             os.close(fd)
+
+
+def left_in(folder: str) -> dict[str, str] | None:
+    """The hashes of what an attempt left there for the run; None where that cannot be read."""
+    try:
+        return {name: hash for name in VOUCHED if (hash := _hash(f"{folder}/{name}")) is not None}
+    except OSError:
+        return None
+
+
+def _hash(path: str) -> str | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        piece = os.read(fd, _PIECE)
+        digest = (long_sha256 if len(piece) == _PIECE else sha256)(piece)
+        while piece := os.read(fd, _PIECE):
+            digest.update(piece)
+        return digest.hexdigest()
+    finally:
+        os.close(fd)
+
+
+def _sum(about: dict[str, Any]) -> str:
+    return sha256(text(about).encode("utf-8", "replace")).hexdigest()

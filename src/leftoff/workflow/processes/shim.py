@@ -27,9 +27,11 @@ from leftoff.workflow.processes.job import (
     NOT_EXECUTABLE,
     READY,
     UNWRITTEN,
+    VOUCHED,
     WRITTEN,
     Exit,
     Order,
+    left_in,
     receive,
 )
 from leftoff.workflow.processes.redacting_stream import Censor
@@ -102,6 +104,7 @@ def begin(folder: str) -> None:
 
 def record(exit: Exit, folder: str, channel: int, free: bool) -> None:
     """Write it down, for good, and tell the driver if there is one."""
+    exit.left = left_in(folder)
     line = exit.line()
     failure = write(line, folder)
     say(channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line))
@@ -120,7 +123,7 @@ def record(exit: Exit, folder: str, channel: int, free: bool) -> None:
 def write(line: bytes, folder: str) -> int:
     """0 once the exit is on the disk, with what it vouches for and the names that lead there; else the error."""
     try:
-        for name in ("vars", "result"):
+        for name in VOUCHED:
             keep(f"{folder}/{name}")
         fd = os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from leftoff.store.rows import Attempt
     from leftoff.workflow.definition.model import Step, Workflow
+    from leftoff.workflow.processes.job import Exit
 
 RUN, ADOPT, REATTACH, ASK, FORGET, CHECK = "run", "adopt", "reattach", "ask", "forget", "check"
 TAKEN = (ADOPT, REATTACH, CHECK)  # what an earlier driver's attempt did, or does, is this one's
 NOT_IDEMPOTENT, ELSEWHERE = "step.not_idempotent", "step.elsewhere"
-CUT_OFF = ("killed", "timeout", "signal")  # errors of steps of which nobody knows how far they came
+# Errors of steps of which nobody knows how far they came.
+CUT_OFF = ("killed", "timeout", "signal", "damaged")
 
 
 class Orphan:
@@ -40,6 +42,7 @@ class Orphan:
         self.action = RUN
         self.why = ""
         self.code: str | None = None  # of the finding, where a person must decide
+        self.exit: Exit | None = None  # how it ended, where that is known
         self.ends = False
 
     def judged(self, action: str, why: str, code: str | None = None) -> Orphan:
@@ -159,10 +162,13 @@ def judge(orphan: Orphan) -> Orphan:
 
 
 def _judge_exit(orphan: Orphan) -> Orphan | None:
-    exit = files.read_exit(orphan.folder)
+    orphan.exit = exit = files.read_exit(orphan.folder)
     if exit is None:
         return None
     if exit.code == 0:
+        damaged = exit.damaged(orphan.folder)
+        if damaged:
+            return orphan.again(f"what it left in `{damaged}` is damaged, nobody knows how it ended")
         return orphan.judged(ADOPT, "it ended with exit code 0 while nobody was watching")
     if exit.cut_off:
         return orphan.again("it was cut off, and nobody knows how far it came")

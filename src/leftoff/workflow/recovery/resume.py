@@ -331,7 +331,7 @@ class Resumption:
         work.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
         if orphan.action == CHECK:
             work.checks = [(text, name) for text, name in work.checks if name is not None]  # the others hold
-        finish.ended(self.stage, work, Exit(0))
+        finish.ended(self.stage, work, orphan.exit or Exit(0))
 
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}

@@ -130,6 +130,8 @@ def expect(stage: Stage, work: Work) -> None:
 
 def _found_items(stage: Stage, work: Work) -> None:
     """The command of a `foreach` has said what its items are."""
+    if _is_damaged(stage, work):
+        return
     path = os.path.join(work.folder, ITEMS)
     found = items.lines_of(path, "what the command printed", f"{work.unit}: foreach")
     stage.works.pop(work.token, None)
@@ -182,6 +184,8 @@ def _checked(stage: Stage, work: Work, exit: Exit) -> None:
 
 def complete(stage: Stage, work: Work) -> None:
     """Everything a step left is taken in, and it is done."""
+    if _is_damaged(stage, work):
+        return
     step, left = work.step, _left(stage, work)
     stage.state.overlay.update(left.variables)
 
@@ -309,6 +313,15 @@ def killed(stage: Stage, work: Work) -> None:
     """Nobody knows how far it came: what may not be done twice is not tried again by itself."""
     error = {"type": "killed", "message": "Its process was killed, and left no exit code."}
     failed(stage, work, error, None, retry=work.step.idempotent)
+
+
+def _is_damaged(stage: Stage, work: Work) -> bool:
+    """Whether a file that it left is not what it was: then its exit code says nothing any more, as after a crash."""
+    name = work.exit.damaged(work.folder) if work.exit is not None else None
+    if name is not None:
+        message = f"What it left in `{name}` is damaged: nobody knows how it ended."
+        failed(stage, work, {"type": "damaged", "message": message}, None, retry=work.step.idempotent)
+    return name is not None
 
 
 def _delay(work: Work, tries: int) -> float:

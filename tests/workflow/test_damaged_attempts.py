@@ -1,0 +1,131 @@
+"""A damaged file of an attempt says nothing: it is as if nobody knew how the step ended, never that it ended well."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from leftoff.workflow.processes.job import Exit, left_in
+from tests.workflow.driving import Flow, mark, until, wait
+
+FLOW = f"""
+name: one
+steps:
+  - id: a
+    run: "{mark("a")}; {wait()}; echo n=41 >> $LEFTOFF_VARS; exit CODE"
+    checks: ["true"]
+    idempotent: IDEMPOTENT
+  - id: b
+    run: "{mark("b")}; echo {{{{ n }}}} > n.txt"
+"""
+
+
+def ended_alone(flow: Flow, *, code: int = 0, idempotent: bool = True) -> Path:
+    """The folder of a step that ended after its driver was killed."""
+    flow.write(FLOW.replace("CODE", str(code)).replace("IDEMPOTENT", str(idempotent).lower()))
+    driver = flow.run("--var", "n=0")
+    driver.until("step_start", step="a")
+    flow.started("a")
+    driver.kill()
+    flow.file("gate")
+    flow.gone()
+    folder = flow.attempt("a")
+    until(lambda: (folder / "exit").read_bytes(), "the exit of a")
+    return folder
+
+
+def plan(flow: Flow) -> tuple[str, str]:
+    """What would be done about step a, and why."""
+    found = flow.call("verify", "r", "--json").json["plan"]
+    return next((entry["action"], entry["why"]) for entry in found if entry["step"] == "a")
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    at, which = divmod(bit, 8)
+    return data[:at] + bytes([data[at] ^ 1 << which]) + data[at + 1 :]
+
+
+def check_flips(flow: Flow, total: int) -> int:
+    """Flip one bit at a time in what a step left that ended well; how many flips were tried."""
+    folder = ended_alone(flow)
+    assert "adopt" == plan(flow)[0]
+    files = {name: (folder / name).read_bytes() for name in ("exit", "vars")}
+    rng = random.Random(13)
+    for number in range(total):
+        name = ("exit", "vars")[number % 2]
+        bit = rng.randrange(8 * len(files[name]))
+        (folder / name).write_bytes(flipped(files[name], bit))
+        action, why = plan(flow)
+        assert ("run", True) == (action, "nobody knows how it ended" in why), f"bit {bit} of {name}"
+        (folder / name).write_bytes(files[name])
+    assert "adopt" == plan(flow)[0]
+    flow.resume().end(0)
+    assert ["41"] == flow.lines("n.txt")
+    return total
+
+
+def test_flipped_bits(flow: Flow) -> None:
+    """One flipped bit in the exit or in the variables: nobody knows how the step ended."""
+    assert 20 == check_flips(flow, 20)
+
+
+@pytest.mark.crash_full
+def test_many_flipped_bits(flow: Flow) -> None:
+    """The same three hundred times."""
+    assert 300 == check_flips(flow, 300)
+
+
+def test_no_flip_makes_another_exit() -> None:
+    """Whatever bit of an exit is flipped, it says what it said or nothing."""
+    exit = Exit(3, None, False, 123, "é\n", False, {"vars": "ab" * 32})
+    line = exit.line()
+    assert exit == Exit.read(line)
+    assert {None} == {Exit.read(flipped(line, bit)) for bit in range(8 * len(line))}
+
+
+def test_an_exit_without_a_checksum(tmp_path: Path) -> None:
+    """An attempt that an earlier leftoff started ends without checksums, and is believed."""
+    (tmp_path / "vars").write_text("n=1\n")
+    before = {"at": 1, "code": 0, "error": None, "signal": None, "stopped": False, "timed_out": False}
+    exit = Exit.read(json.dumps(before).encode() + b"\n")
+    assert exit == Exit(0, at=1)
+    assert exit.damaged(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("name", ["vars", "result", "items"])
+def test_what_was_left_is_vouched_for(tmp_path: Path, name: str) -> None:
+    """A file that is gone, that came later or that has other content is told by its name."""
+    (tmp_path / name).write_text("as it was")
+    exit = Exit(0, left=left_in(str(tmp_path)))
+    assert exit.damaged(str(tmp_path)) is None
+    (tmp_path / name).write_text("as it waz")
+    assert name == exit.damaged(str(tmp_path))
+    (tmp_path / name).unlink()
+    assert name == exit.damaged(str(tmp_path))
+    assert name == Exit(0, left={name: "00"}).damaged(str(tmp_path))
+    (tmp_path / name).write_text("new")
+    assert name == Exit(0, left={}).damaged(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["exit", "vars"])
+def test_a_step_that_must_not_run_twice_is_asked_about(flow: Flow, name: str) -> None:
+    """A step whose files are damaged is not adopted; where it is not idempotent, a person decides."""
+    folder = ended_alone(flow, idempotent=False)
+    path = folder / name
+    path.write_bytes(flipped(path.read_bytes(), 77 if name == "exit" else 17))
+    found = flow.call("verify", "r", "--json")
+    assert 7 == found.code
+    assert ["step.not_idempotent"] == [f["code"] for f in found.json["findings"] if f["level"] == "ask"]
+    assert 7 == flow.call("resume", "r", "--yes").code
+    assert 1 == len(flow.starts("a"))
+
+
+def test_damage_runs_the_step_again(flow: Flow) -> None:
+    """With a wrong byte in its variables the step is done again, and its variables are those it set then."""
+    folder = ended_alone(flow)
+    (folder / "vars").write_text("n=91\n")
+    flow.resume().end(0)
+    assert (2, ["41"]) == (len(flow.starts("a")), flow.lines("n.txt"))
