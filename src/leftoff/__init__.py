@@ -14,6 +14,8 @@ Run the script again after any death: it goes on where it was. Names are loaded 
 
 from __future__ import annotations
 
+import sys
+
 from leftoff import seams
 
 TYPE_CHECKING = False
@@ -149,15 +151,15 @@ __all__ = [
 ]
 
 
+def _loaded(home: str):  # type: ignore[no-untyped-def]
+    """A module; `importlib` would cost what a hot verb cannot spare."""
+    __import__(home)
+    return sys.modules[home]
+
+
 def _later(home: str, name: str):  # type: ignore[no-untyped-def]
     """A function of a higher layer, loaded when it is called."""
-
-    def call(*about: object) -> object:
-        from importlib import import_module
-
-        return getattr(import_module(home), name)(*about)
-
-    return call
+    return lambda *about: getattr(_loaded(home), name)(*about)
 
 
 seams.follow = _later("leftoff.dialects.mirror.follow", "follow")
@@ -165,14 +167,12 @@ seams.update_page = _later("leftoff.operations.status_page", "update_page")
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
     if name == "workflow":  # the package, which is also the decorator
-        return import_module("leftoff.workflow")
+        return _loaded("leftoff.workflow")
     home = _WHERE.get(name)
     if home is None:
         raise AttributeError(f"module 'leftoff' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value = getattr(_loaded(home), name)
     globals()[name] = value
     return value
 

@@ -19,7 +19,8 @@ MOST = 4.0
 # Each costs a good part of a bare start.
 HEAVY = {
     "typing", "dataclasses", "json", "re", "argparse", "enum", "pathlib", "subprocess", "contextlib", "_hashlib",
-    "tomllib", "datetime", "functools", "inspect", "logging", "msgspec", "rich", "yaml",
+    "tomllib", "datetime", "functools", "inspect", "logging", "msgspec", "rich", "yaml", "collections", "importlib",
+    "warnings",
 }  # fmt: skip
 
 

@@ -6,37 +6,43 @@ returns; one of a workflow file is agreed on, and `operations.execution` drives 
 
 from __future__ import annotations
 
-from leftoff.dialects.verdict import dialect_checks, dialect_of
+from leftoff.dialects.core.versions import state_at
+from leftoff.dialects.verdict import dialect_of, state_of
+from leftoff.engine.lifecycle.finish import Ending, settle
 from leftoff.engine.lifecycle.start import unfinished
 from leftoff.engine.read.find import Target, resolve
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import read
-from leftoff.engine.resume import verdict
 from leftoff.engine.resume.answers import take_answers
-from leftoff.engine.resume.checks.own import EngineChecks, RepeatChecks, SecretChecks
 from leftoff.engine.resume.continue_run import continue_run
 from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.steps.lifecycle import steps_in
+from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import need_store
+from leftoff.engine.write.report import report as write_report
 from leftoff.errors import Ambiguous, CannotResume, Invalid, NoCheckpoint, Usage
 from leftoff.model.fields import Fields
-from leftoff.operations import protocol, runs
+from leftoff.operations import runs
 from leftoff.operations.execution import is_driven
 from leftoff.operations.reports import check_free, current, guard_of, session_of, this_run
-from leftoff.workflow.recovery.provider import workflow_checks
+from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.dialects.core.base import Dialect
+    from leftoff.dialects.core.draft import State
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.resume.answers import Answerer, Answers
-    from leftoff.engine.resume.checks.provider import CheckProvider
     from leftoff.engine.resume.verdict import Report
-    from leftoff.engine.write.commit import Guard
+    from leftoff.engine.write.commit import Guard, Seal
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import View
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
 
 _SHOWN = 6
@@ -132,26 +138,6 @@ def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]
 # -- the verdict, and going on
 
 
-def verify(project: Project, caller: Caller, request: ResumeRequest) -> Report:
-    """Check the world against a run, with all that is known of it."""
-    there = project.seen_from(request.target.row)
-    return verdict.verify(there, request, checks_of(there, request), session_of(project, caller))
-
-
-def checks_of(project: Project, request: ResumeRequest) -> list[CheckProvider]:
-    """The chain of those who know something of a run: the engine, its workflow, its protocol."""
-    chain: list[CheckProvider] = [EngineChecks()]
-    workflow = workflow_checks(project, request)
-    if workflow is not None:
-        chain.append(workflow)
-    dialect = dialect_checks(project, request.target)
-    if dialect is not None:
-        chain.append(dialect)
-    if workflow is None:
-        chain.append(SecretChecks(request.variables))
-    return [*chain, RepeatChecks(chain)]
-
-
 def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
     """Check the world, take the answers that it needs, and go on."""
     row = request.target.row
@@ -163,11 +149,11 @@ def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: A
     quiet = ("definition.changed",) if driven else ()  # whoever drives it tells that
     answers = take_answers(report, request, answerer, quiet)
     if answers is not None and answers.fresh:
-        protocol.give_up(project, row)
+        _give_up(project, row)
     if answers is None or answers.fresh:
         return Resumed(STOPPED, report, request)
     dialect = dialect_of(row, project.folder, project.settings)
-    if dialect is not None and not protocol.begin(project, dialect, request, answerer):
+    if dialect is not None and not _begin(project, dialect, request, answerer):
         return Resumed(GIVEN_UP, report, request)
     agreed = Resumed(AGREED, report, _with_answers(request, report, answers), answers)
     return agreed if driven else _go_on(project, caller, agreed, answerer)
@@ -223,7 +209,7 @@ def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Rep
     found.findings = [finding for finding in found.findings if not finding.code.startswith("lease.")]
     if found.verdict in (ASK, REFUSE):
         return found
-    protocol.greet(project, dialect, target)
+    _greet(project, dialect, target)
     return None
 
 
@@ -252,3 +238,54 @@ def carry_out(
         from leftoff.engine.resume.accepted import keep_accepted
 
         keep_accepted(project, report, answers)
+
+
+# -- by the rules of a protocol: what it settles, says and asks
+
+
+def _begin(project: Project, dialect: Dialect, request: ResumeRequest, answerer: Answerer) -> bool:
+    """Whether to go on, now that nothing stands in the way. Who would rather begin anew gives the run up."""
+    question = dialect.question(_greet(project, dialect, request.target))
+    if question is None or request.yes or not answerer.present or answerer.says_yes(question, default=True):
+        return True
+    _give_up(project, request.target.row)
+    return False
+
+
+def _greet(project: Project, dialect: Dialect, target: Target) -> State:
+    """Settle what an output settles, and say in the protocol's words what goes on."""
+    last = state_of(project.store, target, dialect).at
+    if target.version is None:
+        _settle(project, dialect, target.row)
+    state = state_of(project.store, target, dialect)
+    state.at = last  # what was settled just now is no activity of the run
+    for line in dialect.greeting(state, project.folder, project.now):
+        project.say(line)
+    return state
+
+
+def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
+    """What was in flight and left an output that says how it ended, ended so; unless somebody reported on it since."""
+    store = project.store
+    state = store.read(lambda view: state_at(store, view, row, dialect))
+    ended = dialect.settled(state, project.folder)
+    settled: dict[str, dict[str, Any]] = {}
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        steps, before = steps_in(store, tx, row, changes, project.now), state.of("step")
+        settled.clear()
+        settled.update((path, record) for path, record in ended.items() if steps.get(path) == before[path])
+        for path, record in settled.items():
+            steps.move(path, record)
+        return None
+
+    write_report(store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor)
+    for path, record in settled.items():
+        project.say(f"leftoff: {path} is {record['status']}: its output says so.")
+
+
+def _give_up(project: Project, row: RunRow) -> None:
+    """Start fresh: the run is abandoned, and its files are archived."""
+    ending = Ending("abandoned", project.folder)
+    settle(project.store, this_run(row.run, row.run_id), ending, Terms(project.now), project.redactor)
+    project.say(f"leftoff: {row.run_id} is abandoned. `leftoff start {row.workflow}` starts anew.")

@@ -168,7 +168,7 @@ def _verified(session: Session, row: RunRow) -> Report:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.request import ResumeRequest
-    from leftoff.operations.resume import verify
+    from leftoff.operations.verdict import verify
 
     return verify(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
 

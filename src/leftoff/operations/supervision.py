@@ -11,7 +11,7 @@ from leftoff.engine.resume.finding import RESUME, WARN
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.model.fields import Fields
 from leftoff.operations.execution import is_driven
-from leftoff.operations.resume import verify
+from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

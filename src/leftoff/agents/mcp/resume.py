@@ -16,8 +16,9 @@ from leftoff.errors import CannotResume, Conflict, NeedsPerson
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import brief
 from leftoff.operations.execution import is_driven
-from leftoff.operations.resume import RUNNING, resume, verify
+from leftoff.operations.resume import RUNNING, resume
 from leftoff.operations.runs import bring_back, info, named
+from leftoff.operations.verdict import verify
 
 if TYPE_CHECKING:
     from leftoff.engine.read.find import Target

@@ -11,7 +11,8 @@ from leftoff.cli.render.verdict import show
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
-from leftoff.operations.resume import find, unmet_criteria, verify
+from leftoff.operations.resume import find, unmet_criteria
+from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,11 +5,7 @@ A tracker is somebody else's: whatever it answers may be missing, late or of ano
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-import shutil
-import subprocess
 
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
@@ -49,6 +45,8 @@ class Issues:
 
     @staticmethod
     def _default() -> str | None:
+        import shutil
+
         return COMMAND if shutil.which("gh") else None
 
     @property
@@ -58,6 +56,8 @@ class Issues:
 
     def fetch(self, project: str, issue: str) -> dict[str, Any]:
         """The issue as it is now; `Offline` where that cannot be told."""
+        import json
+
         text = self._read(project, issue) if self.file else self._run(project, issue)
         try:
             found = json.loads(text)
@@ -76,6 +76,9 @@ class Issues:
             raise Offline(f"{path} cannot be read: {error}") from None
 
     def _run(self, project: str, issue: str) -> str:
+        import shlex
+        import subprocess
+
         command = str(self.command).replace("{issue}", shlex.quote(issue))
         env = CALLER.environment({"LEFTOFF_ISSUE": issue})
         try:

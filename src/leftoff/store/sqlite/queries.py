@@ -25,28 +25,38 @@ def run_script(db: apsw.Connection, name: str) -> None:
         pass
 
 
+def _blocks(text: str) -> dict[str, str]:
+    """By name: what stands below it, up to the next."""
+    return {block[: (end := block.index("\n"))]: block[end + 1 :] for block in text.split("\n-- name: ")[1:]}
+
+
+def _described(block: str) -> tuple[str, str]:
+    """Description and SQL of a query."""
+    lines = block.split("\n")
+    described = 0
+    while described < len(lines) and lines[described].startswith("--"):
+        described += 1
+    return " ".join(line[2:].strip() for line in lines[:described]), "\n".join(lines[described:]).strip()
+
+
 def parse(text: str) -> Iterator[tuple[str, str, str]]:
     """Name, description and SQL of each query."""
-    for block in text.split("\n-- name: ")[1:]:
-        head, _, rest = block.partition("\n")
-        lines = rest.split("\n")
-        described = 0
-        while described < len(lines) and lines[described].startswith("--"):
-            described += 1
-        about = " ".join(line[2:].strip() for line in lines[:described])
-        yield head.strip(), about, "\n".join(lines[described:]).strip()
+    for name, block in _blocks(text).items():
+        yield name, *_described(block)
 
 
 class Queries:
-    """``Q.head`` is the SQL of the query named head."""
+    """``Q.head`` is the SQL of the query named head, taken from the text when it is first asked for."""
 
     def __init__(self, text: str) -> None:
-        for name, _, sql in parse(text):
-            setattr(self, name, sql)
+        self._blocks = _blocks(text)
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> str: ...
+    def __getattr__(self, name: str) -> str:
+        if name not in self._blocks:
+            raise AttributeError(f"there is no query {name!r}")
+        sql = _described(self._blocks[name])[1]
+        setattr(self, name, sql)
+        return sql
 
 
 Q = Queries(read("queries.sql"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from leftoff.engine.resume.finding import Finding
-from leftoff.engine.workspace.issues import KEY, Issues, Offline, snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +13,13 @@ if TYPE_CHECKING:
 
 
 def issue(world: World) -> Iterator[Finding]:
-    number, then = world.facts.get("issue"), _snapshot(world)
-    if number is None or then is None:
+    number = world.facts.get("issue")
+    if number is None:
+        return
+    from leftoff.engine.workspace.issues import KEY, Issues, Offline, snapshot
+
+    then = world.said(KEY)  # ours, or the one of the document that the run came from
+    if not isinstance(then, dict):
         return
     issues = Issues(world.settings.section("issues"))
     if not issues.known:
@@ -32,12 +36,6 @@ def issue(world: World) -> Iterator[Finding]:
         )
         return
     yield from _compare(world, name, then, now)
-
-
-def _snapshot(world: World) -> dict[str, Any] | None:
-    """Ours, or the one of the document that the run came from."""
-    found = world.said(KEY)
-    return found if isinstance(found, dict) else None
 
 
 def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any]) -> Iterator[Finding]:

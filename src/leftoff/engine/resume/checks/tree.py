@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.read.definition import KEY as DEFINITION
@@ -202,6 +201,8 @@ def git_explains(world: World, paths: list[str]) -> str:
 
 def run_git(world: World, *words: str, strip: bool = True) -> str | None:
     """What git prints; ``None`` where it fails, or is not there."""
+    import subprocess
+
     env = CALLER.environment({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"})
     try:
         done = subprocess.run(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from leftoff.clock import iso
 from leftoff.engine.config.project import home_of
 from leftoff.engine.read.show import in_order, inner_steps
@@ -105,7 +103,7 @@ class World:
         try:
             if collection == "step":
                 self.steps = Steps(
-                    rows, partial(reader.plain_of, "step"), iso(self.now), glance=reader.is_current
+                    rows, lambda some: reader.plain_of("step", some), iso(self.now), glance=reader.is_current
                 )
             elif collection == "artifact":
                 self.artifact_rows = rows
