@@ -12,5 +12,7 @@ if TYPE_CHECKING:
 
 #: store, project, settings, clock, say: the same store, in step with the files of the protocol in `[mirror]`
 follow: Callable[..., Any]
+#: project: says which protocol's files lie there that nobody took in
+point_out: Callable[..., None]
 #: project: the page that `[status] file` names is as the store is
 update_page: Callable[..., None]

@@ -111,7 +111,7 @@ class Upkeep:
 
     def _retire(self, row: RunRow, *, removed: bool) -> None:
         """The files of a dialect go where its protocol archives them."""
-        if self.dialect is not None:
+        if self.dialect is not None and self.dialect.includes(row):
             self.dialect.retire(self.project.folder, row.run_id, row.branch, self.now, removed=removed)
 
     def _archives(self, rules: Policy, done: Pruned) -> None:

@@ -47,11 +47,13 @@ def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
 
 
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:
-    """The protocol that the project follows, or that the run was imported from."""
+    """The protocol that the project follows, if the run is one of its own; else the one it was imported from."""
     if settings.section("mirror"):
         from leftoff.dialects.core.registry import mirrored
 
-        return mirrored(project, settings)
+        followed = mirrored(project, settings)
+        if followed is not None and followed.includes(row):
+            return followed
     origin = row.card.get("imported")
     name = origin.get("dialect") if isinstance(origin, dict) else None
     if not isinstance(name, str):

@@ -209,7 +209,8 @@ class Status(Fields):
     """The project, its store, the current run and all that are not finished, at one moment.
 
     ``why_none``: why there is no current run. ``times``: of the current run; where there is none, of those that were
-    touched last. ``cut_short``: rollbacks that were killed before all files were in their place, by run.
+    touched last. ``cut_short``: rollbacks that were killed before all files were in their place, by run. ``problems``:
+    which files of the protocol could not be kept in step, and why.
     """
 
     project: str
@@ -222,6 +223,7 @@ class Status(Fields):
     why_none: str
     times: dict[str, dict[str, float | None]]
     cut_short: dict[str, CutShort]
+    problems: list[str]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -233,6 +235,7 @@ class Status(Fields):
             "time": self.times[self.current.run_id] if self.current is not None else None,
             "times": self.times,
             "half_restored": {run: found.command for run, found in self.cut_short.items()},
+            "problems": self.problems,
             "runs": [run.to_json() for run in self.runs],
         }
 
@@ -261,6 +264,7 @@ def status(project: Project, caller: Caller) -> Status:
         why_none=why_none,
         times={run.run_id: timing(store, run.row, project.now) for run in timed},
         cut_short={run_id: short for run_id, short in found.items() if short},
+        problems=store.follower.problems() if store.follower is not None else [],
     )
 
 

@@ -55,6 +55,10 @@ class Follower:
         """Bring the files up to date, after a look at them."""
         raise NotImplementedError
 
+    def problems(self) -> list[str]:
+        """Which files could not be kept in step, and why."""
+        raise NotImplementedError
+
     def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:
         """The id of a run that opens so; ``again``: the id that it would have had each time before."""
         raise NotImplementedError

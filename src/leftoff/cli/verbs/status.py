@@ -76,6 +76,9 @@ def page(found: Status, screen: Screen) -> list[Line]:
     for short in found.cut_short.values():
         complete = "" if short.busy else f" `{short.command}` completes it."
         lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
+    for problem in found.problems:
+        told = f"Files that are not in step: {clean(problem)}"
+        lines += [[], *wrapped([(told, "warn")], screen.columns)]
     if found.runs:
         return [*lines, [], *run_list(found.runs, screen)]
     return [*lines, [], [("Nothing is unfinished.", "dim")]]

@@ -20,6 +20,7 @@ from leftoff.dialects.core import json_text
 from leftoff.dialects.core.draft import Draft
 from leftoff.dialects.core.repairs import Rejected, Repairs, shown
 from leftoff.dialects.core.residue import patch, residue
+from leftoff.engine.read.find import SESSION
 from leftoff.engine.retention.policy import DEFAULT, phase
 
 TYPE_CHECKING = False
@@ -106,6 +107,10 @@ class Dialect:
         return None
 
     # -- its mirror: the files that are kept in step
+
+    def includes(self, row: RunRow) -> bool:
+        """Whether a run is one of the protocol's own: only those are in its files, and go by its rules."""
+        return bool(row.workflow != SESSION)
 
     #: whether a sign of life shows in its files
     beats = False

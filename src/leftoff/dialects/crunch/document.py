@@ -63,9 +63,12 @@ class Crunch(CrunchFiles):
         for path in paths:
             folders.setdefault(os.path.dirname(path), []).append(path)
         for folder, found in folders.items():
-            if [os.path.basename(path) for path in found] == [INDEX]:
+            index = os.path.join(folder, INDEX)
+            if found == [index]:
                 names = sorted(name for name in os.listdir(folder or ".") if name.startswith("CP-"))
                 found += [os.path.join(folder, name) for name in names]
+            elif len(found) > 1 and index not in found and os.path.isfile(index):
+                found.append(index)
         return list(folders.values())
 
     def hints(self, path: str) -> dict[str, str]:

@@ -10,14 +10,15 @@ from leftoff.dialects.core import yaml_text
 from leftoff.dialects.core.base import Dialect, write
 from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.files import stat_of
+from leftoff.dialects.core.reading import pack
 from leftoff.dialects.core.versions import own_alias
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
+from leftoff.dialects.mirror.memory import digest
 from leftoff.dialects.mirror.swap import write_new
 from leftoff.engine.steps.lifecycle import put as put_step
 from leftoff.engine.workspace.issues import STATE_LABEL
 from leftoff.engine.write.commit import Seal
-from leftoff.errors import LeftoffError
 from leftoff.model.changes import PUT
 from leftoff.model.codec import payload
 from leftoff.model.hashing import sha256
@@ -37,6 +38,9 @@ INDEX, LATEST = "index.yaml", "latest"
 
 
 class CrunchFiles(Dialect):
+    def includes(self, row: RunRow) -> bool:
+        return bool(row.workflow == "crunch")
+
     def _folder(self, config: Config, row: RunRow) -> str:
         return config.location.replace("{issue}", slug(str(row.issue or row.run_id)))
 
@@ -62,7 +66,9 @@ class CrunchFiles(Dialect):
             alias = own_alias(self, version) or self._named(mirror, row, version)
             path = f"{folder}/{self._file(config, alias)}"
             if version is not versions[0] and not os.path.exists(mirror.memory.full(known.get(alias, path))):
-                mirror.put_text(path, yaml_text.dump(write(self, mirror.state(row, version.seq))))
+                data = pack(yaml_text.dump(write(self, mirror.state(row, version.seq))).encode(), path)
+                mirror.memory.ours[digest(data)] = row.run_id
+                mirror.put_bytes(path, data)
             known.setdefault(alias, path)
             there.add(alias)
         self._drop_pruned(mirror, known, there)
@@ -171,24 +177,14 @@ class CrunchFiles(Dialect):
         os.symlink(name, temp)
         os.replace(temp, path)
 
-    def config(self, project: str) -> Config | LeftoffError:
-        """What is wrong with it stops only what is sealed by it."""
-        try:
-            return load(project)
-        except LeftoffError as error:
-            return error
+    def config(self, project: str) -> Config:
+        return load(project)
 
-    def sealed(
-        self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Config | LeftoffError
-    ) -> Seal | None:
+    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Config) -> Seal | None:
         """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
         _follow_label(tx, run, changes)
         trigger = trigger_of(tx, run, changes, seal)
-        if trigger is None:
-            return None
-        if isinstance(config, LeftoffError):
-            raise config
-        if not config.seals(trigger):
+        if trigger is None or not config.seals(trigger):
             return None
         return Seal(trigger) if seal is None else Seal(trigger, seal.step, seal.note, seal.aliases)
 

@@ -25,6 +25,9 @@ SAFE = "interruption_safe"
 
 
 class DotagentFiles(Dialect):
+    def includes(self, row: RunRow) -> bool:
+        return bool(row.workflow == "dotagent")
+
     def present(self, project: str) -> list[str]:
         return [path for path in PARTS if os.path.isfile(os.path.join(project, path))]
 
@@ -35,8 +38,8 @@ class DotagentFiles(Dialect):
         """Only one workflow is at work: the one that was started last."""
         if state.status not in UNFINISHED:
             return {}
-        rows = mirror.store.read(lambda view: view.list_runs({"workflow": "dotagent", "status": UNFINISHED}))
-        return dict(PARTS) if max(each.run for each in rows) == row.run else {}
+        rows = mirror.store.read(lambda view: view.list_runs({"workflow": self.name, "status": UNFINISHED}))
+        return dict(PARTS) if max((each.run for each in rows), default=row.run) == row.run else {}
 
     def complete(self, document: dict[str, Any], part: str | None) -> dict[str, Any]:
         return {**document, SAFE: True} if part == "phase" else document

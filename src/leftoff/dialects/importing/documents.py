@@ -86,6 +86,13 @@ class Importer:
             found = [each for each in found if not len(each.repairs)]
         return found
 
+    def read_unit(self, paths: list[str], dialect: Dialect) -> list[ImportedRun]:
+        """What files hold that belong to one run."""
+        found: list[ImportedRun] = []
+        with rejecting(paths[0], self.reject):
+            found = self._unit(places.Unit(dialect, paths))
+        return found
+
     def _unit(self, unit: places.Unit) -> list[ImportedRun]:
         dialect = unit.dialect
         runs: dict[str, ImportedRun] = {}

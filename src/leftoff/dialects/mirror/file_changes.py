@@ -16,14 +16,19 @@ from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEd
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.mirror.memory import digest
 from leftoff.engine.lifecycle.finish import Ending, settle
+from leftoff.engine.retention.archive import bundle_of
 from leftoff.engine.write.commit import Terms
 from leftoff.errors import LeftoffError, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
+    from leftoff.dialects.importing.documents import ImportedRun
     from leftoff.dialects.mirror.mirror import Mirror
+
+    T = TypeVar("T")
 
 
 class FileChanges:
@@ -39,12 +44,22 @@ class FileChanges:
         """Take in whatever changed; whether anything did."""
         taken = False
         for entry in list(self.memory.pool):
-            taken |= self.look_at_displaced(entry)
+            taken |= self._safely(entry["path"], self.look_at_displaced, entry)
         for path in list(self.memory.files):
-            taken |= self._look_at(path)
+            taken |= self._safely(path, self._look_at, path)
         taken |= self._look_for_new()
         self.memory.tidy(self.clock())
         return taken
+
+    def _safely(self, path: str, look: Callable[[T], bool], about: T) -> bool:
+        """A file that cannot be followed is told of; the others are."""
+        try:
+            took = look(about)
+            self.mirror.works(path)
+            return took
+        except Exception as error:
+            self.mirror.tell(path, error)
+            return False
 
     def _look_at(self, path: str) -> bool:
         about, full = self.memory.files[path], self.memory.full(path)
@@ -103,7 +118,7 @@ class FileChanges:
         try:
             done = edit.report(run_named(run_id), self.clock())
         except NotFound:
-            return self._import(path)
+            return self._import([path])
         except LeftoffError as error:
             about = self.memory.files.get(path, {})
             if about.get("refused") != error.message:
@@ -143,18 +158,36 @@ class FileChanges:
 
     def _look_for_new(self) -> bool:
         """Files that somebody else began: runs of their own."""
-        took = False
+        new = []
         for path in self.dialect.present(self.project):
             stat = stat_of(self.memory.full(path))
             if path not in self.memory.files and self.memory.seen.get(path) != stat:
                 self.memory.seen[path] = stat
-                took |= self._import(path)
+                if not self._is_ours(path):
+                    new.append(path)
+        took = False
+        for group in self.dialect.group([self.memory.full(path) for path in new]):
+            paths = [os.path.relpath(path, self.project) for path in group]
+            took |= self._safely(paths[0], self._import, paths)
         return took
 
-    def _import(self, path: str) -> bool:
-        """A file that is none of ours becomes a run, or a checkpoint of one; where it is a copy, it is left alone."""
-        rejected: list[str] = []
+    def _is_ours(self, path: str) -> bool:
+        """Whether we wrote what a file holds, for a run that is here and has its own file: it is nobody's run."""
         data = self.memory.read(self.memory.full(path))
+        run_id = self.memory.ours.get(digest(data)) if data is not None else None
+        if run_id is None:
+            return False
+        here = self.store.read(lambda view: view.find_run(run_id)) or bundle_of(self.store, run_id)
+        own = [other for other, about in self.memory.files.items() if about["run"] == run_id]
+        if here is None or not all(os.path.exists(self.memory.full(other)) for other in own):
+            return False
+        self._is_copy(path, run_id)
+        return True
+
+    def _import(self, paths: list[str]) -> bool:
+        """Files that are none of ours become a run, or checkpoints of one; where one is a copy, it is left alone."""
+        rejected: list[str] = []
+        contents = {path: self.memory.read(self.memory.full(path)) for path in paths}
         importer = Importer(
             self.store,
             self.project,
@@ -162,19 +195,30 @@ class FileChanges:
             self.clock(),
             lambda at, error: rejected.append(error.message),
         )
-        found = importer.read([self.memory.full(path)], self.dialect)
-        moved = self._moved(path, found[0].run_id) if found else None
+        found = importer.read_unit([self.memory.full(path) for path in paths], self.dialect)
+        moved = self._moved(paths[0], found[0].run_id) if found else None
         if moved is None:
-            found = importer.write([each for each in found if not self._is_copy(path, each.run_id)])
-        for line in [*rejected, *(f"{path}: {line}" for each in found for line in each.repairs.lines)]:
+            found = importer.write([each for each in found if not self._is_copy(paths[0], each.run_id)])
+        repairs = (f"{_name(each, self.project)}: {line}" for each in found for line in each.repairs.lines)
+        for line in [*rejected, *repairs]:
             self.say(f"leftoff: {line}")
         if moved is not None:
             return moved
-        if found and data is not None and self._belongs(path, found[0].run_id):
-            self.memory.remember(path, data, found[0].run_id, self.dialect.part_of(path))
-        elif found:
-            self.dialect.reclaim(self.mirror, path, found[0].run_id)
+        for path in paths if found else ():
+            self._keep(path, contents[path], self._run_of(path, found))
         return any(each.new or each.changed for each in found)
+
+    def _run_of(self, path: str, found: list[ImportedRun]) -> str:
+        full = self.memory.full(path)
+        named = (e.run_id for e in found for loaded in e.loaded if loaded.source.path == full)
+        return next(named, found[0].run_id)
+
+    def _keep(self, path: str, data: bytes | None, run_id: str) -> None:
+        """A file that was taken in is followed from now on, where it is the one that its run is written to."""
+        if data is not None and self._belongs(path, run_id):
+            self.memory.remember(path, data, run_id, self.dialect.part_of(path))
+        else:
+            self.dialect.reclaim(self.mirror, path, run_id)
 
     def _others(self, path: str, run_id: str) -> list[str]:
         """Further files of a run, that hold the same part of it."""
@@ -211,3 +255,7 @@ class FileChanges:
         row = self.store.read(lambda view: view.find_run(run_id))
         state = self.dialect.shown(self.mirror, row) if row is not None else None
         return row is not None and state is not None and path in self.dialect.places(self.mirror, row, state)
+
+
+def _name(each: ImportedRun, project: str) -> str:
+    return os.path.relpath(each.path, project)

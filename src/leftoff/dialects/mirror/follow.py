@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.core.registry import mirrored
+from leftoff.dialects.core.registry import BUILT_IN, dialect, mirrored
 from leftoff.dialects.mirror.mirror import Mirror
+from leftoff.errors import LeftoffError
 from leftoff.store.base import Follower
 
 TYPE_CHECKING = False
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.write.commit import Seal
@@ -36,6 +38,9 @@ class Protocol(Follower):
     def sync(self, *, look: bool = True) -> None:
         self.mirror.sync(look=look)
 
+    def problems(self) -> list[str]:
+        return self.mirror.problems()
+
     def run_id(self, opening: Opening, at: int, *, again: bool = False) -> str | None:
         return None if again and not self.dialect.fixed_ids else self._opening(opening, at)[0]
 
@@ -48,11 +53,13 @@ class Protocol(Follower):
         return self.dialect.opening(given | {key: opening.facts.get(key) for key in ("issue", "task")}, at)
 
     def read_config(self) -> None:
-        """Before a transaction: inside, no file is read."""
-        self._config = self.dialect.config(self.mirror.project)
+        """Before a transaction: inside, no file is read. What is wrong with it stops no verb."""
+        self._config = self.mirror.config()
 
     def seal(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None) -> Seal | None:
-        return self.dialect.sealed(tx, run, changes, seal, self._config)
+        row = tx.run_row(run)
+        own = self._config is not None and row is not None and self.dialect.includes(row)
+        return self.dialect.sealed(tx, run, changes, seal, self._config) if own else seal
 
 
 class Followed:
@@ -98,10 +105,26 @@ def follow(
     store: Store, project: str, settings: Settings, clock: Callable[[], int], say: Callable[[str], None]
 ) -> Store:
     """The project's store, with its mirror."""
-    dialect = mirrored(project, settings)
-    if dialect is None or getattr(store, "folder", None) is None:
+    own = mirrored(project, settings)
+    if own is None or getattr(store, "folder", None) is None:
         return store
     redactor = settings.redactor()
-    mirror = Mirror(store, project, dialect, redactor, clock, say)
+    mirror = Mirror(store, project, own, redactor, clock, say)
     followed: Any = Followed(Protocol(mirror, redactor.mask))
     return followed  # type: ignore[no-any-return]
+
+
+def point_out(project: Project) -> None:
+    """Where there is no store, but files of a protocol lie: they are named, and how to take them in."""
+    for name in BUILT_IN:
+        try:
+            found = dialect(name).present(project.folder)
+        except LeftoffError:  # its configuration cannot be read: it is there all the same
+            continue
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            project.say(
+                f"leftoff: files of the {name} protocol lie here ({found[0]}{more}), and no store. "
+                f"`leftoff import . --dialect {name}` takes them in; "
+                f"after `leftoff init --dialect {name}`, both stay in step."
+            )

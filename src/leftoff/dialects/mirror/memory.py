@@ -49,6 +49,8 @@ class Memory:
         self.pool: list[dict[str, Any]] = []  # displaced files
         self.runs: dict[str, dict[str, Any]] = {}  # what a dialect remembers of a run
         self.seen: dict[str, list[int] | None] = {}  # files of others, as they were when they were taken in
+        self.ours: dict[str, str] = {}  # by the hash of what was written: the run that it says something of
+        self.problems: dict[str, str] = {}  # by run or file: why it could not be followed
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -66,22 +68,31 @@ class Memory:
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
 
-    def _load(self) -> None:
-        found: Any = {}
+    def _saved(self) -> dict[str, Any]:
         try:
             with open(os.path.join(self.folder, "desk.json"), encoding="utf-8") as file:
                 found = json.load(file)
         except (OSError, ValueError, RecursionError):
-            pass
-        if not _is_ours(found):
-            found = {}
+            return {}
+        return found if _is_ours(found) else {}
+
+    def remembered(self, name: str) -> dict[str, Any]:
+        """What was saved under a name, for those who only look."""
+        found: dict[str, Any] = self._saved().get(name, {})
+        return found
+
+    def _load(self) -> None:
+        found = self._saved()
         self.n = found.get("n", 0)
         self.files, self.pool = found.get("files", {}), found.get("pool", [])
         self.runs, self.seen = found.get("runs", {}), found.get("seen", {})
+        self.ours, self.problems = found.get("ours", {}), {**found.get("problems", {}), **self.problems}
         self._before = json.dumps(found)
 
     def _save(self) -> None:
         known = {"n": self.n, "files": self.files, "pool": self.pool, "runs": self.runs, "seen": self.seen}
+        ours = dict(list(self.ours.items())[-MOST_KEPT:])
+        known |= {"ours": ours, "problems": self.problems}
         data = json.dumps(known)
         if data != self._before:
             temp = os.path.join(self.folder, "desk.json.part")
@@ -147,6 +158,7 @@ class Memory:
             os.link(self._base(path), name + BASE)
         except FileNotFoundError:
             before = ""
+        self.ours[digest(data)] = run_id
         about = {"name": name, "place": place, "path": path, "run": run_id, "part": part, "at": now}
         about |= {"inode": inode, "hash": digest(data), "before": before}
         with open(name + INTENT + ".part", "w", encoding="utf-8") as file:
@@ -257,9 +269,9 @@ def _is_ours(found: Any) -> bool:
     """Whether this is what was saved; whatever else is there counts as lost."""
     if not isinstance(found, dict) or type(found.get("n", 0)) is not int:
         return False
-    files, runs = found.get("files", {}), found.get("runs", {})
-    pool, seen = found.get("pool", []), found.get("seen", {})
-    if not (all(isinstance(each, dict) for each in (files, runs, seen)) and isinstance(pool, list)):
+    files, runs, pool = found.get("files", {}), found.get("runs", {}), found.get("pool", [])
+    maps = (files, runs, *(found.get(name, {}) for name in ("seen", "ours", "problems")))
+    if not (all(isinstance(each, dict) for each in maps) and isinstance(pool, list)):
         return False
     known, needed = [*files.values(), *pool], {"run", "part", "stat", "hash"}
     whole = all(isinstance(about, dict) and needed <= about.keys() for about in known)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock as Lock
 
+from leftoff import log
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import pack, read_packed
@@ -22,6 +23,7 @@ from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.engine.retention.archive import bundle_of
 from leftoff.errors import LeftoffError
+from leftoff.store.sqlite.location import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 FOLDER = "mirror"
 FEW = 50  # runs that are looked at first
+ALL, CONFIG = "*", "settings"  # what is told of all files, and of the protocol's own settings
 ROUNDS = 4  # of writing and looking again at what was displaced; what is left is looked at by the next verb
 
 
@@ -83,7 +86,9 @@ class Mirror:
     def _locked(self, *, write: bool, look: bool = True) -> None:
         """One thread at a time; what another wants meanwhile is done by the one that is at it."""
         if not self.store.exists():
-            return
+            if not self._is_a_clone():
+                return
+            make_folder(str(getattr(self.store, "folder", "")))
         if self._pid != os.getpid():  # a fork: whoever was at it is not here
             self._pid, self._mutex, self._busy = os.getpid(), Lock(), False
         with self._mutex:
@@ -93,26 +98,69 @@ class Mirror:
             self._busy = True
         try:
             self._while_wanted(look)
-        except (LeftoffError, OSError) as error:
-            why = getattr(error, "message", error)
-            self.say(f"leftoff: the files of {self.dialect.name} are not up to date: {why}")
+        except Exception as error:  # whatever it is: the verb does its work on the store
+            self.tell(ALL, error)
         finally:
             self._busy = False
 
+    def _is_a_clone(self) -> bool:
+        """Whether the protocol's files came without a store, with git for example: then they are what is known."""
+        try:
+            return bool(self.dialect.present(self.project))
+        except Exception as error:
+            self.tell(ALL, error)
+            return False
+
+    def config(self) -> Any:
+        """What the protocol's own settings say; ``None`` where they cannot be read, which is told."""
+        try:
+            found = self.dialect.config(self.project)
+            self.works(CONFIG)
+            return found
+        except Exception as error:
+            self.tell(CONFIG, error)
+            return None
+
+    # -- what went wrong
+
+    def problems(self) -> list[str]:
+        """What could not be followed, and why."""
+        known = {**self.memory.remembered("problems"), **self.memory.problems}
+        return [why if about in (ALL, CONFIG) else f"{about}: {why}" for about, why in sorted(known.items())]
+
+    def tell(self, about: str, error: Exception) -> None:
+        """Files could not be followed: said once, and kept for `leftoff status` until it works again. ``about``: the
+        run, or the file."""
+        why = error.message if isinstance(error, LeftoffError) else _plain(error)
+        log.debug("the mirror of %s, %s: %r", self.dialect.name, about, error)
+        if self.memory.problems.get(about) != why:
+            self.memory.problems[about] = why
+            of = "" if about in (ALL, CONFIG) else f" ({about})"
+            self.say(f"leftoff: the files of {self.dialect.name} are not up to date{of}: {why}")
+
+    def works(self, about: str) -> None:
+        self.memory.problems.pop(about, None)
+
     def _while_wanted(self, look: bool) -> None:
         with self.memory.open():
+            if self.config() is None:
+                return
             while True:
                 with self._mutex:
                     write, self._wanted = self._wanted, False
                 if (look and self.file_changes.take_in()) or write or self._is_behind():
                     self._write()
+                self.works(ALL)
                 with self._mutex:
                     if not self._wanted:
                         self._busy = False
                         return
 
     def _is_behind(self) -> bool:
-        """Whether there is a commit that is not in the files: whoever made it died before it came to that."""
+        """Whether there is a commit that is not in the files: whoever made it died before it came to that, or something
+        was in the way."""
+        if self.memory.problems:
+            return True
         newest = self.store.read(lambda view: view.list_runs({}, 1))
         return bool(newest and newest[0].n > self.memory.n)
 
@@ -129,7 +177,11 @@ class Mirror:
         rows = self.store.read(lambda view: self._changed(view))
         newest = max([row.n for row in rows], default=self.memory.n)
         for row in reversed(rows):
-            again |= self._write_run(row)
+            try:
+                again |= self._write_run(row)
+                self.works(row.run_id)
+            except Exception as error:  # the files of the other runs are written all the same
+                self.tell(row.run_id, error)
         self.memory.n = max(self.memory.n, newest)
         self._drop_removed()
         return again
@@ -152,7 +204,7 @@ class Mirror:
         if len(rows) == FEW and rows[-1].n > self.memory.n:
             rows = view.list_runs({})
         out = [row for row in rows if row.n > self.memory.n]
-        stale = [view.find_run(run_id) for run_id in sorted(self.stale)]
+        stale = [view.find_run(run_id) for run_id in sorted(self.stale | self.memory.problems.keys())]
         out += [row for row in stale if row is not None and row.n <= self.memory.n]
         self.stale.clear()
         for row in rows if self.dialect.beats else ():
@@ -167,8 +219,9 @@ class Mirror:
         return lease.beat if lease is not None else None
 
     def _write_run(self, row: RunRow) -> bool:
-        again = self.dialect.before(self, row)
-        state = self.dialect.shown(self, row)
+        own = self.dialect.includes(row)
+        again = self.dialect.before(self, row) if own else False
+        state = self.dialect.shown(self, row) if own else None
         wanted = self.dialect.places(self, row, state) if state is not None else {}
         for path in [path for path, about in self.memory.files.items() if about["run"] == row.run_id]:
             if path not in wanted:
@@ -255,6 +308,13 @@ class Mirror:
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))
+
+
+def _plain(error: Exception) -> str:
+    """What the system says, or what kind of error of ours it is."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
 
 
 def _own_folder(store: str, project: str) -> str:

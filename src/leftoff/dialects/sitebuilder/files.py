@@ -24,6 +24,10 @@ MESSAGE = "@orchestrator: Task {task} progress: {percent}%"
 class SitebuilderFiles(Dialect):
     beats = True
 
+    def includes(self, row: RunRow) -> bool:
+        """Work on a task: `start AGENT --task T060`."""
+        return row.card.get("task") is not None
+
     def _root(self, project: str) -> str:
         return next((root for root in ROOTS if os.path.isdir(os.path.join(project, root))), ROOTS[-1])
 

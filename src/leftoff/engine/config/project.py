@@ -182,6 +182,8 @@ class Project:
         """What others did to the files of the protocol that the project follows is taken in."""
         if self.store.follower is not None:
             self.store.follower.look()
+        elif not self.store.exists():
+            seams.point_out(self)
 
     @property
     def store_folder(self) -> str:

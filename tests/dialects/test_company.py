@@ -1,0 +1,182 @@
+"""A protocol's files in rough company: other runs beside its own, copies of files, fresh clones, files in the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from leftoff.engine.read.find import SESSION
+from tests.cli.command import call, succeed
+
+#: by protocol: how a run of its own begins, its first step, and how the same run is asked for again
+OWN = {
+    "bmad": (("start", "dev-story", "--run-id", "dev-story-20260227-143022", "--steps", "a,b"), "a"),
+    "crunch": (("start", "crunch", "--issue", "42"), "enrich"),
+    "dotagent": (("start", "dotagent", "--run-id", "own"), "REQUIREMENTS"),
+    "sitebuilder": (("start", "own", "--task", "T1", "--steps", "a,b"), "a"),
+    "claude": (("start", "orchestrate", "--title", "Own", "--run-id", "own", "--steps", "a,b"), "a"),
+}
+DIALECTS = pytest.mark.parametrize("dialect", OWN)
+#: where a protocol's files are
+PLACES = {
+    "bmad": "_bmad-output",
+    "crunch": ".claude/crunch",
+    "dotagent": "memory",
+    "sitebuilder": "progress",
+    "claude": ".claude/checkpoints",
+}
+
+
+def files(project: Path) -> set[str]:
+    """Everything that is not leftoff's own."""
+    found = (path.relative_to(project) for path in project.rglob("*") if path.is_file())
+    return {str(path) for path in found if path.parts[0] not in (".leftoff", ".git", "leftoff.toml")}
+
+
+def own_run(project: Path, dialect: str) -> str:
+    """A run of the protocol, one step done and sealed."""
+    words, step = OWN[dialect]
+    run = succeed(*words, cwd=project).out.strip()
+    succeed("step", "done", step, "--run", run, cwd=project)
+    succeed("save", "--run", run, cwd=project)
+    return run
+
+
+def runs(project: Path) -> list[str]:
+    return sorted(run["run_id"] for run in succeed("ls", "--all", "--json", cwd=project).json["runs"])
+
+
+@pytest.mark.parametrize("dialect", ["crunch", "dotagent", "sitebuilder"])
+def test_other_work_is_not_in_its_files(project: Path, dialect: str) -> None:
+    """No verb is stopped by it, nothing of it is written, and nothing is read back as a run of somebody else."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    before = files(project)
+    succeed("start", "release", "--run-id", "rel-1", cwd=project)
+    for words in (("save",), ("step", "done", "build"), ("set", "x=1"), ("note", "n"), ("fsck",)):
+        succeed(*words, cwd=project)
+    assert ["rel-1"] == runs(project)
+    assert before == files(project)
+    sealed = succeed("log", "rel-1", "--json", cwd=project).json["checkpoints"]
+    assert ["step_complete", "manual"] == [checkpoint["trigger"] for checkpoint in sealed]
+    succeed("rm", "rel-1", "--yes", cwd=project)
+
+
+@DIALECTS
+def test_both_at_once(project: Path, dialect: str) -> None:
+    """A run of the protocol beside others: finished, and taken up again, in any order."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    succeed("start", "release", "--run-id", "rel-1", cwd=project)
+    run = own_run(project, dialect)
+    succeed("step", "done", "build", "--run", "rel-1", cwd=project)
+    succeed("finish", "--run", run, cwd=project)
+    succeed("set", "x=1", "--run", "rel-1", cwd=project)
+    assert sorted([run, "rel-1"]) == runs(project)
+
+
+@DIALECTS
+def test_a_session_of_an_agent_is_no_work_of_the_protocol(project: Path, dialect: str) -> None:
+    succeed("init", "--dialect", dialect, cwd=project)
+    before = files(project)
+    run = succeed("start", SESSION, "--title", "a typo", "--session", "s1", cwd=project).out.strip()
+    succeed("save", "--run", run, cwd=project)
+    assert before == files(project)
+
+
+@DIALECTS
+def test_a_clone_has_the_state_of_its_files(project: Path, tmp_path: Path, dialect: str) -> None:
+    """Without `.leftoff`, what the files say is taken in before anything is looked up, by whatever verb is first."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    for number, words in enumerate((("brief", run), ("next", "--run", run), ("resume", run, "--dry-run"))):
+        clone = tmp_path / f"clone-{number}"
+        shutil.copytree(project, clone, ignore=shutil.ignore_patterns(".leftoff"), symlinks=True)
+        assert call(*words, cwd=clone).code in (0, 7), words
+        assert 0o700 == (clone / ".leftoff").stat().st_mode & 0o777
+        assert [run] == runs(clone)
+
+
+@DIALECTS
+def test_in_a_clone_the_same_work_goes_on(project: Path, tmp_path: Path, dialect: str) -> None:
+    """`start --resume` begins no second run."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    shutil.rmtree(project / ".leftoff")
+    words = list(OWN[dialect][0])
+    if "--run-id" in words:
+        del words[words.index("--run-id") : words.index("--run-id") + 2]
+    found = call(*words, "--resume", cwd=project)
+    assert (0, run) == (found.code, found.out.strip()), str(found)
+
+
+@DIALECTS
+def test_files_that_nobody_took_in_are_named(project: Path, tmp_path: Path, dialect: str) -> None:
+    """Without `leftoff.toml`: which protocol's they are, and the command that takes them in."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    shutil.rmtree(project / ".leftoff")
+    (project / "leftoff.toml").unlink()
+    found = call("resume", cwd=project)
+    assert 3 == found.code and f"leftoff import . --dialect {dialect}" in found.err
+    assert not (project / ".leftoff").exists()
+    succeed("import", ".", "--dialect", dialect, cwd=project)
+    assert run in runs(project)
+
+
+@DIALECTS
+def test_a_file_in_the_way_stops_no_verb(project: Path, dialect: str) -> None:
+    """What could not be written is told once, is there in `status`, and is written when it can be."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    place = project / PLACES[dialect]
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("a file where a folder belongs")
+    words, step = OWN[dialect]
+    first = succeed(*words, cwd=project)
+    run = first.out.strip()
+    second = succeed("step", "done", step, "--run", run, cwd=project)
+    succeed("save", "--run", run, cwd=project)
+    assert 1 == (first.err + second.err).count(f"the files of {dialect} are not up to date"), first.err
+    status = succeed("status", "--json", cwd=project).json
+    assert 1 == len(status["problems"]) and run in status["problems"][0]
+    assert "not in step" in succeed("status", cwd=project).out
+    place.unlink()
+    assert [] == succeed("status", "--json", cwd=project).json["problems"]
+    assert place.is_dir()
+
+
+def test_an_error_of_our_own_stops_no_verb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leftoff.dialects.bmad.files import BmadFiles
+
+    succeed("init", "--dialect", "bmad", cwd=project)
+
+    def wrong(*_: object) -> None:
+        raise ValueError("max() arg is an empty sequence")
+
+    monkeypatch.setattr(BmadFiles, "places", wrong)
+    assert "ValueError" in succeed("start", "w", "--run-id", "r", cwd=project).err
+    assert "" == succeed("set", "x=1", cwd=project).err
+    assert "1\n" == succeed("get", "x", cwd=project).out
+
+
+def test_an_older_checkpoint_of_ours_is_nobodys_run(project: Path) -> None:
+    """crunch: known by what it holds, wherever it lies."""
+    succeed("init", "--dialect", "crunch", cwd=project)
+    own_run(project, "crunch")
+    succeed("save", cwd=project)
+    place = project / ".claude/crunch/42/checkpoints"
+    other = project / ".claude/crunch/77/checkpoints"
+    other.mkdir(parents=True)
+    for path in place.glob("CP-*.yaml"):
+        shutil.copy(path, other / path.name)
+    succeed("set", "x=1", cwd=project)
+    assert ["crunch-42"] == runs(project)
+
+
+def test_a_verdict_has_no_doubts_of_another_protocol(project: Path) -> None:
+    succeed("init", "--dialect", "dotagent", cwd=project)
+    succeed("start", "release", "--run-id", "rel-1", "--steps", "VERIFICATION,REQUIREMENTS", cwd=project)
+    succeed("step", "done", "VERIFICATION", cwd=project)
+    found = json.loads(call("verify", "rel-1", "--json", cwd=project).out)
+    assert "progress.illegal" not in [finding["code"] for finding in found["findings"]]
