@@ -208,6 +208,21 @@ def test_lost_answer_is_not_applied_twice(run: leftoff.Run, faulty: FaultyStore)
     assert {"a": 1, "list": ["x"]} == dict(run.variables)
 
 
+def test_lost_answer_and_a_prune_in_between(run: leftoff.Run, faulty: FaultyStore) -> None:
+    """Nor where somebody committed and pruned before the next try: the version is forgotten, the commit is not."""
+    run.append("list", "x")
+    faulty.fail("after")
+    with pytest.raises(StoreUnavailable):
+        run.commit()
+    row = faulty.read(lambda view: view.find_run(run.id))
+    assert row is not None
+    commit(faulty, Head.of(row), put(b=1), Terms(AT))
+    faulty.prune(row.run, [])
+    assert None is faulty.read(lambda view: view.version(row.run, 3))
+    run.commit()
+    assert {"a": 1, "b": 1, "list": ["x"]} == Seen(faulty).variables
+
+
 @pytest.mark.parametrize("when", FAILURES)
 def test_changes_after_a_failure_are_not_lost(run: leftoff.Run, faulty: FaultyStore, when: Any) -> None:
     """What is changed between a failure and the next try becomes durable, whatever became of the first."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import Change
     from leftoff.model.versions import Version
-    from leftoff.store.base import Store, Tx
+    from leftoff.store.base import Store
     from leftoff.store.rows import BlobRow
 
 
@@ -33,12 +33,7 @@ class Doubt:
 
     def ask(self, store: Store, run: int) -> Version | None:
         """The version that it became, if it did. A write, so that it comes after anything of ours still under way."""
-
-        def work(tx: Tx) -> Version | None:
-            seq = tx.applied(run, self._since, self._token)
-            return tx.version(run, seq) if seq is not None else None
-
-        return store.write(work)
+        return store.write(lambda tx: tx.applied(run, self._since, self._token))
 
     def take_out(self, pending: ChangeSet) -> ChangeSet:
         """Take what is durable out of the buffer; what went as a whole is given back."""

@@ -6,9 +6,9 @@ import os
 
 from leftoff.dialects.core.registry import mirrored
 from leftoff.engine.retention import archive
-from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, plan, policy
+from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, outlived, plan, policy
 from leftoff.engine.retention.prune import remove
-from leftoff.errors import LeftoffError, NotFound
+from leftoff.errors import Conflict, LeftoffError, NotFound
 from leftoff.model.times import DAY_MS
 
 TYPE_CHECKING = False
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.config.project import Project
+    from leftoff.engine.retention.archive import Check
     from leftoff.engine.retention.policy import Plan, Policy, Removal
     from leftoff.store.rows import RunRow
 
@@ -50,6 +51,7 @@ class Upkeep:
         self.store = project.store
         self.now = project.now
         self.dialect = mirrored(project.folder, project.settings)
+        self._rules: Policy | None = None  # those that are being applied
 
     def rules(self) -> Policy:
         section = self.project.settings.section("retention")
@@ -58,7 +60,7 @@ class Upkeep:
         return policy(section, self.dialect.retention(self.project.folder), auto=True)
 
     def prune(self, *, dry: bool = False, rules: Policy | None = None) -> Pruned:
-        rules = rules if rules is not None else self.rules()
+        rules = self._rules = rules if rules is not None else self.rules()
         made = plan(self.store, rules, self.now, self.dialect.phase_of if self.dialect is not None else None)
         done = Pruned(dry)
         done.kept = made.kept
@@ -92,7 +94,7 @@ class Upkeep:
             if row is None:
                 return False
             if removal.action == ARCHIVE:
-                done.freed += self.archive(row)[2]
+                done.freed += self.archive(row, self._check_over).freed
             else:
                 done.freed += remove(self.store, removal.run_id, self.now)
                 self._retire(row, removed=True)
@@ -103,11 +105,16 @@ class Upkeep:
             return False
         return True
 
-    def archive(self, row: RunRow) -> tuple[str, dict[str, Any], int]:
-        """A run into its bundle: the file, the run as it was listed, and the bytes given back."""
-        done = archive.archive(self.store, row, self.now, self.project.limits)
+    def archive(self, row: RunRow, check: Check) -> archive.Archived:
+        """A run into its bundle, unless ``check`` is against it as it is by then."""
+        done = archive.archive(self.store, row, self.now, check, self.project.limits)
         self._retire(row, removed=False)
         return done
+
+    def _check_over(self, row: RunRow) -> None:
+        """Whoever went on with a run that the rules let go has given it a new age."""
+        if outlived(row, self._rules or self.rules(), self.now) is None:
+            raise Conflict(f"Run {row.run_id} is {row.status}, and was just worked on.")
 
     def _retire(self, row: RunRow, *, removed: bool) -> None:
         """The files of a dialect go where its protocol archives them."""

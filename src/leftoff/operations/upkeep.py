@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.retention import Pruned
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.retention.archive import Archived
     from leftoff.engine.retention.fsck import FsckReport
     from leftoff.store.rows import RunRow
 
@@ -77,29 +78,26 @@ def by_itself(project: Project) -> None:
 # -- one run
 
 
-class Archived(Fields):
-    """The bundle that a run is in, and the run as it was listed."""
-
-    path: str
-    run: dict[str, Any]
-
-
 def archive(project: Project, caller: Caller, ref: str) -> Archived:
     """Move a run that is over into a bundle beside the store; the files of a protocol go where that archives them."""
     from leftoff.dialects.retention import Upkeep
-    from leftoff.engine.retention.policy import IN_PROGRESS
 
     found = target(project, caller, ref)
-    row = found.row
     if found.version is not None:
-        raise Usage(f"{ref} is one version of run {row.run_id}.", hint=f"leftoff archive {row.run_id}")
+        run_id = found.row.run_id
+        raise Usage(f"{ref} is one version of run {run_id}.", hint=f"leftoff archive {run_id}")
+    _refuse_unfinished(found.row)
+    return Upkeep(project).archive(found.row, _refuse_unfinished)
+
+
+def _refuse_unfinished(row: RunRow) -> None:
+    from leftoff.engine.retention.policy import IN_PROGRESS
+
     if row.status in IN_PROGRESS:
         raise Conflict(
             f"Run {row.run_id} is {row.status}; only a run that is over is archived.",
             hint=f"`leftoff finish --run {row.run_id}` ends it.",
         )
-    path, about, _ = Upkeep(project).archive(row)
-    return Archived(path, about)
 
 
 class Removed(Fields):
@@ -113,22 +111,27 @@ class Removed(Fields):
 
 
 def remove(project: Project, caller: Caller, ref: str, agree: Callable[[RunRow], bool]) -> Removed | None:
-    """Remove a run for good; ``None`` where somebody did not agree to it."""
+    """Remove a run for good; ``None`` where somebody did not agree to it. One that went on meanwhile is asked about
+    again."""
     from leftoff.engine.retention.prune import check_removable
+    from leftoff.engine.write.unmoved import until_unmoved
 
-    found = target(project, caller, ref)
-    row = found.row
-    if found.version is not None:
-        raise Usage(
-            f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
-            hint=f"`leftoff rm {row.run_id}` removes all of it.",
-        )
-    check_removable(project.store, row.run_id, project.now)
-    return remove_run(project, row) if agree(row) else None
+    def work() -> Removed | None:
+        found = target(project, caller, ref)
+        row = found.row
+        if found.version is not None:
+            raise Usage(
+                f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
+                hint=f"`leftoff rm {row.run_id}` removes all of it.",
+            )
+        check_removable(project.store, row.run_id, project.now)
+        return remove_run(project, row) if agree(row) else None
+
+    return until_unmoved(work)
 
 
 def remove_run(project: Project, row: RunRow) -> Removed:
     """Remove a run that somebody decided about already."""
     from leftoff.engine.retention.prune import remove
 
-    return Removed(row.run_id, remove(project.store, row.run_id, project.now))
+    return Removed(row.run_id, remove(project.store, row.run_id, project.now, row))

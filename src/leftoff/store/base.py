@@ -167,8 +167,8 @@ class View:
         """The oldest and the newest version that can be read."""
         raise NotImplementedError
 
-    def applied(self, run: int, since: int, token: bytes) -> int | None:
-        """The seq of a commit with this token after ``since``: a retry must not apply it again."""
+    def applied(self, run: int, since: int, token: bytes) -> Version | None:
+        """The commit with this token after ``since``: a retry must not apply it again, pruned or not."""
         raise NotImplementedError
 
     def lease(self, run: int) -> Lease | None:

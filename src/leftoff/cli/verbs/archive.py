@@ -27,8 +27,8 @@ def run(args: Args, ctx: Context) -> int:
 
     done = archive(ctx.project, ctx.caller, args.rest[0])
     if args.json:
-        ctx.emit(done.run)
+        ctx.emit(done.about)
     else:
         ctx.out(done.path)
-        ctx.say(f"leftoff: run {done.run['run_id']} is archived.")
+        ctx.say(f"leftoff: run {done.about['run_id']} is archived.")
     return 0

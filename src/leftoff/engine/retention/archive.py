@@ -1,31 +1,42 @@
 """The archive: runs that are over, each one bundle beside the store, opened again by whoever names it.
 
-A run goes into its bundle first, durably, and leaves the store after that; cut short in between it is in both, which
-the next archiving finds to be the same. A small page beside the bundle holds what listings show.
+A run goes into its bundle first, durably, and leaves the store after that, if it is still as the bundle has it; cut
+short in between it is in both, which the next archiving finds to be the same. A small
+page beside the bundle holds what listings show.
 """
 
 from __future__ import annotations
 
 import os
 
+from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.export import export, import_bundle
-from leftoff.engine.retention.prune import check_removable
+from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts
+from leftoff.engine.write.head import gone
+from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.model.codec import decode, text
+from leftoff.model.fields import Fields
+from leftoff.store.bundle.write import PART, open_part, sweep_parts
+from leftoff.store.sqlite.location import sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.host import Process
-    from leftoff.store.base import Store
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
+
+    Check = Callable[[RunRow], None]
 
 FOLDER = "archive"
 SUFFIX, PAGE = ".leftoff", ".json"
 NAMES = "names"  # on the page: what its checkpoints are called by a protocol
+ORDER = "n"  # on the page: the store-wide number of its last commit
 
 
 def folder_of(store: Store) -> str | None:
@@ -34,26 +45,70 @@ def folder_of(store: Store) -> str | None:
     return os.path.join(folder, FOLDER) if folder is not None else None
 
 
-def archive(
-    store: Store, row: RunRow, now: int, limits: tuple[int, int] = LIMITS
-) -> tuple[str, dict[str, Any], int]:
-    """Move a run into its bundle: the file, the run as it was listed, and the bytes given back."""
-    check_removable(store, row.run_id, now)
+class Archived(Fields):
+    """The bundle that a run went into, the run as it was listed, and the bytes that its removal gave back."""
+
+    path: str
+    about: dict[str, Any]
+    freed: int
+
+
+def archive(store: Store, row: RunRow, now: int, check: Check, limits: tuple[int, int] = LIMITS) -> Archived:
+    """Move a run into its bundle. ``check`` raises where a run, as it is by then, is not to be archived.
+
+    A commit made while the bundle was written is seen in the transaction that would remove the run: then the bundle
+    is written again, with that commit in it.
+    """
+    path = os.path.join(_need_folder(store), row.run_id + SUFFIX)
+    _refuse_other(store, row, path)
+    try:
+        return until_unmoved(lambda: _archive(store, row.run_id, path, now, check, limits))
+    except LeftoffError:
+        _drop_taken(store, path, row.run_id)  # the run stays in the store, and is not in the archive, too
+        raise
+
+
+def _archive(
+    store: Store, run_id: str, path: str, now: int, check: Check, limits: tuple[int, int]
+) -> Archived:
+    check_removable(store, run_id, now)
+    row = store.read(lambda view: find(view, run_id))
+    check(row)
+    done = export(store, row, path, inside=True)
+    written = os.stat(path)
+    info = run_info(store, row.run, now, limits)
+    if info is None:
+        raise gone(run_id)
+    about = {**info.to_json(), "archived": True}
+    _write_page(path.removesuffix(SUFFIX) + PAGE, {**about, NAMES: done.names, ORDER: done.row.n})
+    sync_folder(os.path.dirname(path))
+
+    def allowed(view: View) -> None:
+        need_unmoved(view, done.row)
+        refuse_driven(view, row.run, run_id, now)
+        if not _same_file(path, written):
+            raise Moved(f"The bundle {path} is not there any more.")
+
+    freed = store.remove(row.run, allowed)
+    return Archived(path, about, freed + remove_attempts(store, run_id))
+
+
+def _need_folder(store: Store) -> str:
+    """The archive's folder; its name is durable before anything is moved there."""
     folder = folder_of(store)
     if folder is None:
         raise LeftoffError(f"{store.name} has no archive.", hint="`leftoff export` writes a run to a file.")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = os.path.join(folder, row.run_id + SUFFIX)
-    _refuse_other(store, row, path)
-    info = run_info(store, row.run, now, limits)
-    assert info is not None
-    about = {**info.to_json(), "archived": True}
-    known = store.read(lambda view: view.versions(row.run, sealed=True))
-    names = sorted({name for version in known for name in version.aliases})
-    export(store, row, path, inside=True)
-    os.chmod(path, 0o600)
-    _write_page(os.path.join(folder, row.run_id + PAGE), {**about, NAMES: names})
-    return path, about, store.remove(row.run)
+    sync_folder(os.path.dirname(folder))
+    return folder
+
+
+def _same_file(path: str, written: os.stat_result) -> bool:
+    """Whether a file is the one that we wrote: whoever took the run out of the archive meanwhile took it away."""
+    try:
+        return os.path.samestat(os.stat(path), written)
+    except FileNotFoundError:
+        return False
 
 
 def _refuse_other(store: Store, row: RunRow, path: str) -> None:
@@ -74,12 +129,12 @@ def _refuse_other(store: Store, row: RunRow, path: str) -> None:
 
 
 def _write_page(path: str, about: dict[str, Any]) -> None:
-    temp = f"{path}.{os.getpid()}.part"
-    with open(temp, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+    temp, fd = open_part(os.path.dirname(path))
+    with open(fd, "w", encoding="utf-8") as file:
         file.write(text(about))
         file.flush()
-        os.fsync(file.fileno())
-    os.replace(temp, path)
+        os.fsync(fd)
+        os.replace(temp, path)
 
 
 def bundle_of(store: Store, run_id: str) -> str | None:
@@ -123,7 +178,8 @@ def archived(store: Store) -> list[dict[str, Any]]:
             about |= _read_page(os.path.join(folder or "", run_id + PAGE))
         except (OSError, ValueError):
             pass
-        about.pop(NAMES, None)
+        for name in (NAMES, ORDER):
+            about.pop(name, None)
         found.append(about)
     return sorted(found, key=lambda about: str(about.get("updated_at")), reverse=True)
 
@@ -137,8 +193,22 @@ def take_out(store: Store, path: str, into: Store, now: int, driver: tuple[Proce
     finally:
         bundle.close()
     if into is store:
-        drop(path)
+        _drop_taken(store, path, run_id)
     return run_id
+
+
+def _drop_taken(store: Store, path: str, run_id: str) -> None:
+    """The bundle of a run goes if that is in the store. It may have been archived again: a transaction tells."""
+    aside = os.path.join(os.path.dirname(path), os.urandom(6).hex().join(PART))
+
+    def work(tx: Tx) -> None:
+        if tx.find_run(run_id) is not None and os.path.exists(path):
+            os.rename(path, aside)  # at once, however large it is
+
+    store.write(work)
+    if os.path.exists(aside):
+        sweep_parts(os.path.dirname(path))
+        drop(path)
 
 
 def drop(path: str) -> int:
@@ -154,10 +224,22 @@ def drop(path: str) -> int:
 
 
 def oldest(store: Store, keep: int) -> list[str]:
-    """The bundles beyond the newest so many."""
+    """The bundles beyond the newest so many, by the last commit of their runs. One without its page is not counted."""
     folder = folder_of(store)
     if folder is None or not os.path.isdir(folder) or keep < 0:
         return []
-    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(SUFFIX)]
-    paths.sort(key=lambda path: (os.stat(path).st_mtime_ns, path), reverse=True)
-    return paths[keep:]
+    found = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if name.endswith(SUFFIX):
+            try:
+                found.append((_order(_read_page(path.removesuffix(SUFFIX) + PAGE)), path))
+            except (OSError, ValueError):
+                continue
+    return [path for _, path in sorted(found, reverse=True)[keep:]]
+
+
+def _order(page: dict[str, Any]) -> tuple[int, str]:
+    """Where a run stands among the others: by the store's own count, never by a clock; pages of old have only that."""
+    number = page.get(ORDER)
+    return number if isinstance(number, int) else -1, str(page.get("updated_at"))

@@ -38,21 +38,24 @@ TRIES = 3  # of an export during which somebody prunes
 
 
 class Exported:
-    """What was written."""
+    """What was written; ``row`` and ``names``: the run as it was then, and what its checkpoints are called."""
 
-    __slots__ = ("blobs", "bytes", "checkpoints", "path", "records", "run_id", "versions")
+    _SHOWN = ("blobs", "bytes", "checkpoints", "path", "records", "run_id", "versions")
+    __slots__ = (*_SHOWN, "names", "row")
 
-    def __init__(self, path: str, run_id: str, checkpoints: int, counts: dict[str, int], size: int) -> None:
+    def __init__(self, path: str, row: RunRow, versions: list[Version], out: BundleWriter) -> None:
         self.path = path
-        self.run_id = run_id
-        self.checkpoints = checkpoints
-        self.versions = counts["versions"]
-        self.records = counts["records"]
-        self.blobs = counts["blobs"]
-        self.bytes = size
+        self.row = row
+        self.run_id: str = row.run_id
+        self.names = sorted({name for version in versions for name in version.aliases})
+        self.checkpoints = sum(version.checkpoint is not None for version in versions)
+        self.versions = out.counts["versions"]
+        self.records = out.counts["records"]
+        self.blobs = out.counts["blobs"]
+        self.bytes = out.finish()
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self._SHOWN}
 
 
 def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exported:
@@ -61,12 +64,12 @@ def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exp
     for left in range(TRIES - 1, -1, -1):
         with BundleWriter(full) as out:
             try:
-                checkpoints = store.read(lambda view, out=out: _write(store, view, row, out))  # type: ignore[misc]
+                found = store.read(lambda view, out=out: _write(store, view, row, out))  # type: ignore[misc]
             except (NotFound, Corrupt):  # a file went between looking and reading, if it was not damage
                 if left == 0 or not _still_there(store, row):
                     raise
                 continue
-            return Exported(path, row.run_id, checkpoints, out.counts, out.finish())
+            return Exported(path, *found, out)
     raise AssertionError("unreachable")
 
 
@@ -74,8 +77,8 @@ def _still_there(store: Store, row: RunRow) -> bool:
     return store.read(lambda view: view.find_run(row.run_id)) is not None
 
 
-def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> int:
-    """Everything that a kept version sees; how many checkpoints there are."""
+def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> tuple[RunRow, list[Version]]:
+    """Everything that a kept version sees; the run and its versions in this snapshot."""
     versions = view.versions(row.run, sealed=False)[::-1]
     now = view.run_row(row.run)
     if now is None or now.hidden or not versions:
@@ -96,7 +99,7 @@ def _write(store: Store, view: View, row: RunRow, out: BundleWriter) -> int:
             raise Corrupt(f"The blob {hash.hex()} that run {row.run_id} refers to is not known.")
         out.blob(hash, known.size, store.load_blob(hash, known))
     out.facts(_facts(now, versions[-1], out.counts))
-    return sum(version.checkpoint is not None for version in versions)
+    return now, versions
 
 
 def _facts(row: RunRow, head: Version, counts: dict[str, int]) -> dict[str, str]:

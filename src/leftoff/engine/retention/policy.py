@@ -188,9 +188,9 @@ def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], st
 
     def look(view: View) -> None:
         for row in view.list_runs({}):
-            over = _over(row, rules, now)
-            if over is not None:
-                made.removals.append(over)
+            gone = outlived(row, rules, now)
+            if gone is not None:
+                made.removals.append(gone)
                 continue
             versions = view.versions(row.run, sealed=True)
             dropped = _dropped(row, versions, rules, phase_of or phase)
@@ -201,7 +201,7 @@ def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], st
     return made
 
 
-def _over(row: RunRow, rules: Policy, now: int) -> Removal | None:
+def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:
     """A run that is over, and old enough."""
     rule = rules.runs.get(row.status)
     if rule is None or row.status in IN_PROGRESS or now - row.updated_at <= rule[0]:

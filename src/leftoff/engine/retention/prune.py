@@ -6,6 +6,7 @@ import os
 
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.write.lease import describe, state
+from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import Ambiguous, LeaseHeld, NoCheckpoint, NotFound
 from leftoff.host import ALIVE, UNKNOWN
 
@@ -61,12 +62,17 @@ def _seq(view: View, row: RunRow, prefix: str) -> int:
     return found[0][1].seq
 
 
-def remove(store: Store, run_id: str, now: int) -> int:
-    """Forget a run and everything that only it has; bytes given back. Not while somebody drives it."""
+def remove(store: Store, run_id: str, now: int, decided: RunRow | None = None) -> int:
+    """Forget a run and everything that only it has; bytes given back. Not while somebody drives it, and not where it
+    is no longer as it was when that was ``decided``."""
     run = check_removable(store, run_id, now)
-    freed = store.remove(
-        run, lambda view: _refuse_driven(view, run, run_id, now)
-    )  # it may have been taken up since
+
+    def allowed(view: View) -> None:
+        if decided is not None:
+            need_unmoved(view, decided)
+        refuse_driven(view, run, run_id, now)  # it may have been taken up since
+
+    freed = store.remove(run, allowed)
     return freed + remove_attempts(store, run_id)
 
 
@@ -76,13 +82,14 @@ def check_removable(store: Store, run_id: str, now: int) -> int:
 
     def look(view: View) -> int:
         run = int(find(view, run_id).run)
-        _refuse_driven(view, run, run_id, now)
+        refuse_driven(view, run, run_id, now)
         return run
 
     return store.read(look)
 
 
-def _refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
+def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
+    """``LeaseHeld`` where somebody drives a run, or one of its steps still runs."""
     lease = view.lease(run)
     if lease is not None and state(lease, now) in (ALIVE, UNKNOWN):
         raise LeaseHeld(f"Run {run_id} is driven by {describe(lease)}.")

@@ -164,10 +164,8 @@ def commit_in(
     if terms.guard is not NO_GUARD:
         terms.guard.check(tx, head, epoch)
     if since != head.seq:
-        seq = tx.applied(head.run, head.seq, terms.token)
-        if seq is not None:
-            there = tx.version(head.run, seq)
-            assert there is not None
+        there = tx.applied(head.run, head.seq, terms.token)
+        if there is not None:
             return there, since, None
     for row in terms.blobs:
         tx.put_blob(row)

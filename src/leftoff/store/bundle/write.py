@@ -5,6 +5,7 @@ The same run gives the same bytes: nothing in a bundle says when or where it was
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 
@@ -41,12 +42,47 @@ def check_target(path: str, forbidden: str | None = None) -> str:
     return full
 
 
+PART = (".leftoff-", ".part")  # how the name of a file begins and ends that is not whole yet
+
+
+def open_part(folder: str) -> tuple[str, int]:
+    """A new file that becomes another one when it is whole, locked for as long as somebody writes it."""
+    while True:
+        path = os.path.join(folder, os.urandom(6).hex().join(PART))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.path.exists(path):  # whoever swept just then took it for one that was left
+            return path, fd
+        os.close(fd)
+
+
+def sweep_parts(folder: str) -> None:
+    """Remove the parts that nobody writes any more: whoever did was killed, and its lock went with it."""
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(PART[0]) and name.endswith(PART[1])]
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue  # gone by now, or not ours
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        except OSError:
+            pass  # it is being written
+        finally:
+            os.close(fd)
+
+
 class BundleWriter:
     """A bundle in the making. Leave the ``with`` block without ``finish``, and nothing of it stays."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._temp = os.path.join(os.path.dirname(path), f".leftoff-{os.urandom(6).hex()}.part")
+        self._temp, self._fd = "", -1
         self._values: dict[bytes, int] = {}
         self._pack: list[bytes] = []
         self._packs = 0
@@ -58,8 +94,9 @@ class BundleWriter:
 
     def __enter__(self) -> BundleWriter:
         try:
-            fd = os.open(self._temp, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.close(fd)
+            folder = os.path.dirname(self.path)
+            sweep_parts(folder)
+            self._temp, self._fd = open_part(folder)
             self._db = self._open()
         except BaseException as error:
             self._abandon()
@@ -93,8 +130,11 @@ class BundleWriter:
         if self._db is not None:
             self._db.close()
             self._db = None
-        if os.path.lexists(self._temp):
+        if self._temp and os.path.lexists(self._temp):
             os.unlink(self._temp)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _failure(self, error: BaseException) -> BaseException:
         if not isinstance(error, (apsw.Error, OSError)):

@@ -11,6 +11,7 @@ import os
 from leftoff.host import GONE
 from leftoff.store.sqlite.pace import Pace
 from leftoff.store.sqlite.queries import Q
+from leftoff.store.sqlite.view import token_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from leftoff.store.sqlite.tx import SqliteTx
 
 REMOVED = " removed "  # part of no valid run id
+TOKENS = 256  # of how many of its newest versions a run keeps the tokens, once they are pruned
+NEVER = 1 << 62
 
 
 class Orphans:
@@ -46,10 +49,11 @@ def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
     if found is None:
         return 0
     head = int(found[0])
+    store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
     while wanted:
         some, wanted = wanted[: pace.size], wanted[pace.size :]
         pace.batch(lambda tx, _size, some=some: _forget_named(tx, run, some, head))  # type: ignore[misc]
-    while pace.batch(lambda tx, size: len(tx.execute(Q.forget_versions, (run, 0, head, size)).fetchall())):
+    while pace.batch(lambda tx, size: _forget_unsealed(tx, run, head, size)):
         pass
     place: tuple[str, str, int] | None = ("", "", -1)
     while place is not None:
@@ -63,8 +67,29 @@ def _forget_named(tx: Any, run: int, seqs: list[int], head: int) -> None:
     """Checkpoints that were asked for by name; never what was the head when this began."""
     for seq in seqs:
         if seq < head:
-            tx.execute(Q.forget_version, (run, seq))
+            _keep_tokens(tx, run, head, tx.execute(Q.forget_version, (run, seq)).fetchall())
             tx.execute(Q.forget_aliases, (run, seq))
+
+
+def _forget_unsealed(tx: Any, run: int, head: int, size: int) -> int:
+    rows = tx.execute(Q.forget_versions, (run, 0, head, size)).fetchall()
+    _keep_tokens(tx, run, head, rows)
+    return len(rows)
+
+
+def _keep_tokens(tx: Any, run: int, head: int, rows: list[tuple[int, bytes, bytes, int]]) -> None:
+    """Whoever never heard that its commit was durable may still try it again, for which its token is kept."""
+    for seq, token, digest, at in rows:
+        if seq >= head - TOKENS:
+            tx.execute(Q.put_meta, (token_name(run, token), f"{seq} {at} {digest.hex()}"))
+
+
+def _drop_tokens(tx: Any, run: int, below: int) -> None:
+    """Those of versions below one. Nobody waits that long for an answer."""
+    name = token_name(run, b"")
+    for found, value in tx.execute(Q.forgotten_of, (name, name + "g")).fetchall():
+        if int(value.split()[0]) < below:
+            tx.execute(Q.drop_meta, (found,))
 
 
 def _prune_past(
@@ -135,6 +160,7 @@ def remove(store: SqliteStore, run: int, allowed: Callable[[View], None] | None 
         pass
 
     def rest(tx: Any) -> None:
+        _drop_tokens(tx, run, NEVER)
         for query in (Q.drop_all_aliases, Q.drop_lease, Q.drop_attempts, Q.drop_run_rows):
             tx.execute(query, (run,))
 

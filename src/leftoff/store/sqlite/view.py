@@ -47,6 +47,11 @@ def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored:
     return Record(collection, key, seq, hash, stored)
 
 
+def token_name(run: int, token: bytes) -> str:
+    """Under which name `meta` keeps the token of a version that was pruned."""
+    return f"token:{run}:{token.hex()}"
+
+
 class SqliteView(View):
     """Queries on one connection, inside the transaction that the store opened on it."""
 
@@ -199,9 +204,20 @@ class SqliteView(View):
         row = self.execute(Q.bounds, (run,)).fetchone()
         return row if row and row[0] is not None else None
 
-    def applied(self, run: int, since: int, token: bytes) -> int | None:
+    def applied(self, run: int, since: int, token: bytes) -> Version | None:
         row = self.execute(Q.token_since, (run, since, token)).fetchone()
-        return row[0] if row else None
+        return self.version(run, row[0]) if row else self._pruned(run, since, token)
+
+    def _pruned(self, run: int, since: int, token: bytes) -> Version | None:
+        """What a prune left of a version: that it was there."""
+        row = self.execute(Q.forgotten, (token_name(run, token),)).fetchone()
+        known = self.run_row(run) if row else None
+        if known is None:
+            return None
+        from leftoff.model.versions import Version
+
+        seq, at, digest = row[0].split()
+        return Version(known.run_id, int(seq), bytes.fromhex(digest), int(at)) if int(seq) > since else None
 
     def lease(self, run: int) -> Lease | None:
         columns = self.execute(Q.lease, (run,)).fetchone()

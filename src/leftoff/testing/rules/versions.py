@@ -119,13 +119,29 @@ class VersionRules(Rules):
         scribe.commit({("note", "n"): 2})
 
         def applied(since: int, token: bytes, run: int = scribe.run) -> int | None:
-            return store.read(lambda v: v.applied(run, since, token))
+            found = store.read(lambda v: v.applied(run, since, token))
+            return found.seq if found is not None else None
 
         assert 2 == applied(1, plan.token)
         assert 2 == applied(0, plan.token)
         assert None is applied(2, plan.token)
         assert None is applied(0, b"another token...")
         assert None is applied(0, plan.token, scribe.run + 1)
+
+    def test_applied_and_pruned(self, store: Store) -> None:
+        """A prune forgets versions, but not which commits there were: whoever never got an answer may still ask."""
+        scribe = Scribe(store)
+        plan = scribe.plan({("note", "n"): 1})
+        plan.token = b"sixteen bytes..."
+        scribe.make(plan)
+        scribe.commit({("note", "n"): 2})
+        for _ in range(2):  # what an earlier prune kept, the next one keeps, too
+            store.prune(scribe.run, [])
+            assert None is store.read(lambda v: v.version(scribe.run, 2))
+            found = store.read(lambda v: v.applied(scribe.run, 1, plan.token))
+            assert found is not None
+            assert (scribe.run_id, 2) == (found.run_id, found.seq)
+            assert None is store.read(lambda v: v.applied(scribe.run, 2, plan.token))
 
     def test_run_row(self, store: Store) -> None:
         """A listing shows a run's head and its card, by id or number."""

@@ -167,6 +167,18 @@ FROM version v JOIN run r ON r.run = v.run
 -- Whether a commit that is tried again was applied already.
 SELECT seq FROM version WHERE run = ? AND seq > ? AND token = ?
 
+-- name: forgotten
+-- What is left of a commit whose version was pruned: it must not be applied again either.
+SELECT value FROM meta WHERE name = ?
+
+-- name: forgotten_of
+-- The tokens that are left of a run's pruned versions.
+SELECT name, value FROM meta WHERE name >= ? AND name < ?
+
+-- name: drop_meta
+-- A fact about the store that is one no more.
+DELETE FROM meta WHERE name = ?
+
 -- name: bounds
 -- The oldest and the newest version that can be read.
 SELECT min(seq), max(seq) FROM version WHERE run = ?
@@ -249,11 +261,11 @@ AND NOT EXISTS (SELECT 1 FROM past INDEXED BY past_value WHERE hash = ?1 AND dat
 -- Versions of a span that are not sealed can no longer be read once their records go. At most a batch.
 DELETE FROM version WHERE run = ?1 AND seq IN (
     SELECT seq FROM version WHERE run = ?1 AND seq > ?2 AND seq < ?3 AND checkpoint IS NULL ORDER BY seq LIMIT ?4
-) RETURNING seq
+) RETURNING seq, token, digest, at
 
 -- name: forget_version
 -- One version that was asked for by name.
-DELETE FROM version WHERE run = ? AND seq = ?
+DELETE FROM version WHERE run = ? AND seq = ? RETURNING seq, token, digest, at
 
 -- name: forget_aliases
 -- The other names of a version that is gone.
