@@ -150,7 +150,8 @@ def test_a_second_run_of_an_issue(project: Path) -> None:
 
 
 def test_an_older_checkpoint_stays_what_it_was(project: Path) -> None:
-    """What an agent adds to its file is taken in; the file, its name and the index stay those of the older one."""
+    """What an agent adds to its file is taken in; the file stays as it was left, its name and the index those of the
+    older one."""
     follow(project, "crunch")
     succeed("start", "crunch", "--issue", "42", cwd=project)
     succeed("save", cwd=project)
@@ -158,9 +159,10 @@ def test_an_older_checkpoint_stays_what_it_was(project: Path) -> None:
     path = next(place.glob("CP-*.yaml"))
     succeed("step", "done", "enrich", cwd=project)
     before, seq = read(path), shown(project, path.stem)["version"]["seq"]
-    put(path, {**before, "acp_state": {**before["acp_state"], "pending_messages": ["MSG-OLD"]}})
+    after = {**before, "acp_state": {**before["acp_state"], "pending_messages": ["MSG-OLD"]}}
+    put(path, after)
     assert ["MSG-OLD"] == list(shown(project, "crunch-42")["records"]["message"])
-    assert before == read(path)
+    assert after == read(path)
     assert seq == shown(project, path.stem)["version"]["seq"]
     ids = [entry["checkpoint_id"] for entry in read(place / "index.yaml")["checkpoints"]]
     assert 3 == len(set(ids)) == len(ids)

@@ -58,6 +58,8 @@ class Dialect:
     yaml = False
     #: whether the id in a document names one version of the run, rather than the run
     id_names_version = False
+    #: entries that say which version a document shows, and when it was written
+    stamps: tuple[str, ...] = ("checkpoint_id", "created_at", "updated_at", "last_checkpoint", "last_updated")
     #: how the absolute path of one of its files ends
     files = r"(?!)"
 
@@ -181,9 +183,6 @@ class Dialect:
         mirror.memory.forget(path)
         if os.path.lexists(full):
             os.unlink(full)
-
-    def reclaim(self, mirror: Mirror, path: str, run_id: str) -> None:
-        """A file that was taken in, and is not the one that the run is written to."""
 
     def names(self, state: State) -> list[str]:
         """What the protocol calls a checkpoint that shows this state."""

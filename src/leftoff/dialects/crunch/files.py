@@ -9,7 +9,6 @@ from leftoff.clock import iso
 from leftoff.dialects.core import yaml_text
 from leftoff.dialects.core.base import Dialect, write
 from leftoff.dialects.core.draft import DONE
-from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import pack
 from leftoff.dialects.core.versions import own_alias
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
@@ -118,16 +117,6 @@ class CrunchFiles(Dialect):
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """Older checkpoints stay where they are."""
         mirror.memory.forget(path)
-
-    def reclaim(self, mirror: Mirror, path: str, run_id: str) -> None:
-        """An older checkpoint that somebody edited: what is new is in the newest one, itself it is what it was."""
-        alias = os.path.basename(path).partition(".yaml")[0]
-        found = mirror.store.read(lambda view: view.aliased(alias))
-        row = mirror.store.read(lambda view: view.find_run(run_id))
-        if found is not None and row is not None and found[0] == row.run:
-            mirror.put(path, write(self, mirror.state(row, found[1].seq)), row)
-            mirror.memory.forget(path)
-            mirror.memory.seen[path] = stat_of(mirror.memory.full(path))
 
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
         config = load(mirror.project)

@@ -34,8 +34,8 @@ MOST_HASHED = 8 << 20  # bytes of files that are read while others wait for the 
 class ChangedDocument(Fields):
     """What was found in a file, and what is known of it.
 
-    ``base``: the document it was changed from, where that is known. ``run_id``: the run it must be of. ``origin``: the
-    `run` record of where it came from, put with it if there is anything to take in.
+    ``base``: the document it was changed from, where that is known; ``edited``: which somebody else wrote. ``run_id``:
+    the run it must be of. ``origin``: the `run` record of where it came from, put with it.
     """
 
     dialect: Dialect
@@ -46,6 +46,7 @@ class ChangedDocument(Fields):
     origin: dict[str, Any] | None = None
     run_id: str | None = None
     trigger: str = "external"
+    edited: bool = False
 
 
 class DocumentEdit:
@@ -120,13 +121,20 @@ class DocumentEdit:
 
     def _before(self, tx: Tx, row: RunRow, theirs: Decoded, head: State, ours: Records) -> Records:
         """What the document was changed from: a version of ours, the document itself, else the present."""
+        base = None
+        if self.changed.base is not None:
+            base = read(self.dialect, self.changed.base, self.source, Repairs(), head)
+            base.records = masked(base.records, self.scrubber, Repairs())
+        if (
+            base is not None
+            and self.changed.edited
+            and (base.at, base.aliases) == (theirs.at, theirs.aliases)
+        ):
+            return base.records  # somebody goes on with what was taken in, and has no stamp of ours yet
         version = base_of(self.store, tx, row, self.dialect, theirs)
         if version is not None:
             return as_said(self.dialect, version, self.source, head)
-        if self.changed.base is not None:
-            said = read(self.dialect, self.changed.base, self.source, Repairs(), head).records
-            return masked(said, self.scrubber, Repairs())
-        return ours
+        return base.records if base is not None else ours
 
 
 def _apply(edits: Edits, stored: Records, changes: ChangeSet) -> None:

@@ -1,6 +1,6 @@
 """What others did to the files of a protocol: changed, displaced, moved and new files, taken into the store.
 
-A file that cannot be read is told of and left alone; when it is replaced, it is kept aside and looked at again.
+Of a file that cannot be read a copy is kept for good, and that is told: the file may be replaced.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class FileChanges:
         if data is None or digest(data) == about["hash"]:
             about["stat"] = stat
             return False
-        took = self._take(path, data, self.memory.base(path), about, full)
+        took = self._take(path, data, self.memory.base(path), about)
         if took is None:
             return False  # being written, or broken: looked at again
         if path in self.memory.files:
             self.memory.remember(path, data, about["run"], about["part"])
-            self.memory.files[path]["stat"] = stat
+            self.memory.files[path] |= {"stat": stat, "edited": True}
         self.mirror.stale.add(about["run"])
         return True
 
@@ -87,27 +87,26 @@ class FileChanges:
         if data is None or digest(data) == entry["hash"]:
             entry["stat"] = stat
             return False
-        took = self._take(entry["path"], data, self.memory.read(entry["base"]), entry, None)
+        took = self._take(entry["path"], data, self.memory.read(entry["base"]), entry)
         if took is None:
             return False
         entry["stat"], entry["hash"], entry["at"] = stat, digest(data), self.clock()
         return took
 
-    def _take(
-        self, path: str, data: bytes, base: bytes | None, about: dict[str, Any], full: str | None
-    ) -> bool | None:
+    def _take(self, path: str, data: bytes, base: bytes | None, about: dict[str, Any]) -> bool | None:
         """Take a changed file in; whether anything changed, ``None`` where it cannot be read."""
         repairs = Repairs()
         try:
             document = self._document(path, data, about["part"], repairs)
         except LeftoffError as error:
-            if full is not None and about.get("told") != digest(data):
-                about["told"] = digest(data)
-                self.say(f"leftoff: {error.message} It is left as it is, and kept when it is replaced.")
+            kept = self.memory.set_aside(path, data)
+            if kept is not None:
+                self.say(f"leftoff: {error.message} Nothing of it is taken in; a copy is kept: {kept}")
             return None
         source = Source(path, self.clock(), **self.dialect.hints(self.memory.full(path)))
         before = self._base_document(path, base, about["part"])
         changed = ChangedDocument(self.dialect, document, source, repairs, before, run_id=about["run"])
+        changed.edited = bool(about.get("edited"))
         edit = DocumentEdit(self.store, self.project, self.scrubber, changed)
         took = self._report(edit, path, about["run"])
         for line in repairs.lines if took else ():
@@ -217,8 +216,6 @@ class FileChanges:
         """A file that was taken in is followed from now on, where it is the one that its run is written to."""
         if data is not None and self._belongs(path, run_id):
             self.memory.remember(path, data, run_id, self.dialect.part_of(path))
-        else:
-            self.dialect.reclaim(self.mirror, path, run_id)
 
     def _others(self, path: str, run_id: str) -> list[str]:
         """Further files of a run, that hold the same part of it."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 KEPT_MS = 3_600_000  # how long a displaced file is looked at again, at most
 SOON_MS = 1000  # and at least: who is just opening it has it open by then
 MOST_KEPT = 2000
+QUARANTINE = "quarantine"  # a folder beside the store: what is in there is never deleted
 INTENT, BASE, NEXT = ".json", ".base", ".next"  # behind the name of a new version
 
 
@@ -132,6 +133,17 @@ class Memory:
     def forget(self, path: str) -> None:
         self.files.pop(path, None)
         swap.forget(self._base(path))
+
+    def set_aside(self, path: str, data: bytes) -> str | None:
+        """A lasting copy of what somebody wrote and nobody can read; where it is, unless it was there already."""
+        folder = os.path.join(os.path.dirname(self.folder), QUARANTINE, "files")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        stem, suffix = os.path.splitext(os.path.basename(path))
+        place = os.path.join(folder, f"{stem}-{digest(data)[:8]}{suffix}")
+        if os.path.exists(place):
+            return None
+        swap.replace_file(place, data)
+        return place
 
     # -- replacing them
 

@@ -14,7 +14,7 @@ from _thread import allocate_lock as Lock
 from leftoff import log
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.files import stat_of
-from leftoff.dialects.core.reading import pack, read_packed
+from leftoff.dialects.core.reading import GZIP, pack, read_packed, unpack
 from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.residue import same
 from leftoff.dialects.core.versions import state_at
@@ -67,6 +67,9 @@ class Mirror:
         self._busy = False
         self._wanted = False
         self.stale: set[str] = set()  # runs whose files say something else than the store
+        self._writes = (
+            False  # else files that somebody changed are left as they are, if they say what is known
+        )
 
     def look(self) -> None:
         """Take in what others changed."""
@@ -148,6 +151,7 @@ class Mirror:
             while True:
                 with self._mutex:
                     write, self._wanted = self._wanted, False
+                    self._writes = write
                 if (look and self.file_changes.take_in()) or write or self._is_behind():
                     self._write()
                 self.works(ALL)
@@ -204,7 +208,11 @@ class Mirror:
         if len(rows) == FEW and rows[-1].n > self.memory.n:
             rows = view.list_runs({})
         out = [row for row in rows if row.n > self.memory.n]
-        stale = [view.find_run(run_id) for run_id in sorted(self.stale | self.memory.problems.keys())]
+        edited = {
+            about["run"] for about in self.memory.files.values() if about.get("edited") and self._writes
+        }
+        behind = self.stale | self.memory.problems.keys() | edited
+        stale = [view.find_run(run_id) for run_id in sorted(behind)]
         out += [row for row in stale if row is not None and row.n <= self.memory.n]
         self.stale.clear()
         for row in rows if self.dialect.beats else ():
@@ -276,16 +284,35 @@ class Mirror:
         if there is not None and self._says(there, path, document):
             self.memory.remember(path, there, row.run_id, part)
             return False
-        data = pack(self.dialect.dump(document).encode(), path)
+        edited = self.memory.files.get(path, {}).get("edited") and not self._writes
+        if edited and there is not None and self._says(there, path, document, self.dialect.stamps):
+            return False
+        data = pack(self._text(path, there, document).encode(), path)
         entry = self.memory.put(path, data, row.run_id, part, self.clock())
         return entry is not None and self.file_changes.look_at_displaced(entry)
 
+    def _text(self, path: str, there: bytes | None, document: dict[str, Any]) -> str:
+        """What a file is to hold; of one that a person wrote, only what changed."""
+        if self.dialect.yaml and there is not None and digest(there) not in self.memory.ours:
+            from leftoff.dialects.core.yaml_edit import edited
+
+            try:
+                done = edited(
+                    unpack(there, path).decode() if path.endswith(GZIP) else there.decode(), document, path
+                )
+            except (LeftoffError, UnicodeDecodeError):
+                done = None
+            if done is not None:
+                return done
+        return self.dialect.dump(document)
+
     @staticmethod
-    def _says(data: bytes, path: str, document: dict[str, Any]) -> bool:
+    def _says(data: bytes, path: str, document: dict[str, Any], but: tuple[str, ...] = ()) -> bool:
         try:
-            return same(read_packed(data, path, Repairs()), document)
+            there = read_packed(data, path, Repairs())
         except LeftoffError:
             return False
+        return same(_without(there, but), _without(document, but)) if but else same(there, document)
 
     def _with_secrets(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
         """Secrets are not stored; what the file has in their place stays there."""
@@ -308,6 +335,13 @@ class Mirror:
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))
+
+
+def _without(value: Any, keys: tuple[str, ...]) -> Any:
+    """A document without the entries of these names."""
+    if isinstance(value, dict):
+        return {key: _without(item, keys) for key, item in dict.items(value) if key not in keys}
+    return [_without(item, keys) for item in value] if isinstance(value, list) else value
 
 
 def _plain(error: Exception) -> str:
