@@ -229,7 +229,7 @@ steps:
   - id: b
     run: |
       echo {{ topc }} {{ outputs.late }}
-      echo `cat {{ topic }}` $(({{ n }} + 1))
+      echo `cat {{ topic }}` $(({{ n | int }} + 1))
   - {id: late, run: x}
 """
     assert [

@@ -26,9 +26,9 @@ from leftoff.workflow.template.names import (
     names,
     unquoted,
 )
-from leftoff.workflow.template.render import Templates, is_posix
-from leftoff.workflow.template.shell_quote import Script
-from leftoff.workflow.template.shell_reader import ARITH, COUNT, QuoteError
+from leftoff.workflow.template.render import Templates, is_ksh, is_posix
+from leftoff.workflow.template.shell_quote import Script, Value
+from leftoff.workflow.template.shell_reader import QuoteError
 from leftoff.workflow.template.sites import EXPRESSION, SHELL, TEST
 
 TYPE_CHECKING = False
@@ -143,7 +143,7 @@ class _Checker:
 
     def _quoting(self, site: Site, step: Step) -> None:
         if is_posix(step.shell):
-            found = refused(site.text)
+            found = refused(site.text, ksh=is_ksh(step.shell))
             if found is not None:
                 start, word = found.expression.start, _opening(site.text, found.expression)
                 tell = self.problems.place if found.sure else self.problems.doubt
@@ -355,7 +355,7 @@ class Refused(Fields):
     sure: bool
 
 
-def refused(text: str) -> Refused | None:
+def refused(text: str, *, ksh: bool = False) -> Refused | None:
     """The first value of a template that a shell cannot be given there.
 
     The reader that quotes values when a step starts is given stand-ins here: one that is safe everywhere, so that what
@@ -367,26 +367,38 @@ def refused(text: str) -> Refused | None:
     for expression in expressions(text):
         pieces.append(text[at : expression.start])
         at = expression.end
-        if not expression.block and not _opted_out(expression):
+        if not expression.block and _last_filter(expression) != "raw":
             values.append(expression)
             pieces.append(mark)
     script = "".join([*pieces, text[at:]])
-    return _try(script, mark, values, _PLAIN) or _try(script, mark, values, _OTHER)
+    for stand_in in (_PLAIN, _OTHER):
+        held = [_stand_in(expression, stand_in) for expression in values]
+        found = _try(Script(script, mark, held, ksh=ksh), values, sure=stand_in == _PLAIN)
+        if found is not None:
+            return found
+    return None
 
 
-def _opted_out(expression: Expression) -> bool:
-    return [word.text for word in expression.words[-2:]] in (["|", "raw"], ["|", "quote"])
+def _last_filter(expression: Expression) -> str:
+    last = [word.text for word in expression.words[-2:]]
+    return last[1] if last[:1] == ["|"] else ""
 
 
-def _try(script: str, mark: str, values: list[Expression], stand_in: str) -> Refused | None:
-    reader = Script(script, mark, [stand_in] * len(values))
+def _stand_in(expression: Expression, text: str) -> Value:
+    """What is known of a value: numbers are what ``int`` and ``length`` give, and what is written as one."""
+    words = expression.words
+    number = _last_filter(expression) in ("int", "length", "count") or (
+        len(words) == 1 and words[0].kind == "number" and words[0].text.isdigit()
+    )
+    return Value("1" if number else text, quoted=_last_filter(expression) == "quote", number=number)
+
+
+def _try(reader: Script, values: list[Expression], *, sure: bool) -> Refused | None:
     try:
         reader.filled()
     except QuoteError as error:
-        sure = stand_in == _PLAIN
-        inserting = script[reader.at : reader.at + 1] == mark
-        index = reader.used - 1 if inserting else reader.used
-        numeric = reader.frames[-1].kind in (ARITH, COUNT)
-        if index < len(values) and (sure or (inserting and not numeric)):
+        inserting = reader.text[reader.at : reader.at + 1] == reader.mark
+        index = error.value if error.value >= 0 else reader.used - 1 if inserting else reader.used
+        if index < len(values) and (sure or inserting):
             return Refused(values[index], error.message.partition(": ")[0], error.hint, sure=sure)
     return None

@@ -20,7 +20,7 @@ from leftoff.model.codec import text as json_text
 from leftoff.model.fields import Fields
 from leftoff.workflow.definition.problems import nearest
 from leftoff.workflow.template.names import FILTERS, GLOBALS, TESTS, is_template, whole
-from leftoff.workflow.template.shell_quote import Script, quote
+from leftoff.workflow.template.shell_quote import Script, Value, quoted_words
 from leftoff.workflow.template.shell_reader import QuoteError
 
 TYPE_CHECKING = False
@@ -39,10 +39,11 @@ _BRACES = "Braces that are no template stand in {% raw %}…{% endraw %}."
 
 
 class Raw(Fields):
-    """Text that goes into a script as it is (``| raw``), or as the JSON that it is (``| tojson``)."""
+    """Text that goes into a script as it is (``| raw``), or as what was made of it (``| tojson``, ``| quote``)."""
 
     text: str
     json: bool = False
+    quoted: Any = None  # the value of which ``| quote`` made it
 
     def __str__(self) -> str:
         return self.text
@@ -73,7 +74,7 @@ class Templates:
         """A script with its values in it, each quoted so that the shell reads it as that value and nothing else."""
         if not is_template(text):
             return text
-        sink = _Shell(posix=is_posix(shell), name=" ".join(_words(shell)))
+        sink = _Shell(posix=is_posix(shell), name=" ".join(_words(shell)), ksh=is_ksh(shell))
         rendered = self._render(text, values, where, sink)
         try:
             return sink.filled(rendered)
@@ -135,6 +136,11 @@ def is_posix(shell: str | Sequence[str] | None) -> bool:
     return names[0] in _EXECUTE and names[-1] in POSIX
 
 
+def is_ksh(shell: str | Sequence[str] | None) -> bool:
+    """Whether ``[ … -eq … ]`` counts as ``[[ … ]]`` does in a shell."""
+    return any(name.endswith(("ksh", "ksh93", "zsh")) for name in _words(shell))
+
+
 def _words(shell: str | Sequence[str] | None) -> list[str]:
     """A command line, programs without their folder."""
     words = [] if shell is None else shell.split() if isinstance(shell, str) else list(shell)
@@ -161,15 +167,19 @@ class _Taken(_Sink):
 class _Shell(_Sink):
     """Keeps the values, and leaves a mark for each."""
 
-    def __init__(self, *, posix: bool, name: str) -> None:
+    def __init__(self, *, posix: bool, name: str, ksh: bool) -> None:
         self.posix = posix
         self.name = name
-        self.values: list[str | list[str]] = []
+        self.ksh = ksh
+        self.values: list[Value] = []
         self.key = str(secrets.randbits(128))
         self.mark = re.compile(f"\ue000{self.key}:([0-9]+)\ue001")
 
     def put(self, value: Any) -> str:
-        if isinstance(value, Raw) and (not value.json or not self.posix):
+        quoted = isinstance(value, Raw) and value.quoted is not None and self.posix
+        if quoted:
+            value = value.quoted
+        elif isinstance(value, Raw) and (not value.json or not self.posix):
             return value.text
         if not self.posix:
             hint = "Write {{ x | tojson }} for a literal, {{ x | raw }} for the bare text, or hand it over in `env:`."
@@ -177,20 +187,15 @@ class _Shell(_Sink):
                 f"leftoff cannot quote for {self.name}, and a value is put into its script", hint=hint
             )
         many = isinstance(value, (list, tuple)) or _is_view(value)
-        self.values.append(
-            [self._plain(shown(entry)) for entry in value] if many else self._plain(shown(value))
-        )
+        text = [self._plain(shown(entry)) for entry in value] if many else self._plain(shown(value))
+        self.values.append(Value(text, quoted=quoted))
         return f"\ue000{self.key}:{len(self.values) - 1}\ue001"
 
     def _plain(self, text: str) -> str:
         """Text that was itself rendered ({% set %}, a macro) has marks in it: the values come back."""
         if self.key not in text:
             return text
-        return self.mark.sub(lambda found: self._joined(int(found[1])), text)
-
-    def _joined(self, index: int) -> str:
-        value = self.values[index]
-        return " ".join(value) if isinstance(value, list) else value
+        return self.mark.sub(lambda found: self.values[int(found[1])].joined, text)
 
     def filled(self, rendered: str) -> str:
         order = [self.values[int(found[1])] for found in self.mark.finditer(rendered)]
@@ -199,7 +204,7 @@ class _Shell(_Sink):
         letter = next(
             chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in self.mark.sub("", rendered)
         )
-        return Script(self.mark.sub(letter, rendered), letter, order).filled()
+        return Script(self.mark.sub(letter, rendered), letter, order, ksh=self.ksh).filled()
 
 
 def _is_view(value: Any) -> bool:
@@ -305,9 +310,8 @@ def _raw(value: Any) -> Raw:
 
 
 def _quote(value: Any) -> Raw:
-    return Raw(
-        " ".join(quote(shown(v)) for v in value) if isinstance(value, (list, tuple)) else quote(shown(value))
-    )
+    many = isinstance(value, (list, tuple))
+    return Raw(quoted_words([shown(entry) for entry in value] if many else shown(value)), quoted=value)
 
 
 _FILTERS: dict[str, Callable[..., Any]] = {

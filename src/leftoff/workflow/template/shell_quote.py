@@ -14,6 +14,18 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from leftoff.model.fields import Fields
+from leftoff.workflow.template.shell_commands import (
+    AS_COMMANDS,
+    AS_INPUT,
+    AS_NUMBER,
+    READS_AGAIN,
+    UNKNOWN,
+    Word,
+    evaluated,
+    literal,
+    typed_names,
+)
 from leftoff.workflow.template.shell_reader import (
     ANSI,
     ARITH,
@@ -24,6 +36,7 @@ from leftoff.workflow.template.shell_reader import (
     DOUBLE,
     SINGLE,
     TICK,
+    USE_ENV,
     QuoteError,
     Reader,
 )
@@ -40,7 +53,12 @@ _SUBSCRIPT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)?\[[^\]]*", re.ASCII)
 _EVALUATED = re.compile(r"\[.*[$`]", re.DOTALL)
 _DQ = str.maketrans({"\\": "\\\\", '"': '\\"', "$": "\\$", "`": "\\`"})
 _HERE = str.maketrans({"\\": "\\\\", "$": "\\$", "`": "\\`"})
+_AGAIN = READS_AGAIN
 _NUMERIC = (ARITH, COUNT)
+_EXPANDING = (*COMMANDS, DOUBLE, BRACE, ARITH, COUNT)
+# ${name:-, and the other ways to say what comes instead; then text follows.
+_IN_BRACES = re.compile(r"[A-Za-z0-9_@*]+(\[[^\]]*\])?(:?[-=+?]|[#%/^,])", re.ASCII)
+_NAMED = re.compile(r"(\\*)\$([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!-])(?:\\\n)*$", re.ASCII)
 _UNQUOTABLE = (ANSI, BRACE, ARITH, COUNT, TICK, COMMENT)
 
 
@@ -49,34 +67,66 @@ def quote(value: str) -> str:
     return value if _WORD.fullmatch(value) else "'" + value.replace("'", "'\\''") + "'"
 
 
-class Script(Reader):
-    """A script with a mark at each value. ``values``: texts, or lists of them, in the order of the marks."""
+def quoted_words(value: str | list[str]) -> str:
+    """A text as a word, a list as words."""
+    return " ".join(map(quote, value)) if isinstance(value, list) else quote(value)
 
-    def __init__(self, text: str, mark: str, values: Sequence[str | list[str]]) -> None:
+
+class Value(Fields):
+    """A value for a script: a text, or a list of them."""
+
+    text: str | list[str]
+    quoted: bool = False  # by ``| quote``
+    number: bool | None = None  # whether it is sure to be one; None: it is there to be looked at
+
+    @property
+    def joined(self) -> str:
+        return " ".join(self.text) if isinstance(self.text, list) else self.text
+
+    @property
+    def is_number(self) -> bool:
+        return bool(_NUMBER.fullmatch(self.joined)) if self.number is None else self.number
+
+
+class Script(Reader):
+    """A script with a mark at each value, which are given in the order of the marks."""
+
+    def __init__(self, text: str, mark: str, values: Sequence[Value], *, ksh: bool = False) -> None:
         super().__init__(text, mark)
         self.values = values
         self.used = 0
+        self.ksh = ksh
+        self.typed = typed_names(text)
 
-    def _next(self) -> str | list[str]:
+    def _next(self) -> Value:
+        """The next value; all that is open around it has it too."""
+        nested = False
+        for frame in reversed(self.frames):
+            if frame.kind in COMMANDS:
+                frame.values.append((self.used, nested))
+                frame.seen.append(self.used)
+                nested = True
         self.used += 1
         return self.values[self.used - 1]
 
-    def _next_text(self) -> str:
-        value = self._next()
-        return " ".join(value) if isinstance(value, list) else value
+    def _error(self, message: str, hint: str = USE_ENV) -> QuoteError:
+        return QuoteError(message, self.line, hint, self.used - 1)
 
     def _insert(self) -> None:
         """The next value, as the place wants it."""
-        kind = self.frames[-1].kind
+        frame = self.frames[-1]
+        kind = frame.kind
+        if kind in COMMANDS and frame.start < 0:
+            frame.start = self.at
         value = self._next()
-        if kind in COMMANDS and isinstance(value, list):
-            text = self._words(value)
+        self._check_place(value, kind)
+        if kind in COMMANDS and isinstance(value.text, list):
+            text = self._words(value.text)
         else:
-            one = " ".join(value) if isinstance(value, list) else value
-            self._check(one, kind)
-            text = self._quoted(one, kind)
+            self._check(value.joined, kind)
+            text = self._quoted(value.joined, kind)
         if kind in COMMANDS:
-            self.frames[-1].word += "?"
+            frame.word += "?"
         self.out.append(text)
         self.at += 1
 
@@ -85,35 +135,82 @@ class Script(Reader):
         before, after = self.text[self.at - 1 : self.at], self._peek()
         if (before and before not in " \t\n(;&|") or (after and after not in " \t\n);&|"):
             hint = "Leave a blank on both sides, or make it one text: {{ names | join(',') }}."
-            raise QuoteError("a list that touches other text", self.line, hint)
+            raise self._error("a list that touches other text", hint)
         for value in values:
             self._check(value, self.frames[-1].kind)
         first = [self._quoted(value, self.frames[-1].kind) for value in values[:1]]
         return " ".join([*first, *map(quote, values[1:])])
 
+    def _check_place(self, value: Value, kind: str) -> None:
+        """Places where no value may stand, or only a number."""
+        if value.quoted and kind in (DOUBLE, SINGLE, ANSI):
+            hint = "Leave `| quote` out: a value is quoted for the place where it stands."
+            raise self._error("`| quote` inside quotes", hint)
+        if kind in _EXPANDING:
+            self._check_name(self.text[: self.at])
+        inside = self.text[self.frames[-1].opened : self.at]
+        if kind == BRACE and not _IN_BRACES.match(inside):
+            raise self._error("a value in ${…}, before what is to be put there")
+        if kind == TICK and _AGAIN.search(inside):
+            raise self._error("a value that is read as commands in `…`", AS_COMMANDS)
+        if value.is_number:
+            return
+        if kind in _NUMERIC:
+            raise self._error(f"a value in {kind} that may be no whole number", AS_NUMBER)
+        for frame in reversed(self.frames):
+            if frame.kind in COMMANDS:
+                if _SUBSCRIPT.fullmatch(frame.word):
+                    raise self._error("a value in a subscript, name[…]", AS_NUMBER)
+                break
+
+    def _check_name(self, before: str) -> None:
+        """``$NAME`` right before a value: the value could go on with the name."""
+        found = _NAMED.search(before[-200:])
+        if found is not None and not len(found[1]) % 2:
+            hint = f"Put the name in braces: ${{{found[2]}}}{{{{ … }}}}."
+            raise self._error(f"a value right after `${found[2]}`, whose name it could go on with", hint)
+
     def _check(self, value: str, kind: str) -> None:
         if "\0" in value:
-            raise QuoteError("a value with a NUL character in it", self.line, "No command can be given one.")
-        if kind in _NUMERIC and not _NUMBER.fullmatch(value):
-            raise QuoteError(f"a value that is no whole number, in arithmetic: {_short(value)}", self.line)
+            raise self._error("a value with a NUL character in it", "No command can be given one.")
         if PLAIN.fullmatch(value):
             return
         if self.lost:
             what = (
                 f"a value in a script whose quotes cannot be followed since line {self.lost}: {_short(value)}"
             )
-            raise QuoteError(what, self.line)
+            raise self._error(what)
         for frame in self.frames:
             if frame.kind in _UNQUOTABLE:
-                raise QuoteError(
-                    f"a value in {frame.kind}, where it cannot be quoted: {_short(value)}", self.line
-                )
+                raise self._error(f"a value in {frame.kind}, where it cannot be quoted: {_short(value)}")
             if frame.duplicates:  # bash expands it a second time
-                raise QuoteError(f"a value after `>&`: {_short(value)}", self.line, "Write `> FILE 2>&1`.")
+                raise self._error(f"a value after `>&`: {_short(value)}", "Write `> FILE 2>&1`.")
             subscript = frame.test or _SUBSCRIPT.fullmatch(frame.word)
             if subscript and _EVALUATED.search(value):
-                raise QuoteError(f"a value that the shell may execute there: {_short(value)}", self.line)
+                raise self._error(f"a value that the shell may execute there: {_short(value)}")
         self.trusted = True
+
+    # -- commands that read a value a second time
+
+    def _read(self, source: str, values: list[tuple[int, bool]], redirect: str) -> list[Word]:
+        if source.replace("\\\n", "") == "" and not values:
+            return []
+        held = [self.values[index] for index, _ in values]
+        if source == self.mark and isinstance(held[0].text, list):
+            return [Word(text, UNKNOWN, values, redirect) for text in held[0].text]
+        text, shape = (
+            literal(source, self.mark, texts) for texts in ([v.joined for v in held], [UNKNOWN for _ in held])
+        )
+        return [Word(text, shape, values, redirect)]
+
+    def _judge(self, words: list[Word]) -> None:
+        for found in evaluated(words, ksh=self.ksh, typed=self.typed):
+            if not (found.number and self.values[found.value].is_number):
+                raise QuoteError(found.message, self.line, found.hint, found.value)
+
+    def _judge_input(self, values: Sequence[int]) -> None:
+        if values:
+            raise QuoteError("a value that a shell reads as commands", self.line, AS_INPUT, values[0])
 
     def _quoted(self, value: str, kind: str) -> str:
         if kind == DOUBLE:
@@ -136,11 +233,18 @@ class Script(Reader):
         parts = body.split(self.mark)
         out = [parts[0]]
         for before, after in pairwise(parts):
-            value = self._next_text()
+            found = self._next()
+            value = quoted_words(found.text) if found.quoted else found.joined
+            if not quoted:
+                self._check_name(before)
+                if not simple and _AGAIN.search(body):
+                    raise self._error("a value that is read as commands in a here-document", AS_COMMANDS)
             if not PLAIN.fullmatch(value) and (not simple or (not quoted and before.endswith(("\\", "$")))):
-                raise QuoteError("a value in a here-document", self.line)
+                raise self._error("a value in a here-document")
             self.trusted = self.trusted or not PLAIN.fullmatch(value)
             out += [value if quoted else value.translate(_HERE), after]
+        for frame in self.frames:
+            frame.values = []  # they are no words of a command
         return "".join(out)
 
 

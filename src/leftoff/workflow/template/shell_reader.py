@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 
+from leftoff.workflow.template.shell_commands import Word, reads_commands
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 USE_ENV = (
     'Give it to the step in `env:` and write "$NAME" in the script; or insert it as it is, with `| raw`.'
@@ -27,6 +29,7 @@ _OPERATORS = tuple("$<>(&|;")
 _PARAMETERS = "$!?#@*-0123456789"  # $$, $!, …
 _PLAIN_SUBSCRIPT = re.compile(r"\[[A-Za-z0-9_$@*+!^.,:-]*\]", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_DESCRIPTOR = re.compile(r"\d+|\{\w+\}", re.ASCII)
 _HERE_START = re.compile(
     r"""<<(?P<tabs>-?)[ \t]*(?:(?P<plain>[\w.+:-]+)|'(?P<single>[^'\n]+)'|"(?P<double>[^"\\$`\n]+)\""""
     r"""|\\(?P<escaped>[\w.+:-]+))(?=[\s;&|<>()]|$)"""
@@ -36,21 +39,27 @@ _HERE_START = re.compile(
 class QuoteError(Exception):
     """A value cannot be put where the script has it."""
 
-    def __init__(self, message: str, line: int, hint: str = USE_ENV) -> None:
+    def __init__(self, message: str, line: int, hint: str = USE_ENV, value: int = -1) -> None:
         super().__init__(message)
         self.message = message
         self.line = line
         self.hint = hint
+        self.value = value  # which one, where it is not the one that is being inserted
 
 
 class Frame:
     """Something that is open, since which line; where commands are read, also what was read of the current one."""
 
-    __slots__ = ("array", "cases", "command", "depth", "duplicates", "heres", "kind", "line", "test", "word")
+    __slots__ = (
+        "array", "cases", "command", "depth", "duplicates", "heres", "inner", "kind", "line", "members", "opened",
+        "redirect", "seen", "start", "test", "values", "word", "words",
+    )  # fmt: skip
 
-    def __init__(self, kind: str, line: int) -> None:
+    def __init__(self, kind: str, line: int, opened: int = 0) -> None:
         self.kind = kind
         self.line = line
+        self.opened = opened  # where its inside begins
+        self.inner = False  # <(…): part of a word
         self.word = ""
         self.command = True  # the next word would be a command
         self.cases = 0
@@ -59,6 +68,12 @@ class Frame:
         self.array = False  # in name=(…)
         self.duplicates = False  # after >&
         self.heres: list[tuple[str, bool, bool]] = []
+        self.start = -1  # of the word that is read
+        self.values: list[tuple[int, bool]] = []  # in that word
+        self.seen: list[int] = []  # all values so far
+        self.redirect = ""  # what the next word is for
+        self.words: list[Word] = []  # of the simple command that is read
+        self.members: list[list[Word]] = []  # of its pipeline, before it
 
 
 class Reader:
@@ -90,6 +105,8 @@ class Reader:
             else:
                 self.readers[self.frames[-1].kind](char)
         self._end_word()
+        for frame in reversed(self.frames):
+            self._end_pipeline(frame)
         if self.trusted:
             self._check_end()
         return "".join(self.out)
@@ -112,6 +129,18 @@ class Reader:
         """The body of a here-document with its values."""
         raise NotImplementedError
 
+    def _read(self, source: str, values: list[tuple[int, bool]], redirect: str) -> list[Word]:
+        """A word of a command, as far as it is known; a list of values is several."""
+        raise NotImplementedError
+
+    def _judge(self, words: list[Word]) -> None:
+        """Refuse a simple command that reads one of its values a second time."""
+        raise NotImplementedError
+
+    def _judge_input(self, values: Sequence[int]) -> None:
+        """Refuse values that a shell is given as commands."""
+        raise NotImplementedError
+
     # -- reading
 
     def _take(self, count: int = 1) -> None:
@@ -128,16 +157,18 @@ class Reader:
         return self.text[self.at + ahead : self.at + ahead + 1]
 
     def _push(self, kind: str, count: int) -> None:
-        self.frames.append(Frame(kind, self.line))
+        self.frames.append(Frame(kind, self.line, self.at + count))
         self._take(count)
 
     def _pop(self, count: int = 1) -> None:
+        if self.frames[-1].kind in COMMANDS:
+            self._end_pipeline(self.frames[-1])
         ended = self.frames.pop()
         if ended.heres:
             self._lose()  # its body comes after the parenthesis
         self._take(count)
         top = self.frames[-1]
-        if ended.kind in (GROUP, COUNT):  # a command of its own; after f() comes another
+        if ended.kind in (GROUP, COUNT) and not ended.inner:  # a command of its own; after f() comes another
             top.command = True
         elif top.kind in COMMANDS and not top.word:
             top.word = "?"  # something that is not known before it is executed
@@ -182,14 +213,18 @@ class Reader:
     def _commands(self, char: str) -> None:
         frame = self.frames[-1]
         if char == "\n":
-            self._end_command(frame)
+            fed = self._end_line(frame)
             self._take()
-            self._here_bodies(frame)
+            self._here_bodies(frame, fed)
         elif char in " \t":
             self._end_word()
             self._take()
+        elif char == "&" and (self._peek() == ">" or self.text[self.at - 1 : self.at] == "|"):  # &> and |&
+            self._end_word()
+            frame.command = True
+            self._take()
         elif char in ";&|":
-            self._end_command(frame)
+            self._end_command(frame, piped=char == "|" and not self._beside("|"))
             self.broken = self.broken or (self.line if frame.array else 0)
             self._take()
         elif char in "()":
@@ -201,6 +236,8 @@ class Reader:
         elif char == "<" and self._peek() == "<":
             self._end_word()
             self._here(frame)
+        elif char in "<>" and self._peek() == "(":
+            self._in_word(frame, char)
         elif char in "<>":
             self._end_word()
             self._redirect(frame)
@@ -216,11 +253,21 @@ class Reader:
 
     def _redirect(self, frame: Frame) -> None:
         frame.duplicates = self._peek() == "&"
-        if frame.array and self._peek() != "(":
+        if frame.array:
             self.broken = self.broken or self.line
-        self._take(2 if frame.duplicates else 1)
+        self._aim(frame, self.text[self.at])
+        self._take(2 if frame.duplicates or self._peek() == "|" else 1)
+
+    def _aim(self, frame: Frame, operator: str) -> None:
+        """The next word is no argument; neither is a number right before the operator."""
+        touches = self.text[self.at - 1 : self.at] not in ("", " ", "\t")
+        if frame.words and touches and _DESCRIPTOR.fullmatch(frame.words[-1].text):
+            frame.words.pop()
+        frame.redirect = operator
 
     def _in_word(self, frame: Frame, char: str) -> None:
+        if frame.start < 0:
+            frame.start = self.at
         if char == "\\":
             frame.word += "" if self._peek() == "\n" else "?"
             self._escape()
@@ -240,6 +287,10 @@ class Reader:
 
     def _end_word(self) -> None:
         frame = self.frames[-1]
+        if frame.start >= 0 or frame.values:
+            source = self.text[frame.start : self.at] if frame.start >= 0 else ""
+            frame.words += self._read(source, frame.values, frame.redirect)
+            frame.start, frame.values, frame.redirect = -1, [], ""
         word, frame.word = frame.word, ""
         if not word:
             return
@@ -252,29 +303,70 @@ class Reader:
             frame.test = word == "[["
         frame.command = frame.command and word in _OPENS_COMMAND
 
-    def _end_command(self, frame: Frame) -> None:
+    def _end_command(self, frame: Frame, piped: bool = False) -> None:
         self._end_word()
         frame.command = True
+        if piped:
+            frame.members.append(frame.words)
+            frame.words = []
+        else:
+            self._end_pipeline(frame)
+
+    def _end_line(self, frame: Frame) -> bool:
+        """Whether what follows as here-documents is read as commands. A line that ends in ``|`` goes on."""
+        self._end_word()
+        frame.command = True
+        return False if frame.members and not frame.words else self._end_pipeline(frame)
+
+    def _end_pipeline(self, frame: Frame) -> bool:
+        """Judge its commands; whether one of them is a shell that reads commands."""
+        members, frame.members = [*frame.members, frame.words], []
+        frame.words = [Word("[[", "[[")] if frame.test else []
+        if frame.array:
+            return False
+        before: list[int] = []
+        fed = False
+        for words in members:
+            self._judge(words)
+            if reads_commands(words):
+                fed = True
+                self._judge_input(before)
+            closes = bool(words) and words[0].text in ("}", "done", "fi", "esac")
+            before += frame.seen if closes else [value for word in words for value, _ in word.values]
+        return fed
+
+    def _beside(self, char: str) -> bool:
+        return char in (self._peek(), self.text[self.at - 1 : self.at])
 
     def _parenthesis(self, frame: Frame, char: str) -> None:
         word = frame.word
+        if char == "(" and frame.start >= 0 and self.text[self.at - 1] in "<>":
+            self._push(GROUP, 1)
+            self.frames[-1].inner = True
+            return
         self._end_word()
         if frame.test:
             self._lose()  # part of a pattern, maybe
         if char == "(":
-            if self._peek() == "(" and not word:
-                self._push(COUNT, 2)
-            else:
-                self._push(GROUP, 1)
-                self.frames[-1].array = word.endswith("=")
+            self._open_parenthesis(frame, word)
         elif frame.cases:  # the end of a pattern: case x in a) …
-            frame.command = True
+            self._end_command(frame)
             self._take()
         elif frame.kind == TOP:  # one too many; the shell will say so
             self._lose()
             self._take()
         else:
             self._pop()
+
+    def _open_parenthesis(self, frame: Frame, word: str) -> None:
+        array = word.endswith("=")
+        if not array:
+            self._end_pipeline(frame)
+        if self._peek() == "(" and not word:
+            self._push(COUNT, 2)
+        else:
+            self._push(GROUP, 1)
+            self.frames[-1].array = array
 
     def _double(self, char: str) -> None:
         if char == '"':
@@ -357,6 +449,7 @@ class Reader:
 
     def _here(self, frame: Frame) -> None:
         if self._peek(2) == "<":
+            self._aim(frame, "<<<")
             self._take(3)
             return
         found = _HERE_START.match(self.text, self.at)
@@ -367,10 +460,15 @@ class Reader:
         frame.heres.append((delimiter, bool(found["tabs"]), quoted))
         self._take(found.end() - self.at)
 
-    def _here_bodies(self, frame: Frame) -> None:
+    def _here_bodies(self, frame: Frame, fed: bool) -> None:
         heres, frame.heres = frame.heres, []
         for delimiter, tabs, quoted in heres:
+            before = len(frame.seen)
             self._here_body(delimiter, tabs, quoted)
+            if fed:
+                self._judge_input(frame.seen[before:])
+            elif frame.members:  # the line ended in `|`
+                frame.members[-1].append(Word("", "", [(value, False) for value in frame.seen[before:]]))
 
     def _here_body(self, delimiter: str, tabs: bool, quoted: bool) -> None:
         start, line = self.at, self.line

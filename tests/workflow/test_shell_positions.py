@@ -1,0 +1,245 @@
+"""Places where a shell reads a value a second time are refused, and nothing that is let pass executes one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leftoff.errors import BadTemplate
+from leftoff.workflow.template.check import refused
+from leftoff.workflow.template.render import Templates, is_ksh
+from tests.cli.command import call
+
+REFUSED = {
+    "eval": "eval {{ x }}",
+    "eval in quotes": 'eval "echo \'{{ x }}\'"',
+    "eval of a command's output": 'eval "$(printf %s {{ x }})"',
+    "eval in a condition": "if eval {{ x }}; then :; fi",
+    "eval in quotes itself": "'ev'al {{ x }}",
+    "eval behind a backslash": "\\eval {{ x }}",
+    "eval behind other words": "A=1 command -p eval {{ x }}",
+    "eval behind a redirection": "2>/dev/null eval {{ x }}",
+    "eval behind both": "&>/dev/null eval &>log {{ x }}",
+    "eval on the next line": "eval \\\n  {{ x }}",
+    "eval in a function": "function f { eval {{ x }}; }",
+    "eval in a loop": "for i in 1; do eval {{ x }}; done",
+    "eval in a case": "case a in a) eval {{ x }} ;; esac",
+    "eval in a substitution": 'echo "$(eval {{ x }})"',
+    "eval in backticks": "echo `eval {{ x }}`",
+    "eval in a here-document": "cat <<EOF\n$(eval {{ x }})\nEOF\n",
+    "trap": "trap 'rm -rf {{ x }}' EXIT",
+    "source": ". {{ x }}",
+    "source of output": "source <(echo {{ x }})",
+    "alias": "alias a={{ x }}",
+    "unset": "unset {{ x }}",
+    "read": "read -r {{ x }} < file",
+    "mapfile": "mapfile -t {{ x }} < file",
+    "getopts": "getopts ab {{ x }}",
+    "printf -v": "printf -v {{ x }} %s 1",
+    "printf -v at once": 'printf "-v{{ x }}" %s 1',
+    "printf %n": "printf 'abc%n' {{ x }}",
+    "declare": "declare {{ x }}",
+    "declare a name": 'declare "n{{ x }}=1"',
+    "declare an element": 'declare "n[{{ x }}]=1"',
+    "declare a number": "declare -i n={{ x }}",
+    "a number declared elsewhere": "n={{ x }}; typeset -i n",
+    "a reference": "declare -n n; n={{ x }}",
+    "a list": "declare -a n={{ x }}",
+    "export": "export {{ x }}",
+    "local": "f() { local -i n={{ x }}; }",
+    "let": "let n={{ x }}",
+    "arithmetic": "echo $(( {{ x }} + 1 ))",
+    "an arithmetic command": "(( n = {{ x }} ))",
+    "an arithmetic loop": "for (( i = 0; i < {{ x }}; i++ )); do :; done",
+    "a subscript": "a[{{ x }}]=1",
+    "a subscript in quotes": "a['{{ x }}']=1",
+    "a subscript of a list": "a=([{{ x }}]=1)",
+    "a subscript in braces": "echo ${a[{{ x }}]}",
+    "an offset": "echo ${a:{{ x }}}",
+    "an indirection": "echo ${!{{ x }}}",
+    "a test of numbers": "[[ {{ x }} -eq 1 ]]",
+    "the other side of it": '[[ 1 -lt "{{ x }}" ]]',
+    "a test of numbers, later": "[[ -n a && {{ x }} -eq 1 ]]",
+    "a test of names": "[[ -v {{ x }} ]]",
+    "[ -v": "[ -v {{ x }} ]",
+    "test -v": "test -v {{ x }}",
+    "wait -p": "wait -n -p {{ x }}",
+    "a variable that is expanded": "PS4={{ x }}",
+    "a variable that is read": "BASH_ENV={{ x }} bash file",
+    "a variable that is a number": "export RANDOM={{ x }}",
+    "sh -c": "sh -c 'echo {{ x }}'",
+    "bash -euc": '/bin/bash -eu -o pipefail -c "cat {{ x }}"',
+    "env bash -c": "env A=1 bash -c {{ x }}",
+    "xargs sh -c": "ls | xargs sh -c 'echo {{ x }}' sh",
+    "find -exec sh -c": "find . -exec sh -c 'echo {{ x }}' {} \\;",
+    "busybox sh -c": "busybox sh -c {{ x }}",
+    "su -c": 'su ada -c "cat {{ x }}"',
+    "flock -c": "flock file -c {{ x }}",
+    "ssh": "ssh -p 22 host cat {{ x }}",
+    "watch": "watch -n 1 {{ x }}",
+    "a pipe into a shell": "echo {{ x }} | sh",
+    "a longer pipe": "echo {{ x }} | sed s/a/b/ | sudo bash -e",
+    "a pipe on two lines": "echo {{ x }} |\n  sh",
+    "a pipe with errors": "echo {{ x }} |& bash",
+    "a group into a shell": "{ echo a; echo {{ x }}; } | sh",
+    "a subshell into a shell": "(echo {{ x }}) | sh",
+    "a loop into a shell": "for i in 1; do echo {{ x }}; done | sh",
+    "xargs into a shell": "echo {{ x }} | xargs -I{} sh -c 'echo {}'",
+    "a here-document for a shell": "bash -s <<EOF\necho {{ x }}\nEOF\n",
+    "one that does not expand": "ssh host <<'EOF'\necho {{ x }}\nEOF\n",
+    "one in a pipe": "cat <<EOF | sh\necho {{ x }}\nEOF\n",
+    "one in a pipe on two lines": "cat <<EOF |\necho {{ x }}\nEOF\nsh\n",
+    "a here-string for a shell": "bash <<< {{ x }}",
+    "output as a script": "bash <(echo {{ x }})",
+    "output as input": "bash < <(echo {{ x }})",
+    "a name that goes on": 'echo "$GITHUB{{ x }}"',
+    "one without quotes": "echo $GITHUB{{ x }}",
+    "one over a line's end": 'echo "$GITHUB\\\n{{ x }}"',
+    "one in a here-document": "cat <<EOF\n$GITHUB{{ x }}\nEOF\n",
+    "one in braces": "echo ${GITHUB{{ x }}}",
+    "an argument that goes on": 'echo "$1{{ x }}"',
+    "quote in double quotes": 'echo "{{ x | quote }}"',
+    "quote in single quotes": "echo '{{ x | quote }}'",
+    "quote in dollar quotes": "echo $'{{ x | quote }}'",
+}  # fmt: skip
+
+ALLOWED = {
+    "an argument of sh -c": "sh -c 'echo \"$1\"' sh {{ x }}",
+    "an argument of xargs sh -c": "echo a | xargs sh -c 'echo \"$0\"' {{ x }}",
+    "the file of a shell": "bash {{ x }}",
+    "input of a script": "echo {{ x }} | bash file.sh",
+    "a pipe past a word": "echo {{ x }} | grep bash",
+    "the argument of a file that is read": ". ./file {{ x }}",
+    "a value of a variable": "export A={{ x }} B=1; local c={{ x }}",
+    "a value in a list": "a=({{ x }} eval)",
+    "printf": "printf '%s %d\\n' {{ x }} {{ x }}",
+    "a host": "ssh -i {{ x }} {{ x }} uptime",
+    "a number in [": "[ {{ x }} -eq 1 ]",
+    "a number in $((…))": "echo $(( {{ x | int }} + {{ xs | length }} + {{ 3 }} ))",
+    "a number in [[": "[[ {{ x | int }} -eq 1 ]]",
+    "a number of a command": '[[ "$(wc -l < {{ x }})" -eq 1 ]]',
+    "text in [[": "[[ {{ x }} == a && -f {{ x }} ]]",
+    "a number in a subscript": "a[{{ x | int }}]=1",
+    "what comes instead": "echo ${y:-{{ x | int }}}",
+    "a name in braces": 'echo "${GITHUB}{{ x }}"',
+    "a dollar that is none": 'echo "\\$GITHUB{{ x }}" \'$GITHUB{{ x }}\'',
+    "quote": "cp {{ x | quote }} \"$(dirname {{ x | quote }})\"",
+    "quote in a script that is written": "cat > file.sh <<EOF\ncp {{ x | quote }} .\nEOF\n",
+    "after eval": "eval true; echo {{ x }}",
+    "beside eval": "eval true | cat {{ x }}",
+    "words that are none": "echo eval {{ x }}; case eval in eval) echo {{ x }} ;; esac",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_refused(text: str) -> None:
+    """Whatever the value: it is known before anything runs, and said again should it come to that."""
+    found = refused(text)
+    assert found is not None
+    assert found.sure, found.message
+    with pytest.raises(BadTemplate):
+        Templates().shell(text, {"x": "$(touch pwned)"}, "step: run")
+
+
+@pytest.mark.parametrize("text", ALLOWED.values(), ids=ALLOWED)
+def test_allowed(text: str) -> None:
+    """What is read once only may stand."""
+    found = refused(text)
+    assert found is None or not found.sure, found.message
+
+
+def test_run_refuses_before_anything_starts(tmp_path: Path) -> None:
+    """The place and the way out are named; the step before it did not run."""
+    flow = "name: f\nvars: {x: a}\nsteps:\n  - {id: a, run: touch ran}\n  - {id: b, run: 'trap \"rm {{ x }}\" EXIT'}\n"
+    (tmp_path / "f.yaml").write_text(flow)
+    for more in (["--check"], []):
+        done = call("run", "f.yaml", *more, cwd=tmp_path)
+        assert (2, "") == (done.code, done.out)
+        assert "f.yaml:5:28: a value after `trap`, which reads it as commands" in done.err
+        assert "`env:`" in done.err
+    assert ["f.yaml"] == os.listdir(tmp_path)
+
+
+# -- attacked with real shells
+
+PAYLOADS = [
+    "$(>pwned)", "`>pwned`", "a[$(>pwned)]", "a[`>pwned`]", "a[$(>pwned)]=1", "($(>pwned))", "x;>pwned", "x\n>pwned\n",
+    "?$(>pwned)", "-eq", "';>pwned;'", '";>pwned;"', "a[0$(>pwned)]", "%n", "-v", "-c", "eval", "_TOKEN",
+]  # fmt: skip
+VALUE = """{{ x }};"{{ x }}";'{{ x }}';n={{ x }};n="{{ x }}";a[{{ x }}]=1;"a{{ x }}";{{ y }};$({{ x }})\
+;"$(echo {{ x }})";$(( {{ x }} ));${a:-{{ x }}};${a:{{ x }}};<(echo {{ x }});`echo {{ x }}`;"$A{{ x }}";{{ x | quote }}\
+;"{{ x | quote }}";a=({{ x }});-v{{ x }};{a,{{ x }}};"${A}{{ x }}\""""
+COMMAND = """echo;eval;trap;unset;read;printf;printf -v;printf %d;printf %s;let;declare;export;local;readonly\
+;typeset -i;declare -a;declare -n;set --;set -A;shift;exit;return;test;[;[[;[ -v;[[ -v;[[ 1 -eq;test 1 -eq;sh -c;bash -euc;bash;.\
+;source;xargs sh -c;alias;getopts a;mapfile;wait -p;cd;kill;case;for i in;command;builtin;exec;env;time;!;;A=1;PS4=\
+;RANDOM=;print -P;bash <<<;sh <;cat <<EOF |;repeat;integer;umask"""
+BEFORE = ["", "", "if ", "{ ", "( ", "f() { ", "a=(1); ", "A=b ", "! ", "for i in 1; do ", "typeset -i n; "]
+AFTER = [
+    "", " ]", " ]]", " in", " 1", " < /dev/null", " EXIT", " | sh", " | bash -s", " | cat", "; set -x; :", " -eq 1 ]]",
+    " -eq 1 ]", " && :", "\nEOF\n", "; do :; done", " in a) ;; esac", "; declare -i n", " %s 1",
+]  # fmt: skip
+END = ["", "", "; fi", "; }", " )", "; }; f", "; done", "; echo {{ x }}"]
+LINE = st.tuples(
+    *map(
+        st.sampled_from,
+        (BEFORE, COMMAND.split(";"), [" "], VALUE.split(";"), ["", "", " {{ y }}", " 1 {{ x }}"], AFTER, END),
+    )
+).map("".join)
+
+
+def attack(folder: Path, lines: list[str], payloads: tuple[str, str]) -> None:
+    """A script that is let pass is executed by every shell, with values that would leave a file behind."""
+    text = "\n".join(lines)
+    for shell in SHELLS:
+        found = refused(text, ksh=is_ksh(shell))
+        if found is not None and found.sure:
+            return
+        try:
+            script = Templates().shell(text, {"x": payloads[0], "y": payloads[1]}, "step: run", shell=shell)
+        except BadTemplate:
+            continue
+        subprocess.run(
+            [shell, "-c", script],
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+            env={"PATH": os.environ["PATH"], "A": "1"},
+        )  # fmt: skip
+        left = [path.name for path in folder.iterdir()]
+        for name in left:
+            (folder / name).unlink()
+        assert "pwned" not in left, (shell, script)
+
+
+SHELLS = [found for name in ("bash", "dash", "zsh") if (found := shutil.which(name))]
+ATTACKS = (
+    st.lists(LINE, min_size=1, max_size=2),
+    st.tuples(st.sampled_from(PAYLOADS), st.sampled_from(PAYLOADS)),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder, for all examples."""
+    return tmp_path_factory.mktemp("scripts")
+
+
+@settings(max_examples=60)
+@given(*ATTACKS)
+def test_nothing_that_passes_is_executed(folder: Path, lines: list[str], payloads: tuple[str, str]) -> None:
+    """Generated commands, in every shell there is."""
+    attack(folder, lines, payloads)
+
+
+@pytest.mark.crash_full
+@settings(max_examples=3000)
+@given(*ATTACKS)
+def test_nothing_that_passes_is_executed_at_length(
+    folder: Path, lines: list[str], payloads: tuple[str, str]
+) -> None:
+    """The same, much longer."""
+    attack(folder, lines, payloads)
