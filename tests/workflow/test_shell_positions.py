@@ -176,7 +176,8 @@ VALUE = """{{ x }};"{{ x }}";'{{ x }}';n={{ x }};n="{{ x }}";a[{{ x }}]=1;"a{{ x
 ;"$(echo {{ x }})";$(( {{ x }} ));${a:-{{ x }}};${a:{{ x }}};<(echo {{ x }});`echo {{ x }}`;"$A{{ x }}";{{ x | quote }}\
 ;"{{ x | quote }}";a=({{ x }});-v{{ x }};{a,{{ x }}};"${A}{{ x }}\""""
 COMMAND = """echo;eval;trap;unset;read;printf;printf -v;printf %d;printf %s;let;declare;export;local;readonly\
-;typeset -i;declare -a;declare -n;set --;set -A;shift;exit;return;test;[;[[;[ -v;[[ -v;[[ 1 -eq;test 1 -eq;sh -c;bash -euc;bash;.\
+;typeset -i;declare -a;declare -n;set --;set -A;shift;exit;return;test;[;[[;[ -v;[[ -v;[[ 1 -eq;test 1 -eq\
+;sh -c;bash -euc;bash;.\
 ;source;xargs sh -c;alias;getopts a;mapfile;wait -p;cd;kill;case;for i in;command;builtin;exec;env;time;!;;A=1;PS4=\
 ;RANDOM=;print -P;bash <<<;sh <;cat <<EOF |;repeat;integer;umask"""
 BEFORE = ["", "", "if ", "{ ", "( ", "f() { ", "a=(1); ", "A=b ", "! ", "for i in 1; do ", "typeset -i n; "]
