@@ -96,6 +96,9 @@ class Tree:
         self.bin = root / ".venv" / "bin"
         self.folder = folder
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("LEFTOFF_")}
+        self.env.pop(
+            "PYTHONDONTWRITEBYTECODE", None
+        )  # modules are compiled once, as those of an installed package
 
     def spend(self, words: list[str], given: bytes = b"") -> tuple[float, float]:
         """Processor seconds and seconds of one process and its children."""

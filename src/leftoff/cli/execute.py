@@ -14,7 +14,6 @@ from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import NeedsPerson
 from leftoff.model.ids import check_run_id
 from leftoff.operations import execution
-from leftoff.operations import resume as resuming
 from leftoff.operations.reports import usage_errors
 from leftoff.operations.runs import info
 
@@ -104,6 +103,8 @@ def _check_agents(ctx: Context, workflow: Workflow, *, fresh: bool = False) -> N
 
 def resume(ctx: Context, request: ResumeRequest) -> int:
     """Check the world, ask what must be asked, and go on."""
+    from leftoff.operations import resume as resuming
+
     answerer = Terminal(ctx)
     done = resuming.resume(ctx.project, ctx.caller, request, answerer)
     if done.outcome == resuming.STOPPED:
@@ -138,9 +139,10 @@ def emit_end(ctx: Context, row: RunRow, **more: object) -> None:
 
 def _agreed(ctx: Context, agreed: Resumed, answerer: Terminal) -> int:
     """A run of a workflow file, on to its end."""
+    from leftoff.operations.resume import carry_out as prepare
 
     def carry_out(guard: Guard) -> None:
-        resuming.carry_out(ctx.project, ctx.caller, agreed, answerer, guard)
+        prepare(ctx.project, ctx.caller, agreed, answerer, guard)
 
     return _go_on(ctx, agreed.request, carry_out)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leftoff.engine.workspace.at_checkpoint import look_around
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current_row, report, usage_errors
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 def save(project: Project, caller: Caller, trigger: str = "manual", note: str | None = None) -> Version:
     """Seal a checkpoint: always a new one, whether anything changed or not."""
+    from leftoff.engine.workspace.at_checkpoint import look_around
     from leftoff.engine.write.commit import Seal
 
     masked = project.redactor.mask(note) if note else None

@@ -187,7 +187,7 @@ def get(
 def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:
     from leftoff.engine.read.find import Target, resolve_in
     from leftoff.engine.read.state import Reader
-    from leftoff.engine.write.report import need_store
+    from leftoff.engine.write.head import need_store
     from leftoff.model.ids import parse_ref
 
     store, find = project.store, current(project, caller)

@@ -28,7 +28,7 @@ def current(project: Project, caller: Caller, *, latest: bool = False) -> Find:
 
 def current_row(project: Project, caller: Caller, *, latest: bool = False) -> RunRow:
     """The run that is meant, as it is now."""
-    from leftoff.engine.write.report import need_store
+    from leftoff.engine.write.head import need_store
 
     need_store(project.store)
     return project.store.read(current(project, caller, latest=latest))

@@ -19,7 +19,7 @@ from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.report import need_store
+from leftoff.engine.write.head import need_store
 from leftoff.engine.write.report import report as write_report
 from leftoff.errors import Ambiguous, CannotResume, Invalid, NoCheckpoint, Usage
 from leftoff.model.fields import Fields

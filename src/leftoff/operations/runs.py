@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.config.project import open_store
-from leftoff.engine.read.state import Reader
-from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.report import report
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current, current_row, this_run
 
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.workspace.journal import CutShort
+    from leftoff.engine.write.commit import Seal
     from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
@@ -127,6 +125,8 @@ def session_of_agent(project: Project, row: RunRow, agent: str) -> str | None:
     """The latest session of an agent that worked on a run: the one it is bound to, else one of an older version."""
     if row.card.get("agent") == agent and row.session:
         return str(row.session)
+    from leftoff.engine.read.state import Reader
+
     store = project.store
 
     def look(view: View) -> str | None:
@@ -141,6 +141,8 @@ def session_of_agent(project: Project, row: RunRow, agent: str) -> str | None:
 
 def hand_over(project: Project, row: RunRow, agent: str, session: str | None) -> None:
     """From now on another agent works on a run: a checkpoint says so. ``session``: its own earlier one, if any."""
+    from leftoff.engine.write.commit import Seal, Terms
+    from leftoff.engine.write.report import report
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal:
         changes.put("run", "agent", agent)

@@ -81,7 +81,7 @@ def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:
 def next_step(project: Project, caller: Caller, *, start: bool = False) -> NextStep:
     """The step to do next. ``start``: it is started in the same transaction, so that nobody else gets it."""
     from leftoff.engine.steps.next_step import next_step as look_up
-    from leftoff.engine.write.report import need_store
+    from leftoff.engine.write.head import need_store
 
     store, find = project.store, current(project, caller)
     if not start:

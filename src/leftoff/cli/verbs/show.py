@@ -5,7 +5,6 @@ from __future__ import annotations
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.layout import facts
 from leftoff.cli.render.text import clean, crop, pad, size, value, width
-from leftoff.engine.steps.approvals import how
 from leftoff.errors import Usage
 from leftoff.model.ids import as_word
 from leftoff.model.times import lasted, millis
@@ -214,6 +213,8 @@ def wanted(found: dict[str, Any]) -> dict[str, list[str]]:
         if record["status"] != "waiting":
             continue
         if isinstance(about, dict):
+            from leftoff.engine.steps.approvals import how
+
             out[path] = [
                 clean(f"{about.get('ask') or 'a decision'}{_options(about)}"),
                 clean(how(run_id, path)),

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from leftoff.store.base import View
+    from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
     # hash, status, ord and leaf, as the store has them; then what it adds to the digest, where that is known
@@ -67,6 +67,14 @@ class Head:
 def gone(run_id: str) -> NotFound:
     """Of a run that was there a moment ago."""
     return NotFound(f"Run {run_id} is gone.")
+
+
+def need_store(store: Store) -> None:
+    """Reports make no store: without one there is no run."""
+    if not store.exists():
+        raise NotFound(
+            f"There is no run here: {store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
+        )
 
 
 def need_run(view: View, run: int, run_id: str) -> RunRow:

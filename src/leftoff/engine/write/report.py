@@ -7,9 +7,8 @@ report at once lose nothing, not even on the same step.
 from __future__ import annotations
 
 from leftoff.engine.write.commit import NO_GUARD, Terms, commit_in, save_blobs
-from leftoff.engine.write.head import Head
+from leftoff.engine.write.head import Head, need_store
 from leftoff.engine.write.lease import sign_of_life
-from leftoff.errors import NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.upgrades import current as current_schema
 
@@ -47,14 +46,6 @@ class Reported:
 
     def to_json(self) -> dict[str, Any]:
         return {"run_id": self.row.run_id, "seq": self.seq}
-
-
-def need_store(store: Store) -> None:
-    """Reports make no store: without one there is no run."""
-    if not store.exists():
-        raise NotFound(
-            f"There is no run here: {store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
-        )
 
 
 def beat(store: Store, find: Find, at: int, guard: Guard = NO_GUARD) -> RunRow:
