@@ -34,6 +34,20 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a user trusts, and the key that shows what was made here, are not those of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("user")))
+        yield
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test's project is trusted, as `--trust` does it."""
+    monkeypatch.setenv("LEFTOFF_TRUST", "1")
+
+
 @pytest.fixture(autouse=True)
 def stores_end_clean(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every store that a test leaves under its tmp_path passes fsck, unless it is marked `damages_store`."""

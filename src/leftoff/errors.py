@@ -12,6 +12,7 @@
     ├── BadData            4
     │   ├── Corrupt        4   bytes are not what was written
     │   ├── Invalid        4   a value, name or document that cannot be kept
+    │   │   ├── BadSettings 2  a leftoff.toml with something wrong in it: file:line:column
     │   │   └── BadTemplate 4  a template of a workflow that cannot be rendered with the values there are
     │   └── Unsupported    4   written by a newer leftoff, or in a way this one cannot handle
     ├── Conflict           5   someone else was first
@@ -116,6 +117,14 @@ class Invalid(BadData, ValueError):
     def __init__(self, message: str, *, path: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.path = path
+
+
+class BadSettings(Invalid):
+    """The message starts with ``file:line:column:``."""
+
+    code = "bad_settings"
+    exit_code = 2
+    default_hint = "Nothing was changed. docs/settings.md explains every key."
 
 
 class BadTemplate(Invalid):

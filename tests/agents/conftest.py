@@ -10,5 +10,5 @@ from tests.agents.stage import Stage
 
 
 @pytest.fixture
-def stage(project: Path) -> Stage:
+def stage(project: Path, trusted: None) -> Stage:
     return Stage(project)

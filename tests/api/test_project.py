@@ -146,7 +146,7 @@ def test_settings_of_the_project_that_a_store_belongs_to(tmp_path: Path) -> None
 def test_a_bad_leftoff_toml(project: Path) -> None:
     """It is told with its line, before anything is written."""
     (project / "leftoff.toml").write_text("[redaction]\nenabeld = true\n")
-    with pytest.raises(leftoff.Invalid, match=r'leftoff.toml:2: .* no key "enabeld"') as caught:
+    with pytest.raises(leftoff.Invalid, match=r'leftoff.toml:2:1: .* no key "enabeld"') as caught:
         leftoff.start("w")
     assert '"enabled"' in caught.value.hint
     assert not (project / ".leftoff").exists()

@@ -32,6 +32,7 @@ PROCESSES = frozenset("run resume reprendre continue supervise demo".split())
 PARENTS = frozenset("hook mcp handover".split())  # they look at the process that started them
 FOLLOWS = frozenset(("-f", "--follow", "--watch", "--exec"))
 PATIENCE = 60.0  # seconds
+TRUST = "LEFTOFF_TRUST"  # a test may say that it trusts its project
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "LEFTOFF_DEBUG")
 
 
@@ -56,7 +57,9 @@ class Called:
 
 def environment(**more: str) -> dict[str, str]:
     """Ours without what leftoff would listen to."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LEFTOFF_")}
+    kept = {
+        name: value for name, value in os.environ.items() if name == TRUST or not name.startswith("LEFTOFF_")
+    }
     return {**kept, **more}
 
 

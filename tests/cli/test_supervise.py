@@ -18,6 +18,8 @@ from tests.cli.runs import files_below, started
 from tests.verify.situations import Place
 from tests.workflow.driving import mark, until, wait
 
+pytestmark = pytest.mark.usefixtures("trusted")
+
 
 def looked(folder: Path, *words: str) -> list[tuple[str, str]]:
     """One look: the events, with their runs."""
@@ -168,7 +170,7 @@ def test_wrong_settings(tmp_path: Path, line: str) -> None:
     """A wrong word in [supervise] is an error that says so."""
     (tmp_path / "leftoff.toml").write_text(f"[supervise]\n{line}\n")
     done = call("supervise", "--once", cwd=tmp_path)
-    assert 4 == done.code and "[supervise]" in done.err
+    assert 2 == done.code and "leftoff.toml:2:1: [supervise]" in done.err
 
 
 def test_deadlines_are_looked_at(tmp_path: Path) -> None:

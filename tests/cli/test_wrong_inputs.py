@@ -195,6 +195,9 @@ VALUES: dict[str, Wrong] = {
     "attempt of nobody": wrong(
         "step", "done", "build", code=5, told="LEFTOFF_ATTEMPT", LEFTOFF_ATTEMPT="bogus"
     ),
+    "trust that is listed and taken back": wrong(
+        "trust", "--list", "--revoke", code=2, told="do not go together"
+    ),
     "removal without a yes": wrong("rm", RUN, code=7, told="--yes"),
     "export into no folder": wrong("export", RUN, "-o", "no/such/x", code=3, told="no folder"),
     "export onto a folder": wrong("export", RUN, "-o", ".", code=2, told="not a regular file"),
@@ -307,8 +310,8 @@ def test_wrong_settings(what: str, home: Path) -> None:
     """A wrong leftoff.toml stops every verb that reads it, with the file's name; help still works."""
     (home / "leftoff.toml").write_text(SETTINGS[what])
     for words in (["ls"], ["set", "a=1"], ["show", RUN]):
-        check_told(call(*words, cwd=home), 4, "leftoff.toml")
-        check_document(call(*words, "--json", cwd=home), 4)
+        check_told(call(*words, cwd=home), 2, "leftoff.toml")
+        check_document(call(*words, "--json", cwd=home), 2)
     succeed("help", cwd=home)
     (home / "leftoff.toml").unlink()
 

@@ -11,8 +11,8 @@ import pytest
 import leftoff
 
 ERRORS = {
-    "Ambiguous", "BadData", "BadDefinition", "BadTemplate", "CannotResume", "Conflict", "Corrupt", "Diverged",
-    "Frozen", "Invalid", "LeaseHeld", "LeftoffError", "NeedsPerson", "NoCheckpoint", "NotFound", "Pruned",
+    "Ambiguous", "BadData", "BadDefinition", "BadSettings", "BadTemplate", "CannotResume", "Conflict", "Corrupt",
+    "Diverged", "Frozen", "Invalid", "LeaseHeld", "LeftoffError", "NeedsPerson", "NoCheckpoint", "NotFound", "Pruned",
     "Redacted", "StaleEpoch", "StepDone", "StepFailed", "StepTimeout", "StoreUnavailable", "Unsupported", "Usage",
 }  # fmt: skip
 VERBS = {"fsck", "get", "list", "open", "resume", "run", "start"}

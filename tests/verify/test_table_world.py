@@ -335,6 +335,7 @@ def write_issue(place: Place, **changed: object) -> None:
     place.file("issue-42.json", json.dumps({**ISSUE, **changed}))
 
 
+@pytest.mark.usefixtures("trusted")
 @pytest.mark.parametrize("how", ['file = "issue-{issue}.json"', 'command = "cat issue-{issue}.json"'])
 def test_labels_update_the_state(place: Place, how: str) -> None:
     """crunch, labels changed: a warning, and the workflow's state follows the labels; then nothing is found."""
@@ -371,6 +372,7 @@ def test_the_issue_was_closed(place: Place) -> None:
     assert ("issue.closed", "ask") == codes(place.verify(code=7))[0]
 
 
+@pytest.mark.usefixtures("trusted")
 def test_the_tracker_is_out_of_reach(place: Place) -> None:
     """Offline is a warning, and nothing is concluded from it."""
     with_issue(place, 'command = "cat issue-{issue}.json"')
@@ -430,4 +432,4 @@ def test_wrong_levels_are_told(place: Place, line: str, said: str) -> None:
     tracked(place)
     (place.folder / "leftoff.toml").write_text(f"[verify.levels]\n{line}\n")
     done = call("verify", "r", cwd=place.folder)
-    assert 4 == done.code and said in done.err
+    assert 2 == done.code and "leftoff.toml:1:1: " in done.err and said in done.err

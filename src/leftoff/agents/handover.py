@@ -50,7 +50,7 @@ class Handover:
 def hand_over(project: Project, target: Target, agent: str) -> Handover:
     """The command that continues a run in an agent: in its own session, where it had one there, else with the brief."""
     row = target.row
-    custom = custom_agents(project.settings.section("agents"))
+    custom = project.settings.parsed("agents", custom_agents)
     check_agent(agent, custom)
     if row.status not in UNFINISHED:
         raise CannotResume(f"Run {row.run_id} is {row.status}.", hint="There is nothing to hand over.")

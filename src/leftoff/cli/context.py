@@ -35,6 +35,8 @@ class Context:
     def project(self) -> Project:
         if self._project is None:
             folder = places.find_project(given=self.args.project)
+            if self.args.trust:
+                self.caller.trust(folder)
             self._project = Project(folder, self.args.store, self.say)
         return self._project
 

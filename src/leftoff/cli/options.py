@@ -2,7 +2,7 @@
 
 argparse costs more than starting Python does, and agents call these verbs by the thousand; so parsing is done here.
 Accepted: ``--name value``, ``--name=value``, flags, repeated options, ``--`` before positionals that start with a dash.
-The three common options are accepted before or after the verb.
+The common options are accepted before or after the verb.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ COMMON = {
     "--project": ("DIR", "the project's folder (default: found upward from here)"),
     "--store": ("URL", "the store: a folder or URL (default: .leftoff of the project)"),
     "--json": (None, "print one JSON document on stdout and nothing else"),
+    "--trust": (None, "trust what this project would run or lead outside, for this call"),
 }
 
 WIDTH = 110  # of a page of help
@@ -119,7 +120,7 @@ class Args:
         self.rest: list[str] = []
         self.project: str | None = None
         self.store: str | None = None
-        self.json = False
+        self.json = self.trust = False
         for opt in spec.options:
             setattr(self, attribute(opt.name), [] if opt.many else None if opt.metavar else False)
 

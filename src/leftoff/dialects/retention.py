@@ -54,10 +54,9 @@ class Upkeep:
         self._rules: Policy | None = None  # those that are being applied
 
     def rules(self) -> Policy:
-        section = self.project.settings.section("retention")
-        if self.dialect is None:
-            return policy(section, DEFAULT)
-        return policy(section, self.dialect.retention(self.project.folder), auto=True)
+        own = self.dialect is not None
+        base = self.dialect.retention(self.project.folder) if self.dialect is not None else DEFAULT
+        return self.project.settings.parsed("retention", lambda said: policy(said, base, auto=own))
 
     def prune(self, *, dry: bool = False, rules: Policy | None = None) -> Pruned:
         rules = self._rules = rules if rules is not None else self.rules()

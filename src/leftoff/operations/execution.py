@@ -119,7 +119,7 @@ def late_questions(
     project: Project, answerer: Answerer, accept: Collection[str] = (), *, yes: bool = False
 ) -> LateQuestions:
     """Who is asked what nobody could foresee, by the rules and levels of the project."""
-    return LateQuestions(answerer, levels_of(project.settings.section("verify")), accept, yes=yes)
+    return LateQuestions(answerer, project.settings.parsed("verify", levels_of), accept, yes=yes)
 
 
 def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
@@ -166,7 +166,7 @@ def setting_of(project: Project, workflow: Workflow, execution: Execution, issue
 
     def seen() -> dict[str, Any]:
         branch = git_branch(project.folder)
-        return take(settings.section("issues"), project.folder, issue, branch, project.now)
+        return take(settings, project.folder, issue, branch, project.now)
 
     return Setting(
         project.store,

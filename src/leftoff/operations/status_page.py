@@ -37,16 +37,19 @@ def update_page(project: Project) -> None:
 
 def page_path(project: str, settings: Settings) -> str | None:
     """The page that leftoff.toml names, if it names one."""
-    section: dict[str, Any] = settings.section("status")
+    return settings.parsed("status", lambda section: _named(project, section))
+
+
+def _named(project: str, section: dict[str, Any]) -> str | None:
     unknown = sorted(key for key in section if key != "file")
     if unknown:
-        raise Invalid(f'leftoff.toml: [status] has no key "{unknown[0]}".', hint="Known: file.")
+        raise Invalid(f'[status] has no key "{unknown[0]}".', path=unknown[0], hint="Known: file.")
     if "file" not in section:
         return None
     name = section["file"]
     if not isinstance(name, str) or not name.strip() or "\0" in name:
         raise Invalid(
-            f"leftoff.toml: status.file must be a path, not {name!r}.", hint='For example: file = "STATUS.md"'
+            f"status.file must be a path, not {name!r}.", path="file", hint='For example: file = "STATUS.md"'
         )
     return os.path.realpath(os.path.join(project, name))
 

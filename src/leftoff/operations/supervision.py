@@ -33,7 +33,7 @@ class Supervision:
     def __init__(self, project: Project, caller: Caller) -> None:
         self._project = project
         self._caller = caller
-        self.settings = Settings(project.settings.section("supervise"))
+        self.settings = project.settings.parsed("supervise", Settings)
         self.folder = project.store_folder
         self._memory = Memory(self.folder)
 

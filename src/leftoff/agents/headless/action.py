@@ -28,14 +28,14 @@ class Agent(Action):
 
     def command(self, step: Step, templates: Templates, values: dict[str, Any], folder: str) -> Command:
         about = step.agent or {}
-        section = Project(self.project).settings.section("agents")
-        custom = custom_agents(section)
+        settings = Project(self.project).settings
+        custom = settings.parsed("agents", custom_agents)
         given = {name: about[name] for name in LIMITS if about.get(name) is not None}
         given.update(
             agents=[check_agent(name, custom) for name in _names(step)],
             prompt=self._prompt(step, templates, values),
             custom=custom,
-            wait=section.get("wait"),
+            wait=settings.section("agents").get("wait"),
         )
         argv = [sys.executable, "-m", "leftoff.agents.headless.agent_step"]
         return Command(argv, exchange(given, folder))
@@ -68,8 +68,7 @@ def _names(step: Step) -> list[str]:
 
 def check(workflow: Workflow, project: str, *, prompts: bool) -> None:
     """Raise what is wrong with agent steps before any is started. ``prompts``: also what files they are to read."""
-    section = Project(project).settings.section("agents")
-    custom = custom_agents(section)
+    custom = Project(project).settings.parsed("agents", custom_agents)
     problems = Problems(workflow.path)
     made = [output for step in workflow.leaves() for output in step.outputs]
     for step in workflow.leaves():

@@ -52,11 +52,15 @@ def custom_agents(section: dict[str, Any]) -> dict[str, Any]:
     for key, value in section.items():
         if key != "wait" and not isinstance(value, dict):
             raise Invalid(
-                f"[agents] has no key {key!r}.", hint=f"It has `wait`; an agent is a table, [agents.{key}]."
+                f"[agents] has no key {key!r}.",
+                path=key,
+                hint=f"It has `wait`; an agent is a table, [agents.{key}].",
             )
     wait = section.get("wait", 1)
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 < wait < float("inf"):
-        raise Invalid(f"[agents] wait is a number of seconds, not {wait!r}.", hint="For example: wait = 30")
+        raise Invalid(
+            f"[agents] wait is a number of seconds, not {wait!r}.", path="wait", hint="For example: wait = 30"
+        )
     return {name: about for name, about in section.items() if name != "wait"}
 
 

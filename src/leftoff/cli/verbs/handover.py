@@ -44,7 +44,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.reports import check_free
     from leftoff.operations.runs import target as find_target
 
-    usage_errors(lambda: check_agent(args.to, custom_agents(ctx.project.settings.section("agents"))))
+    usage_errors(lambda: check_agent(args.to, ctx.project.settings.parsed("agents", custom_agents)))
     target = find_target(ctx.project, ctx.caller, args.rest[0])
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)

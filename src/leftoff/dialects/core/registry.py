@@ -80,19 +80,21 @@ _KEYS = ("dialect",)
 
 def mirrored(project: str, settings: Settings) -> Dialect | None:
     """The dialect whose files are kept in step with the store, or ``None``."""
-    section = settings.section("mirror")
-    if not section:
-        return None
+    return settings.parsed("mirror", _named) if settings.section("mirror") else None
+
+
+def _named(section: dict[str, Any]) -> Dialect:
+    """The dialect that a section [mirror] names."""
     for key in section:
         if key not in _KEYS:
-            raise Invalid(f"leftoff.toml: [mirror] has no key {key!r}.", hint=f"Keys: {', '.join(_KEYS)}.")
+            raise Invalid(f"[mirror] has no key {key!r}.", path=key, hint=f"Keys: {', '.join(_KEYS)}.")
     name = section.get("dialect")
     if not isinstance(name, str):
-        raise Invalid("leftoff.toml: [mirror] needs a dialect.", hint='For example: dialect = "bmad"')
+        raise Invalid("[mirror] needs a dialect.", path="dialect", hint='For example: dialect = "bmad"')
     try:
         return dialect(name)
     except Usage as error:
-        raise Invalid(f"leftoff.toml: [mirror] {error.message}", hint=error.hint) from None
+        raise Invalid(f"[mirror] {error.message}", path="dialect", hint=error.hint) from None
 
 
 def set_dialect(project: str, settings: Settings, name: str) -> list[str]:

@@ -117,6 +117,24 @@ class Caller:
         return self._branch or self.variable("LEFTOFF_BRANCH") or "main"
 
     @property
+    def user_folder(self) -> str:
+        """Where leftoff keeps what a user, and no project, has said."""
+        state = self.variable("XDG_STATE_HOME") or ""
+        if not os.path.isabs(state):
+            state = os.path.join(os.path.expanduser("~"), ".local", "state")
+        return os.path.join(state, "leftoff")
+
+    def trusts(self, project: str) -> bool:
+        """Whether whoever calls said that all of a project is trusted, this time: LEFTOFF_TRUST is 1, or its folder."""
+        said = self.variable("LEFTOFF_TRUST")
+        return said == "1" or (said is not None and os.path.realpath(said) == os.path.realpath(project))
+
+    def trust(self, project: str) -> None:
+        """From now on a project is trusted, by this process and those that it starts."""
+        if not self.trusts(project):
+            os.environ["LEFTOFF_TRUST"] = os.path.abspath(project)
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The values that the workflow around this process calls secret."""
         names = os.environ.get("LEFTOFF_SECRETS")

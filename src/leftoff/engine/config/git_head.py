@@ -43,7 +43,8 @@ def main_worktree(project: str) -> str:
     if not common:
         return ""
     folder = os.path.normpath(os.path.join(git, common))
-    return os.path.dirname(folder) if os.path.basename(folder) == ".git" else ""
+    known = os.path.dirname(git) == os.path.join(folder, "worktrees")  # a file anywhere can claim to be one
+    return os.path.dirname(folder) if known and os.path.basename(folder) == ".git" else ""
 
 
 def git_facts(project: str) -> dict[str, Any]:

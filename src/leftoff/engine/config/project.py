@@ -13,7 +13,7 @@ import sys
 from leftoff import seams
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER
-from leftoff.errors import Unsupported, Usage
+from leftoff.errors import NeedsPerson, Unsupported, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
     from leftoff.clock import Clock
     from leftoff.engine.config.settings import Settings
+    from leftoff.engine.config.trust import Item
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.workspace import Workspace
     from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
+_told: set[tuple[str, str]] = set()  # what was said of settings that are not used
 
 
 def say(text: str) -> None:
@@ -65,12 +67,27 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     if configured:
         return configured if "://" in configured else os.path.join(project, configured)
     own = os.path.join(project, FOLDER)
+    if os.path.islink(own):
+        _refuse_link(project)
     if os.path.isdir(own):
         return own
     from leftoff.engine.config.git_head import main_worktree
 
     main = main_worktree(project)
     return os.path.join(main, FOLDER) if main else own
+
+
+def _refuse_link(project: str) -> None:
+    """A link in the place of the store that leads outside of the project: where we write is not for it to say."""
+    from leftoff.engine.config.trust import HOW, link_of, not_trusted
+
+    item = link_of(project)
+    if item is not None and not_trusted(project, [item]):
+        raise NeedsPerson(
+            f"{os.path.join(project, FOLDER)} is a link that leads outside of the project, and not trusted: "
+            f"{item.target}.",
+            hint=HOW,
+        )
 
 
 def open_store(location: str, clock: Clock | None = None) -> Store:
@@ -106,13 +123,17 @@ def open_followed(
 def home_of(card: dict[str, Any], project: str, folder: str | None) -> str:
     """Where a run's files are: the linked work tree that it remembers; else the main one, seen from a linked one that
     has no store of its own. ``folder``: the store's. A work tree that is gone leaves us here."""
-    own = card.get("worktree")
-    if isinstance(own, str):
-        return own if os.path.isdir(own) else project
     from leftoff.engine.config.git_head import main_worktree
 
-    main = main_worktree(project)
+    own, main = card.get("worktree"), main_worktree(project)
+    if isinstance(own, str):
+        return own if os.path.isdir(own) and _is_ours(main_worktree(own), main or project) else project
     return main if main and folder == os.path.join(main, FOLDER) else project
+
+
+def _is_ours(main: str, ours: str) -> bool:
+    """Whether a work tree has this main one: a run that came from elsewhere may name any folder as its own."""
+    return bool(main) and os.path.realpath(main) == os.path.realpath(ours)
 
 
 def in_git(folder: str) -> bool:
@@ -153,7 +174,18 @@ class Project:
             from leftoff.engine.config.settings import load
 
             self._settings = load(self.folder)
+            if self._settings.untrusted:
+                self._tell_untrusted(self._settings.untrusted)
         return self._settings
+
+    def _tell_untrusted(self, items: tuple[Item, ...]) -> None:
+        """Once in the life of a process."""
+        from leftoff.engine.config.trust import told
+
+        text = told(self.folder, items)
+        if (self.folder, text) not in _told:
+            _told.add((self.folder, text))
+            self.say(text)
 
     def forget_settings(self) -> None:
         """They were changed."""
@@ -230,7 +262,7 @@ class Project:
             return {}
         from leftoff.engine.workspace.issues import take
 
-        return take(self.settings.section("issues"), self.folder, issue, branch, self.now)
+        return take(self.settings, self.folder, issue, branch, self.now)
 
     def workspace(self, at: int | None = None, redactor: Redactor | None = None) -> Workspace:
         """The project's files as they are now. ``at``: the moment that records of them name."""

@@ -4,7 +4,8 @@ Every verb asks for them, so a project without the file pays one ``stat`` and no
 file once for each version of it. A wrong word is an error that names the file, the line, and the nearest right
 word: a setting that is silently ignored is worse than none.
 
-Sections that a later layer interprets (retention, mirror, verify, agents, status) are kept as they are written.
+Sections that a later layer interprets (retention, mirror, verify, agents, status) are kept as they are written. What
+would run a command or lead outside of the project is only there once a person trusted it (`engine.config.trust`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
+    from leftoff.engine.config.trust import Item
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.errors import Invalid
+    from leftoff.errors import BadSettings
+
+    T = TypeVar("T")
 
 FILE = "leftoff.toml"
 OPAQUE = ("agents", "issues", "mirror", "retention", "status", "supervise", "verify")
@@ -84,18 +88,36 @@ class Running(_Values):
 
 
 class Settings(_Values):
-    """What a project has set, and the defaults for the rest."""
+    """What a project has set, and the defaults for the rest. ``untrusted``: what the file says besides, and nobody
+    trusted."""
 
-    __slots__ = ("_made", "_sections", "capture", "heartbeat", "redaction", "run", "store")
+    __slots__ = (
+        "_made",
+        "_sections",
+        "_source",
+        "capture",
+        "heartbeat",
+        "redaction",
+        "run",
+        "store",
+        "untrusted",
+    )
     store: str | None
     heartbeat: Heartbeat
     capture: Capture
     redaction: Redaction
     run: Running
+    untrusted: tuple[Item, ...]
     _sections: dict[str, dict[str, Any]]
+    _source: _Source | None
     _made: dict[tuple[str, ...], Redactor]
 
-    def __init__(self, tables: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, Any] | None = None,
+        source: _Source | None = None,
+        untrusted: tuple[Item, ...] = (),
+    ) -> None:
         given = tables or {}
         super().__init__(
             {
@@ -105,7 +127,9 @@ class Settings(_Values):
                 "redaction": Redaction({**_DEFAULTS["redaction"], **given.get("redaction", {})}),
                 "run": Running({**_DEFAULTS["run"], **given.get("run", {})}),
                 "_sections": {name: given[name] for name in OPAQUE if name in given},
+                "_source": source,
                 "_made": {},
+                "untrusted": untrusted,
             }
         )
 
@@ -130,6 +154,18 @@ class Settings(_Values):
             raise KeyError(name)
         return dict(self._sections.get(name, {}))
 
+    def parsed(self, name: str, read: Callable[[dict[str, Any]], T]) -> T:
+        """What another layer makes of a section. `Invalid` is told with its place: ``path`` is the key, with dots."""
+        from leftoff.errors import Invalid
+
+        try:
+            return read(self.section(name))
+        except Invalid as error:
+            keys = tuple(error.path.split(".")) if error.path else ()
+            raise (self._source or _Source("", FILE)).wrong(
+                (name, *keys), error.message, error.hint
+            ) from None
+
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "heartbeat": {"interval": 30, "quiet": 600, "stalled": 1800},
@@ -138,25 +174,47 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "run": {"grace": 10},
 }
 _NO_FILE = Settings()
-_loaded: dict[str, tuple[tuple[int, int, int], Settings]] = {}
+_MAY_LEAD_OUT = ("agents", "issues", "status", "store", "supervise")
+_Loaded = tuple[tuple[int, int, int], "dict[str, Any]", "_Source", Settings]
+_loaded: dict[str, _Loaded] = {}
 
 
 def load(project: str) -> Settings:
-    """The settings of a project folder; read again only when the file has changed."""
-    path = os.path.join(os.path.abspath(project), FILE)
+    """The settings of a project folder that may be used; read again only when the file has changed."""
+    folder = os.path.abspath(project)
+    path = os.path.join(folder, FILE)
     try:
         info = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return _NO_FILE
+    if info.st_mode & 0o170000 != 0o100000:  # a pipe would be waited for without end
+        raise _bad(f"{path} cannot be read: it is no regular file.", "Put a file there, or remove it.")
     version = (info.st_mtime_ns, info.st_size, info.st_ino)
     known = _loaded.get(path)
     if known is None or known[0] != version:
-        known = _loaded[path] = (version, parse(_read(path), path))
-    return known[1]
+        tables, source = _checked_tables(_read(path), path)
+        known = _loaded[path] = (version, tables, source, Settings(tables, source))
+    _, tables, source, settings = known
+    if not any(name in tables for name in _MAY_LEAD_OUT):
+        return settings
+    from leftoff.engine.config import trust
+
+    asked = trust.not_trusted(folder, trust.items_of(folder, tables))
+    return Settings(trust.without(tables, asked), source, tuple(asked)) if asked else settings
+
+
+def tables_of(project: str) -> dict[str, Any]:
+    """What the file says, trusted or not."""
+    path = os.path.join(os.path.abspath(project), FILE)
+    return _checked_tables(_read(path), path)[0] if os.path.exists(path) else {}
 
 
 def parse(text: str, path: str = FILE) -> Settings:
     """The settings that a text in TOML gives; ``path`` is named in errors."""
+    return Settings(*_checked_tables(text, path))
+
+
+def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
     import tomllib
 
     source = _Source(text, path)
@@ -175,7 +233,7 @@ def parse(text: str, path: str = FILE) -> Settings:
         else:
             raise source.unknown((name,), ["store", *OPAQUE, *_CHECKS])
     _check_order(source, checked.get("heartbeat", {}))
-    return Settings(checked)
+    return checked, source
 
 
 def _read(path: str) -> str:
@@ -185,17 +243,18 @@ def _read(path: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _invalid(f"{path}:{line}: this is not UTF-8 text.", "Save the file as UTF-8.") from None
+        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        raise _bad(f"{path}:{line}:{column}: this is not UTF-8 text.", "Save the file as UTF-8.") from None
     except OSError as error:
-        raise _invalid(
+        raise _bad(
             f"{path} cannot be read: {error.strerror}.", "Check what it is, and its permissions."
         ) from None
 
 
-def _invalid(message: str, hint: str) -> Invalid:
-    from leftoff.errors import Invalid
+def _bad(message: str, hint: str) -> BadSettings:
+    from leftoff.errors import BadSettings
 
-    return Invalid(message, hint=hint)
+    return BadSettings(message, hint=hint)
 
 
 class _Source:
@@ -205,25 +264,25 @@ class _Source:
         self.text = text.replace("\r\n", "\n")
         self.path = path
 
-    def line(self, keys: tuple[str, ...]) -> int:
-        """The line that a key is written on: the best guess, as TOML has many ways to write one."""
+    def place(self, keys: tuple[str, ...]) -> str:
+        """Line and column that a key is written at: the best guess, as TOML has many ways to write one."""
         section: tuple[str, ...] = ()
-        depth, found = 0, 1
-        for number, line in enumerate(self.text.split("\n"), 1):
-            line = line.strip()
+        depth, found = 0, "1:1"
+        for number, written in enumerate(self.text.split("\n"), 1):
+            line = written.strip()
             here = section
             if line.startswith("["):
                 here = section = _dotted(line.strip("[").partition("]")[0])
             elif "=" in line:
                 here = section + _dotted(line.partition("=")[0])
             if len(here) > depth and here == keys[: len(here)]:
-                depth, found = len(here), number
+                depth, found = len(here), f"{number}:{len(written) - len(written.lstrip()) + 1}"
         return found
 
-    def wrong(self, keys: tuple[str, ...], what: str, hint: str) -> Invalid:
-        return _invalid(f"{self.path}:{self.line(keys)}: {what}", hint)
+    def wrong(self, keys: tuple[str, ...], what: str, hint: str) -> BadSettings:
+        return _bad(f"{self.path}:{self.place(keys)}: {what}", hint)
 
-    def unknown(self, keys: tuple[str, ...], known: list[str]) -> Invalid:
+    def unknown(self, keys: tuple[str, ...], known: list[str]) -> BadSettings:
         """A word that is none of the known ones."""
         from difflib import get_close_matches
 
@@ -241,7 +300,7 @@ class _Source:
             )
         return value
 
-    def bad_toml(self, message: str) -> Invalid:
+    def bad_toml(self, message: str) -> BadSettings:
         """The parser's message, which ends in where it stopped."""
         what, _, place = message.rpartition(" (at ")
         numbers = [word for word in place.rstrip(")").replace(",", "").split() if word.isdigit()]
@@ -249,7 +308,7 @@ class _Source:
             *before, last = self.text.rstrip("\n").split("\n")
             numbers = [str(len(before) + 1), str(len(last) + 1)]
         where = ":".join((self.path, *numbers))
-        return _invalid(
+        return _bad(
             f"{where}: this is not TOML: {what or message}.", 'Text is written in quotes: store = "…"'
         )
 

@@ -152,15 +152,19 @@ class Settings:
     def __init__(self, section: dict[str, Any]) -> None:
         unknown = [key for key in section if key not in KEYS]
         if unknown:
-            raise Invalid(f"[supervise] has no {unknown[0]!r}.", hint=f"It has: {', '.join(KEYS)}.")
+            raise Invalid(
+                f"[supervise] has no {unknown[0]!r}.", path=unknown[0], hint=f"It has: {', '.join(KEYS)}."
+            )
         self.command = _text(section, "command")
         self.url = _text(section, "url")
         if self.url and not self.url.startswith(("http://", "https://")):
-            raise Invalid(f"[supervise] url is no URL: {self.url[:80]!r}.", hint="http://… or https://…")
+            raise Invalid(
+                f"[supervise] url is no URL: {self.url[:80]!r}.", path="url", hint="http://… or https://…"
+            )
         self.every = _number(section, "every", 5.0)
         self.restart = section.get("restart", False)
         if not isinstance(self.restart, bool):
-            raise Invalid("[supervise] restart must be true or false.", hint="restart = true")
+            raise Invalid("[supervise] restart must be true or false.", path="restart", hint="restart = true")
         self.limit = int(_number(section, "limit", 5))
         self.backoff = _number(section, "backoff", 30.0)
 
@@ -168,14 +172,14 @@ class Settings:
 def _text(section: dict[str, Any], key: str) -> str | None:
     value = section.get(key)
     if value is not None and not isinstance(value, str):
-        raise Invalid(f"[supervise] {key} must be text.", hint=f'{key} = "…"')
+        raise Invalid(f"[supervise] {key} must be text.", path=key, hint=f'{key} = "…"')
     return value
 
 
 def _number(section: dict[str, Any], key: str, default: float) -> float:
     value = section.get(key, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
-        raise Invalid(f"[supervise] {key} must be a number above 0.", hint=f"{key} = {default:g}")
+        raise Invalid(f"[supervise] {key} must be a number above 0.", path=key, hint=f"{key} = {default:g}")
     return float(value)
 
 

@@ -51,9 +51,7 @@ def _take_in(world: World, findings: list[Finding], at: int, redactor: Redactor)
     seen: dict[str, Any] = {}
     if any(finding.code in ("issue.labels", "issue.body", "issue.closed") for finding in findings):
         branch = world.facts.get("git_branch")
-        seen = take(
-            world.settings.section("issues"), world.project, str(world.facts.get("issue") or ""), branch, at
-        )
+        seen = take(world.settings, world.project, str(world.facts.get("issue") or ""), branch, at)
     cleared = [finding.clears for finding in findings if finding.clears]
     if not (found.captured or outputs or seen or cleared):
         return

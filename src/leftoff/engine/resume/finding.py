@@ -156,7 +156,9 @@ def levels_of(section: Mapping[str, Any]) -> dict[str, str]:
     """The levels that a project sets, checked. ``section`` is `[verify]` as it is written."""
     given = section.get("levels", {})
     if not isinstance(given, dict):
-        raise Invalid("[verify] levels must be a table.", hint='[verify.levels]\n"git.dirty" = "ask"')
+        raise Invalid(
+            "[verify] levels must be a table.", path="levels", hint='[verify.levels]\n"git.dirty" = "ask"'
+        )
     out = {}
     for code, level in _flat(given).items():
         if code not in CODES:
@@ -164,12 +166,18 @@ def levels_of(section: Mapping[str, Any]) -> dict[str, str]:
 
             near = get_close_matches(code, CODES, 1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Codes: {', '.join(CODES)}."
-            raise Invalid(f"[verify.levels] has no code {code!r}.", hint=hint)
+            raise Invalid(f"[verify.levels] has no code {code!r}.", path="levels", hint=hint)
         if is_fixed(code):
-            raise Invalid(f"The level of {code} cannot be changed.", hint="Remove it from [verify.levels].")
+            raise Invalid(
+                f"The level of {code} cannot be changed.",
+                path="levels",
+                hint="Remove it from [verify.levels].",
+            )
         if level not in LEVELS:
             raise Invalid(
-                f"[verify.levels] {code}: there is no level {level!r}.", hint=f"Levels: {', '.join(LEVELS)}."
+                f"[verify.levels] {code}: there is no level {level!r}.",
+                path="levels",
+                hint=f"Levels: {', '.join(LEVELS)}.",
             )
         out[code] = level
     return out

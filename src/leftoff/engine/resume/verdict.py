@@ -46,7 +46,7 @@ def verify(
     ``session``: whose the run may be without standing in the way. Not ``whole``: only what the run declared or tracked
     is read.
     """
-    levels = levels_of(project.settings.section("verify"))
+    levels = project.settings.parsed("verify", levels_of)
     world = World(project, request, session, whole=whole)
     if world.damage:  # nothing else can be known
         return Report(world, select(world, request), providers, [*integrity(world)], levels)

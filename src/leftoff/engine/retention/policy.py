@@ -88,10 +88,14 @@ def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = Fals
     keep, runs = dict(base.keep), dict(base.runs)
     for key in section:
         if key not in (*_KEYS, *RUN_STATUS):
-            raise _wrong(f"has no key {key!r}", f"Keys: {', '.join((*_KEYS, *RUN_STATUS))}.")
+            raise _wrong(key, f"has no key {key!r}", f"Keys: {', '.join((*_KEYS, *RUN_STATUS))}.")
     for trigger, count in _table(section, "keep").items():
         if trigger not in TRIGGERS:
-            raise _wrong(f"keep: there is no trigger {trigger!r}", f"Triggers: {', '.join(TRIGGERS)}.")
+            raise _wrong(
+                f"keep.{trigger}",
+                f"keep: there is no trigger {trigger!r}",
+                f"Triggers: {', '.join(TRIGGERS)}.",
+            )
         old = keep.get(trigger)
         keep[trigger] = Keep(_count(count, f"keep.{trigger}"), per_phase=old is not None and old.per_phase)
     for status in RUN_STATUS:
@@ -102,26 +106,26 @@ def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = Fals
                 runs[status] = (age, base.runs[status][1] if status in base.runs else ARCHIVE)
     said = section.get("auto", auto)
     if not isinstance(said, bool):
-        raise _wrong(f"auto must be true or false, not {said!r}", "Without quotes: auto = true")
+        raise _wrong("auto", f"auto must be true or false, not {said!r}", "Without quotes: auto = true")
     archives = _count(section["archives"], "archives") if "archives" in section else base.archives
     size = _bytes(section["max_size"]) if "max_size" in section else base.max_bytes
     return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=said)
 
 
-def _wrong(what: str, hint: str) -> Invalid:
-    return Invalid(f"leftoff.toml: [retention] {what}.", hint=hint)
+def _wrong(key: str, what: str, hint: str) -> Invalid:
+    return Invalid(f"[retention] {what}.", path=key, hint=hint)
 
 
 def _table(section: dict[str, Any], key: str) -> dict[str, Any]:
     found = section.get(key, {})
     if not isinstance(found, dict):
-        raise _wrong(f"{key} must be a table, not {found!r}", "For example: keep = {step_complete = 20}")
+        raise _wrong(key, f"{key} must be a table, not {found!r}", "For example: keep = {step_complete = 20}")
     return found
 
 
 def _count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < ALL:
-        raise _wrong(f"{name} must be a number, not {value!r}", "-1 keeps all.")
+        raise _wrong(name, f"{name} must be a number, not {value!r}", "-1 keeps all.")
     return value
 
 
@@ -131,7 +135,7 @@ def _age(value: Any, name: str) -> int | None:
     text = str(value).strip()
     if isinstance(value, str) and text[-1:] in _UNITS and text[:-1].strip().isdecimal():
         return int(text[:-1]) * _UNITS[text[-1]]
-    raise _wrong(f"{name} must be an age, not {value!r}", 'For example: "7d", "12h", or "never".')
+    raise _wrong(name, f"{name} must be an age, not {value!r}", 'For example: "7d", "12h", or "never".')
 
 
 def _bytes(value: Any) -> int:
@@ -139,7 +143,7 @@ def _bytes(value: Any) -> int:
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz").strip()
     factor = _SIZES.get(text[len(text.rstrip("abcdefghijklmnopqrstuvwxyz")) :])
     if isinstance(value, bool) or factor is None or not number.isdecimal():
-        raise _wrong(f"max_size must be a size, not {value!r}", 'For example: "500 MB".')
+        raise _wrong("max_size", f"max_size must be a size, not {value!r}", 'For example: "500 MB".')
     return int(number) * factor
 
 

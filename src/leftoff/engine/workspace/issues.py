@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from leftoff.engine.config.settings import Settings
     from leftoff.model.changes import ChangeSet
 
 KEY = "issue_snapshot"  # of the collection `context`
@@ -35,10 +36,10 @@ class Issues:
     def __init__(self, section: dict[str, Any]) -> None:
         for key, value in section.items():
             if key not in _KEYS:
-                raise Invalid(f"[issues] has no {key!r}.", hint=f"It has: {', '.join(_KEYS)}.")
+                raise Invalid(f"[issues] has no {key!r}.", path=key, hint=f"It has: {', '.join(_KEYS)}.")
             wanted: Any = (int, float) if key == "timeout" else str
             if not isinstance(value, wanted) or isinstance(value, bool):
-                raise Invalid(f"[issues] {key} is wrong: {value!r}.", hint=f'command = "{COMMAND}"')
+                raise Invalid(f"[issues] {key} is wrong: {value!r}.", path=key, hint=f'command = "{COMMAND}"')
         self.file: str | None = section.get("file")
         self.command: str | None = section.get("command", None if self.file else self._default())
         self.timeout = float(section.get("timeout", SECONDS))
@@ -113,13 +114,11 @@ def snapshot(found: dict[str, Any], branch: str | None, at: int) -> dict[str, An
     }
 
 
-def take(
-    section: dict[str, Any], project: str, issue: str | None, branch: str | None, at: int
-) -> dict[str, Any]:
+def take(settings: Settings, project: str, issue: str | None, branch: str | None, at: int) -> dict[str, Any]:
     """The snapshot as `context` records; empty where there is no issue, nowhere to look, or no answer."""
     if not issue:
         return {}
-    issues = Issues(section)
+    issues = settings.parsed("issues", Issues)
     if not issues.known:
         return {}
     try:

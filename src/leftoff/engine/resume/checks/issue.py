@@ -21,7 +21,7 @@ def issue(world: World) -> Iterator[Finding]:
     then = world.said(KEY)  # ours, or the one of the document that the run came from
     if not isinstance(then, dict):
         return
-    issues = Issues(world.settings.section("issues"))
+    issues = world.settings.parsed("issues", Issues)
     if not issues.known:
         return
     name = f"#{number}"

@@ -1,0 +1,92 @@
+"""``leftoff trust``: what a project would run or lead outside is shown, and trusted by a person."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Opt, Spec
+from leftoff.cli.prompts.ask import confirm
+from leftoff.cli.render.text import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+    from leftoff.operations.trust import Trust
+
+SPEC = Spec(
+    "trust",
+    "Show what this project would run, or where it would lead outside of its folder: settings in leftoff.toml, and\n"
+    "the workflows of runs that came from elsewhere. Then ask whether that is to be. It is remembered in your own\n"
+    "folder, by content: what changes is asked for again. What is not trusted is not used.",
+    options=(
+        Opt("--list", None, "only show what you have trusted, in every project"),
+        Opt("--revoke", None, "trust nothing of this project any more"),
+        Opt("--yes", None, "do not ask: it is trusted"),
+    ),
+    examples="""  leftoff trust
+  leftoff trust --yes
+  leftoff trust --revoke""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.errors import Usage
+
+    if args.list + args.revoke + args.yes > 1:
+        raise Usage("--list, --revoke and --yes do not go together.", hint=f"usage: {SPEC.line()}")
+    if args.list:
+        return _list(ctx)
+    return _revoke(ctx) if args.revoke else _give(ctx)
+
+
+def _give(ctx: Context) -> int:
+    from leftoff.operations.trust import give, look
+
+    found = look(ctx.project)
+    if not ctx.args.json:
+        _show(ctx, found)
+    if found.asked:
+        if not confirm(ctx, "This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
+            ctx.say("Nothing was changed.")
+            return 7
+        give(ctx.project, found)
+        found = look(ctx.project)
+        ctx.say(f"leftoff: {found.project} is trusted, as it is now.")
+    return ctx.answer(found)
+
+
+def _show(ctx: Context, found: Trust) -> None:
+    if not (found.given or found.asked):
+        ctx.out("Nothing here needs trust: no setting runs a command or leads outside of the project.")
+    for word, items in (("trusted", found.given), ("not trusted", found.asked)):
+        for item in items:
+            where = f" (to {clean(item.target)})" if item.target and item.target != item.value else ""
+            ctx.out(f"{word}: {clean(item.key)} {item.does}{where}:")
+            ctx.out("".join(f"    {clean(line)}\n" for line in item.value.splitlines() or [""]).rstrip("\n"))
+
+
+def _list(ctx: Context) -> int:
+    from leftoff.operations.trust import given
+
+    found = given()
+    if ctx.args.json:
+        ctx.emit({"trusted": [known.to_json() for known in found]})
+        return 0
+    for known in found:
+        if known.item is None:
+            ctx.say(f"leftoff: {known.path} is damaged, or not yours alone: it counts as no yes.")
+        else:
+            ctx.out(f"{clean(known.project)}  {clean(known.item.key)} = {clean(known.item.value)}")
+    if not found:
+        ctx.say("leftoff: you have trusted nothing so far.")
+    return 0
+
+
+def _revoke(ctx: Context) -> int:
+    from leftoff.operations.trust import take_back
+
+    found = take_back(ctx.project)
+    if ctx.args.json:
+        ctx.emit({"revoked": [known.to_json() for known in found]})
+    else:
+        ctx.say(f"leftoff: {len(found)} taken back; nothing of {ctx.project.folder} is trusted any more.")
+    return 0
