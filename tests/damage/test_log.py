@@ -1,4 +1,5 @@
-"""Damage in the log is silent for SQLite, which forgets what lies behind it. fsck sees it, and nothing else."""
+"""Damage in the log is silent for SQLite, which forgets what lies behind it. leftoff tells whoever opens the store,
+before anything is read or written."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def places(log: Log) -> dict[str, list[int]]:
 @pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
 @pytest.mark.parametrize("where", ["header", "frame head", "page", "first frame", "last frame"])
 def test_flip_is_found(killed: Path, tmp_path: Path, where: str, index: bool) -> None:
-    """A flipped byte in any part of the log is reported, with and without the index, and what is read is no mixture."""
+    """A flipped byte in any part of the log is reported, with and without the index, and nothing older is read."""
     wal = copied(killed, tmp_path, index=index) / "store.db-wal"
     data = wal.read_bytes()
     for at, offset in enumerate(places(Log(data))[where]):
@@ -77,8 +78,21 @@ def test_flip_is_found(killed: Path, tmp_path: Path, where: str, index: bool) ->
         assert ["wal"] == [p["code"] for p in found], f"byte {offset}"
         bad = 0 if offset < HEADER else HEADER + (offset - HEADER) // STEP * STEP
         assert f"{wal} at byte {bad}" == found[0]["where"]
-        check_some_version(wal.parent)
+        if at % 8 == 0:
+            check_refused(wal.parent)
         copied(killed, tmp_path, index=index)
+
+
+def check_refused(path: Path) -> None:
+    """Neither a read nor a write gets through, again and again, and the log stays as it is."""
+    log = (path / "store.db-wal").read_bytes()
+    for _ in range(2):
+        with leftoff.open(path) as store:
+            with pytest.raises(leftoff.Corrupt, match=r"-wal at byte"):
+                store.get("log")
+            with pytest.raises(leftoff.Corrupt, match=r"-wal at byte"):
+                store.start("another")
+    assert log == (path / "store.db-wal").read_bytes()
 
 
 def check_some_version(path: Path) -> None:
@@ -128,8 +142,42 @@ def test_torn_frame_is_no_damage(killed: Path, tmp_path: Path) -> None:
         for torn in (bytes(STEP), log.data[start : start + 512] + bytes(STEP - 512)):
             wal = copied(killed, tmp_path, index=False) / "store.db-wal"
             wal.write_bytes(log.data[:start] + torn + log.data[start + STEP :])
+            os.utime(wal, (1, 1))  # before this machine was started: the power may have gone
             assert [] == problems(wal.parent), back
             check_some_version(wal.parent)
+
+
+def test_two_commits_are_not_torn(killed: Path, tmp_path: Path) -> None:
+    """While the machine runs, only the commit that was being written can be torn: two behind a bad frame were made."""
+    log = Log((killed / "store.db-wal").read_bytes())
+    ends = [frame.number for frame in log.all_frames() if frame.after]
+    for lost, refused in ((1, False), (2, True), (5, True)):
+        wal = copied(killed, tmp_path, index=False) / "store.db-wal"
+        start = HEADER + ends[-lost - 1] * STEP  # the first frame of that many commits
+        wal.write_bytes(log.data[:start] + bytes(STEP) + log.data[start + STEP :])
+        assert refused == bool(problems(wal.parent)), lost
+        (check_refused if refused else check_some_version)(wal.parent)
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["index", "no index"])
+def test_one_commit_that_the_index_knows(killed: Path, tmp_path: Path, index: bool) -> None:
+    """The last commit alone is missed where the index knew it: at once, and after fsck had a look, too."""
+    wal = copied(killed, tmp_path, index=index) / "store.db-wal"
+    log = Log(wal.read_bytes())
+    wal.write_bytes(log.data[: HEADER + (log.valid - 1) * STEP] + random.Random(1).randbytes(STEP))
+    for _ in range(2):
+        assert (["wal"] if index else []) == [p["code"] for p in problems(wal.parent)]
+        (check_refused if index else check_some_version)(wal.parent)
+
+
+def test_a_log_that_is_gone(killed: Path, tmp_path: Path) -> None:
+    """A log that was removed or emptied is missed where its index is left."""
+    for remove in (Path.unlink, lambda wal: wal.write_bytes(b"")):
+        wal = copied(killed, tmp_path, index=True) / "store.db-wal"
+        remove(wal)
+        with leftoff.open(wal.parent) as store, pytest.raises(leftoff.Corrupt, match="The log is gone"):
+            store.list()
+        assert ["wal"] == [p["code"] for p in problems(wal.parent)]
 
 
 def test_large_damage_is_found(killed: Path, tmp_path: Path) -> None:
@@ -139,7 +187,7 @@ def test_large_damage_is_found(killed: Path, tmp_path: Path) -> None:
     start = HEADER + log.valid // 3 * STEP + 512
     wal.write_bytes(log.data[:start] + random.Random(1).randbytes(512) + log.data[start + 512 :])
     assert ["wal"] == [p["code"] for p in problems(wal.parent)]
-    check_some_version(wal.parent)
+    check_refused(wal.parent)
 
 
 def test_index_of_an_earlier_life_proves_nothing(killed: Path, tmp_path: Path) -> None:

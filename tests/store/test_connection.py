@@ -237,16 +237,28 @@ def test_something_else_in_its_place(store: SqliteStore, kind: str) -> None:
     assert before == (path.read_bytes() if path.is_file() else None)
 
 
-def test_empty_file_becomes_a_store(store: SqliteStore) -> None:
-    """An empty file is no store yet; the first write makes it one, private to its owner."""
-    Path(store.folder).mkdir()
-    Path(store.path).touch(0o644)
-    assert not store.exists()
-    with pytest.raises(StoreUnavailable, match="There is no store"):
-        store.read(lambda view: view.list_runs({}))
-    assert 0 == Path(store.path).stat().st_size
+@pytest.mark.damages_store
+def test_empty_file_is_no_store(store: SqliteStore) -> None:
+    """leftoff never leaves an empty database: it was cut off, which is told, and it is not written over."""
     Scribe(store).verify()
-    assert 0o600 == stat.S_IMODE(os.stat(store.path).st_mode)
+    store.close()
+    os.truncate(store.path, 0)
+    for call in (lambda: Scribe(store), store.exists, lambda: store.read(lambda view: view.list_runs({}))):
+        with pytest.raises(Corrupt, match="is empty: the database was cut off"):
+            call()
+    assert 0 == Path(store.path).stat().st_size
+    assert ["missing"] == [problem["code"] for problem in store.check()["problems"]]
+
+
+@pytest.mark.damages_store
+def test_blobs_without_a_database(store: SqliteStore) -> None:
+    """A folder with blobs and no database is no new store."""
+    store.save_blob([b"content"])
+    store.close()
+    for suffix in ("", "-wal", "-shm"):
+        os.unlink(store.path + suffix)
+    with pytest.raises(Corrupt, match="its blobs are there"):
+        Scribe(store)
 
 
 def test_file_in_place_of_the_folder(store_path: Path) -> None:

@@ -50,6 +50,7 @@ def fsck(project: Project, *, repair: bool = False) -> FsckReport:
     """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole."""
     from leftoff.engine.retention.fsck import fsck
 
+    project.looks = False  # what others did to a protocol's files waits: the store may be damaged
     return fsck(project.store, repair=repair)
 
 

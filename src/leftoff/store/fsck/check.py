@@ -6,7 +6,6 @@ its hash, every run (``leftoff.store.fsck.check_run``), rows that belong to no r
 
 from __future__ import annotations
 
-import os
 import re
 
 import apsw
@@ -39,12 +38,18 @@ _PAGE = re.compile(r"\bpage (\d+)", re.IGNORECASE)
 def inspect(store: SqliteStore) -> Report:
     """Look at everything; nothing is changed. See ``Store.check``."""
     report = Report()
+    if _is_missing(store):
+        report.problem("missing", store.path, "The database is gone, but its log or its blobs are there.")
+        return report
     if not store.exists():
-        _check_missing(store, report)
         return report
     _check_wal(store, report)
-    for part in (_check_pages, _check_structure, _check_values, _check_runs, _check_strays, _check_blobs):
-        _guard(store, report, part)
+    store.refuses_damage = not report.problems
+    try:
+        for part in (_check_pages, _check_structure, _check_values, _check_runs, _check_strays, _check_blobs):
+            _guard(store, report, part)
+    finally:
+        store.refuses_damage = True
     return report
 
 
@@ -72,11 +77,13 @@ def _known(error: Exception, path: str) -> LeftoffError:
         return Corrupt(f"{path} cannot be read: {other}", where=path)
 
 
-def _check_missing(store: SqliteStore, report: Report) -> None:
+def _is_missing(store: SqliteStore) -> bool:
     """A store without its database is no new store, if the rest of it is there."""
-    wal = store.path + "-wal"
-    if (os.path.exists(wal) and os.stat(wal).st_size) or next(store.blobs.names(), None) is not None:
-        report.problem("missing", store.path, "The database is gone, but its log or its blobs are there.")
+    try:
+        store.exists()
+    except Corrupt:
+        return True
+    return False
 
 
 def _check_wal(store: SqliteStore, report: Report) -> None:
@@ -84,12 +91,7 @@ def _check_wal(store: SqliteStore, report: Report) -> None:
     found = walcheck.inspect(path)
     report.count("wal_frames", found.frames)
     if found.damaged:
-        lost = found.frames - found.valid
-        report.problem(
-            "wal",
-            f"{path} at byte {found.offset}",
-            f"Frame {found.bad_frame} of the log is damaged; SQLite forgets it and the {lost - 1} frame(s) behind it.",
-        )
+        report.problem("wal", f"{path} at byte {found.offset}", found.message())
 
 
 def _check_pages(store: SqliteStore, report: Report) -> None:

@@ -76,10 +76,13 @@ def repair(store: SqliteStore, report: Report) -> list[str]:
 
 def _refuse_while_driven(store: SqliteStore) -> None:
     me = this_process()
+    store.refuses_damage = False
     try:
         leases = store.read(lambda view: view.leases()) if store.exists() else []
     except LeftoffError:  # too damaged to say; whoever has the file open still stops us
         return
+    finally:
+        store.refuses_damage = True
     for run_id, lease in leases:
         if lease.process is not None and lease.process != me and lease.process.state() != GONE:
             since = f", since {iso(lease.since)}" if lease.since is not None else ""
@@ -151,6 +154,7 @@ class _Repair:
             self._set_log(b"")
             if os.path.exists(self.store.path + "-shm"):
                 os.unlink(self.store.path + "-shm")  # it tells of the log that was
+            walcheck.forget_note(self.store.path)
         self._look_again()
 
     def _copy_back(self, file: PageFile, pages: dict[int, bytes], count: int) -> None:
@@ -162,7 +166,9 @@ class _Repair:
         file.sync()
 
     def _set_log(self, data: bytes) -> None:
-        with open(self.store.path + "-wal", "r+b") as wal:
+        with open(
+            self.store.path + "-wal", "r+b" if os.path.exists(self.store.path + "-wal") else "wb"
+        ) as wal:
             wal.write(data)
             wal.truncate()
             sync(wal.fileno())
@@ -232,6 +238,7 @@ class _Repair:
         for suffix in ("-wal", "-shm"):
             if os.path.exists(store.path + suffix):
                 os.unlink(store.path + suffix)
+        walcheck.forget_note(store.path)
         sync_folder(store.folder)
         os.replace(fresh.path, store.path)
         sync_folder(store.folder)

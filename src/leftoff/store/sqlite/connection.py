@@ -19,9 +19,16 @@ VFS = "cksmvfs"
 PAGE_SIZE = 4096
 RESERVE = 8  # bytes at the end of each page, where the checksum lives
 BUSY_MS = 10_000
+LOG_HEADER, LOG_FRAME = 32, 24  # bytes before the first frame of the log, and before the page in each
+LOG_STEP = LOG_FRAME + PAGE_SIZE
+INDEX_HEAD = (
+    100  # bytes of the log's index: its header twice, and how many frames are in the database already
+)
+NOTE = "-note"  # behind the database's name: the file that says what the index knew of a damaged log
 
 _loaded = False
 _lock = allocate_lock()
+opening = allocate_lock()  # held while the index is looked at, so that nobody's locks on it are dropped
 
 
 def load_checksums() -> None:
@@ -92,3 +99,66 @@ def initialise(db: apsw.Connection) -> None:
     pragma(db, "auto_vacuum=2")
     if pragma(db, "journal_mode=wal") != "wal":
         raise StoreUnavailable("SQLite cannot use its write-ahead log here.", hint="Use a local disk.")
+
+
+# -- the log, before anything is read from it
+
+
+def is_open(path: str) -> bool:
+    """Whether a connection of this process is on that database; one that is busy in another thread does not say."""
+    for db in apsw.connections():
+        try:
+            if db.filename == path:
+                return True
+        except apsw.ThreadingViolationError:
+            return True
+    return False
+
+
+def index_head(path: str) -> tuple[bytes, float]:
+    """The start of the log's index as whoever was here last left it, and when; SQLite builds it anew for the first
+    who comes. A process that closes any descriptor of that file loses its locks on it: only while it has none."""
+    try:
+        fd = os.open(path + "-shm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b"", 0.0
+    try:
+        return os.pread(fd, INDEX_HEAD, 0), os.fstat(fd).st_mtime
+    finally:
+        os.close(fd)
+
+
+def known_frames(head: bytes) -> int:
+    """How many frames the index knows as committed and not as copied back into the database."""
+    if len(head) < INDEX_HEAD or head[:48] != head[48:96]:
+        return 0
+    known, copied = (int.from_bytes(head[at : at + 4], sys.byteorder) for at in (16, 96))
+    return known if copied < known else 0
+
+
+def may_hide(db: apsw.Connection, path: str, before: bytes) -> bool:
+    """Whether the log may hold more than SQLite reads of it: it stops at the first bad frame without a word.
+
+    Looked at: what the index knew, and of each frame behind that stop whether it is of this life of the log. Nothing is
+    summed up, so this is cheap, and not the last word.
+    """
+    read = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
+    if known_frames(before) > read or os.path.exists(path + NOTE):
+        return True
+    try:
+        fd = os.open(path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        size, salts = os.fstat(fd).st_size, os.pread(fd, 8, 16)
+        if read <= 0:
+            return size > LOG_HEADER
+        pread, behind = os.pread, range(LOG_HEADER + read * LOG_STEP + 8, size, LOG_STEP)
+        return any([_near(pread(fd, 8, at), salts) for at in behind])
+    finally:
+        os.close(fd)
+
+
+def _near(salts: bytes, ours: bytes) -> bool:
+    """Whether a frame's salts are those of the log's header, but for a byte that may be wrong."""
+    return salts[:4] == ours[:4] or salts[4:] == ours[4:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Corrupt, StoreUnavailable
 
 # SQLite's WAL needs shared memory between all who open it; none of these gives that across machines.
 NETWORK = frozenset(
@@ -65,6 +65,19 @@ def refuse_network(folder: str, kind: str | None = None) -> None:
         )
         error.retry = False
         raise error
+
+
+def refuse_remains(path: str, remains: str = "") -> None:
+    """Raise where the database at ``path``, which is empty or gone, was there once: it must not be written over."""
+    log = path + "-wal"
+    if os.path.exists(log) and os.path.getsize(log) > 0:
+        remains = f"is empty or gone, but its log {log} is not: the database was cut off"
+    if remains:
+        raise Corrupt(
+            f"{path} {remains}.",
+            where=path,
+            hint="Restore store.db from a backup; or let `leftoff fsck --repair` keep what the rest of it proves.",
+        )
 
 
 def make_folder(folder: str) -> None:

@@ -15,12 +15,12 @@ from _weakref import ref
 import apsw
 
 from leftoff import log
-from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable
+from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite import connection, migrate
 from leftoff.store.sqlite.failures import READ_ONLY, translate
-from leftoff.store.sqlite.location import make_folder, refuse_network, sync_folder
+from leftoff.store.sqlite.location import make_folder, refuse_network, refuse_remains, sync_folder
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.view import SqliteView
 from leftoff.store.sqlite.writer import Ticket, Turn, WriteQueue
@@ -42,11 +42,15 @@ SHORT_PAGES = 100  # a log that whoever comes next reads faster than it is empti
 
 _NO_SYNC, _SYNC = "PRAGMA synchronous=NORMAL", f"PRAGMA synchronous={connection.SYNCHRONOUS}"
 
+RELAXED = 8  # transactions in a row that may wait for the next one's sync: what a power cut tears stays small
 QUIET_S = 2.0  # how long a fork waits for operations of other threads
 
 
 class SqliteStore(Store):
     """A store in a folder."""
+
+    #: whether a damaged log is an error; not for who looks at the damage
+    refuses_damage = True
 
     def __init__(self, folder: str, clock: Clock | None = None) -> None:
         from leftoff.clock import SYSTEM
@@ -66,7 +70,7 @@ class SqliteStore(Store):
         self._writer: SqliteTx | None = None
         self._wal_pages = 0
         self._ready = False
-        self._relaxed = False  # whether the writer's last transaction was not synced
+        self._relaxed = 0  # the writer's last transactions that were not synced
         key = id(self)
         _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
@@ -76,36 +80,41 @@ class SqliteStore(Store):
         try:
             if os.stat(self.path).st_size > 0:
                 return True
+            remains = "is empty: the database was cut off"
         except FileNotFoundError:
-            pass
+            remains = ""
         except OSError as error:
             raise translate(error, self.name) from error
-        self._refuse_remains()
+        if not remains and next(self.blobs.names(), None) is not None:
+            remains = "is gone, but its blobs are there"
+        refuse_remains(self.path, remains)
         return False
-
-    def _refuse_remains(self) -> None:
-        """No database, or an empty one, beside a log with something in it: damage, and not to be written over."""
-        log = self.path + "-wal"
-        if os.path.exists(log) and os.path.getsize(log) > 0:
-            raise Corrupt(
-                f"{self.path} is empty or gone, but its log {log} is not: the database was cut off.",
-                where=self.path,
-                hint="Restore store.db from a backup; or move the whole folder away to start anew.",
-            )
 
     def _connect(self) -> apsw.Connection:
         if not self.exists():
             raise StoreUnavailable(f"There is no store at {self.folder}.", hint="The first write makes one.")
         log.debug("opens the store %s", self.path)
-        db = connection.open_file(self.path)
-        try:
-            migrate.check(db, self.path, writing=False)
-            connection.prepare(db, self.path)
-        except BaseException:
-            db.close()
-            raise
-        self._open.append(db)
+        with connection.opening:
+            first = self.refuses_damage and not connection.is_open(self.path)
+            before = connection.index_head(self.path) if first else (b"", 0.0)
+            db = connection.open_file(self.path)
+            try:
+                migrate.check(db, self.path, writing=False)
+                if first:
+                    self._look_at_log(db, before)
+                connection.prepare(db, self.path)
+            except BaseException:
+                db.close()
+                raise
+            self._open.append(db)
         return db
+
+    def _look_at_log(self, db: apsw.Connection, before: tuple[bytes, float]) -> None:
+        """SQLite has just read the log, up to the first bad frame: what it forgot must not be written over."""
+        if connection.may_hide(db, self.path, before[0]):
+            from leftoff.store.sqlite.wal_check import refuse_damage
+
+            refuse_damage(db, self.path, before)
 
     def take(self) -> apsw.Connection:
         """A connection for the length of one operation."""
@@ -113,8 +122,10 @@ class SqliteStore(Store):
             return self._free.pop() if self._free else self._connect()
 
     def give(self, db: apsw.Connection) -> None:
-        """Back for the next one, unless a query on it was left half read: that would hold an old snapshot."""
-        if db.txn_state():
+        """Back for the next one, unless a query on it was left half read: that would hold an old snapshot.
+
+        Nor is one kept that was opened in spite of damage."""
+        if db.txn_state() or not self.refuses_damage:
             self._shut(db)
         else:
             self._free.append(db)
@@ -272,7 +283,7 @@ class SqliteStore(Store):
             self._shut(db)
             raise StoreUnavailable(f"{self.path} cannot be written to.", hint=READ_ONLY)
         db.set_wal_hook(self._saw_wal)
-        self._relaxed = False
+        self._relaxed = 0
         self._writer = SqliteTx(db, self.blobs)
         return self._writer
 
@@ -301,13 +312,13 @@ class SqliteStore(Store):
 
     def _set_sync(self, execute: Callable[[str], Any], batch: list[Ticket]) -> None:
         """Whether this transaction is synced: unless all of it may wait. Interrupted, the next one looks again."""
-        if not any([ticket.durable for ticket in batch]):
-            if not self._relaxed:
-                self._relaxed = True
+        if self._relaxed < RELAXED and not any([ticket.durable for ticket in batch]):
+            self._relaxed += 1
+            if self._relaxed == 1:
                 execute(_NO_SYNC)
         elif self._relaxed:
             execute(_SYNC)
-            self._relaxed = False
+            self._relaxed = 0
 
     def _end_turn(self) -> None:
         """Let others write. A connection on which a query was left half read is given up with it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from itertools import islice
 
-from leftoff.store.sqlite.connection import PAGE_SIZE
+from leftoff.store.sqlite.connection import LOG_FRAME, LOG_HEADER, PAGE_SIZE
 from leftoff.store.sqlite.sums import differs_in_a_byte, sums, undone
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from leftoff.store.sqlite.sums import Order, Sums
 
-HEADER, FRAME = 32, 24
+HEADER, FRAME = LOG_HEADER, LOG_FRAME
 STEP = FRAME + PAGE_SIZE
 _FIXED = struct.pack(">II", 3007000, PAGE_SIZE)
 
@@ -34,9 +34,9 @@ class Frame:
 
 
 class Log:
-    """A log's bytes, walked through once."""
+    """A log's bytes, walked through once. ``read``: so many frames are known to be sound, since SQLite reads them."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, read: int = 0) -> None:
         self.data = data
         self.order: Order = "big" if data[3:4] and data[3] & 1 else "little"
         self.salts = data[16:24]
@@ -46,7 +46,7 @@ class Log:
         self.commits_behind = 0  # in frames of this generation behind the sound ones
         self._state: Sums = (0, 0)  # the sums up to the sound frames' end
         if self.header_sound:
-            self._walk()
+            self._walk(min(read, (len(data) - HEADER) // STEP))
 
     def _header_sound(self) -> bool:
         known = struct.unpack(">I", self.data[:4])[0] & ~1 == 0x377F0682 and self.data[4:12] == _FIXED
@@ -55,13 +55,18 @@ class Log:
     def _header_sums(self) -> Sums:
         return sums(self.data[:24], self.order)
 
-    def all_frames(self) -> Iterator[Frame]:
-        for number, offset in enumerate(range(HEADER, len(self.data) - STEP + 1, STEP), 1):
+    def all_frames(self, behind: int = 0) -> Iterator[Frame]:
+        """Every whole frame, or those behind the first few."""
+        places = range(HEADER + behind * STEP, len(self.data) - STEP + 1, STEP)
+        for number, offset in enumerate(places, behind + 1):
             yield Frame(number, self.data[offset : offset + STEP])
 
-    def _walk(self) -> None:
+    def _walk(self, read: int) -> None:
         self._state, sound = self._header_sums(), True
-        for frame in self.all_frames():
+        if read:
+            last = next(self.all_frames(read - 1))
+            self._state, self.valid, self.frames = last.told, read, read
+        for frame in self.all_frames(read):
             ours = frame.salts == self.salts
             if sound:
                 after = sums(frame.covered, self.order, self._state)

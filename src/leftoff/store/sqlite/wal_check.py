@@ -3,9 +3,10 @@
 A torn tail is no damage: what was not synced when the power went was never acknowledged. Damage is certain where
 
 - one wrong byte explains the bad frame: no torn write looks like that;
-- the shared-memory index, written since this machine was started, knows the bad frame as committed;
-- more commits lie behind it than are ever made without a sync in between (starts of steps and beats are not synced),
-  and the database itself does not have them already.
+- the log's index, written since this machine was started, knows the bad frame as committed; SQLite builds it anew for
+  whoever comes first, so what it knew of a damaged log is written down beside it;
+- more commits lie behind it than can be torn, and the database itself does not have them already. Within one life of
+  the machine only the last commit can be torn; when the power goes, also starts of steps and beats: not synced each.
 """
 
 from __future__ import annotations
@@ -14,23 +15,31 @@ import os
 import struct
 import time
 
-import apsw
-
+from leftoff.errors import Corrupt
+from leftoff.store.sqlite.connection import NOTE, index_head, is_open, known_frames, may_hide, opening
 from leftoff.store.sqlite.pages import USABLE, PageFile
 from leftoff.store.sqlite.wal import HEADER, STEP, Log
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import apsw
+
 TRIES = 3  # a writer may restart the log while it is being read
+AHEAD_S = 2.0  # a file's time may be that far ahead of the clock
 UNSYNCED = 16  # more commits than are ever made without a sync
+_NOTED = struct.Struct(">8sI")  # the log's salts, the number of frames that its index knew
 
 
 class WalReport:
     """What was found in a WAL file."""
 
-    __slots__ = ("bad_frame", "frames", "offset", "valid")
+    __slots__ = ("bad_frame", "commits", "frames", "gone", "offset", "valid")
 
     def __init__(self, log: Log) -> None:
+        self.gone = not log.data
         self.frames = log.frames  # of this generation of the log, good or bad
         self.valid = log.valid  # before the first bad one
+        self.commits = log.commits_behind  # that can still be seen behind it
         self.bad_frame = 0  # its number, from 1; 0 where there is none
         self.offset = 0
 
@@ -38,34 +47,68 @@ class WalReport:
     def damaged(self) -> bool:
         return self.bad_frame > 0
 
+    def message(self) -> str:
+        lost = self.frames - self.valid - 1
+        if self.gone:
+            return f"The log is gone, with the {self.frames} frame(s) that its index knew."
+        return f"Frame {self.bad_frame} of the log is damaged; SQLite forgets it and the {lost} frame(s) behind it."
+
+
+def refuse_damage(db: apsw.Connection, path: str, before: tuple[bytes, float]) -> None:
+    """Raise where SQLite, which has read the log of the database at ``path``, forgot commits in it."""
+    for _ in range(TRIES):
+        found = _inspect(path + "-wal", before, db.wal_checkpoint(mode=_noop())[0])
+        if not found.damaged or not may_hide(db, path, before[0]):  # a writer was at it
+            forget_note(path)
+            return
+    raise Corrupt(
+        f"{path}-wal at byte {found.offset}: {found.message()} What was committed there would be lost.",
+        where=f"{path}-wal at byte {found.offset}",
+        hint="Nothing was changed. Make a copy of the folder; `leftoff fsck --repair` then keeps what can be proved.",
+    )
+
+
+def _noop() -> int:
+    import apsw
+
+    return apsw.SQLITE_CHECKPOINT_NOOP
+
 
 def inspect(path: str) -> WalReport:
     """Read ``path`` (a ``-wal`` file) without SQLite. Opening it drops no lock: those are on other files."""
+    base = path[: -len("-wal")]
     for _ in range(TRIES):
-        report = _inspect(path)
+        with opening:
+            index = (b"", 0.0) if is_open(base) else index_head(base)
+        report = _inspect(path, index)
         if not report.damaged:
             break
     return report
 
 
-def _inspect(path: str) -> WalReport:
-    index = _index_head(path[: -len("-wal")] + "-shm")  # before the log: what it knows of must be there
-    log = Log(read(path))
+def _inspect(path: str, index: tuple[bytes, float], read_by_sqlite: int = 0) -> WalReport:
+    log = Log(read(path), read_by_sqlite)
     report = WalReport(log)
-    if not log.header_sound:
-        if len(log.data) >= HEADER and any(log.data):
-            report.bad_frame, report.frames = 1, (len(log.data) - HEADER) // STEP
-        return report
-    indexed = _indexed(index, log.salts)
-    if (
-        log.flipped()
-        or indexed > log.valid
-        or (log.commits_behind > UNSYNCED and not _begins_again(path, log))
-    ):
+    known = _known(path, index, log)
+    there = max((len(log.data) - HEADER) // STEP, 0)
+    if known > log.valid or (any(log.data) and _is_damaged(path, log)):
         report.bad_frame = log.valid + 1
-        report.offset = HEADER + log.valid * STEP
-        report.frames = max(log.frames, indexed)
+        report.offset = HEADER + log.valid * STEP if log.header_sound else 0
+        report.frames = max(known, log.frames if log.header_sound else there)
+    if known > log.valid:
+        _note(path, log.salts, known)
     return report
+
+
+def _is_damaged(path: str, log: Log) -> bool:
+    if not log.header_sound:
+        return len(log.data) >= HEADER
+    return log.flipped() or _too_many_behind(path, log)
+
+
+def _too_many_behind(path: str, log: Log) -> bool:
+    most = 1 if _since_start(os.stat(path).st_mtime) else UNSYNCED
+    return log.commits_behind > most and not _begins_again(path, log)
 
 
 def read(path: str) -> bytes:
@@ -94,48 +137,42 @@ def is_copied_back(file: PageFile, log: Log) -> bool:
     return all(file.read(number)[:USABLE] == page[:USABLE] for number, page in newest.items())
 
 
-def _indexed(head: bytes, salts: bytes) -> int:
-    """The number of committed frames that the shared-memory index knows of, for this generation of the log."""
-    if len(head) < 96 or head[:48] != head[48:96] or head[32:40] != salts:
-        return 0
-    return int(struct.unpack("=I", head[16:20])[0])
-
-
-_kept: dict[tuple[int, int], int] = {}
-
-
-def _may_be_on(db: apsw.Connection, path: str) -> bool:
-    """Whether a connection of this process is on that database; one that is busy in another thread does not say."""
+def _known(path: str, index: tuple[bytes, float], log: Log) -> int:
+    """The number of frames that the log's index knows as committed, or knew before it was built anew."""
+    head, written = index
+    same = log.salts in (head[32:40], b"")  # none: the log is gone
+    known = [known_frames(head)] if same and _since_start(written) else []
     try:
-        return db.filename == path
-    except apsw.ThreadingViolationError:
-        return True
+        with open(path[: -len("-wal")] + NOTE, "rb") as file:
+            salts, frames = _NOTED.unpack(file.read(_NOTED.size))
+        known += [frames] if log.salts in (salts, b"") else []
+    except (OSError, struct.error):
+        pass
+    return max(known, default=0)
 
 
-def _index_head(shm: str) -> bytes:
-    """The start of the index, if it is of this machine's present life.
-
-    SQLite's locks are on that file, and a process that closes any descriptor of a file loses all its locks on it: while
-    a connection of ours is open, so stays the descriptor.
-    """
+def _note(path: str, salts: bytes, known: int) -> None:
+    """Write down what the index knew, before it is forgotten; where nothing can be written, nothing is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
-        facts = os.stat(shm)
-        if facts.st_mtime < _started():
-            return b""
-        key = (facts.st_dev, facts.st_ino)
-        fd = _kept.pop(key) if key in _kept else os.open(shm, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.pread(fd, 96, 0)
-    finally:
-        if any(_may_be_on(db, shm[: -len("-shm")]) for db in apsw.connections()):
-            _kept[key] = fd
-        else:
+        fd = os.open(path[: -len("-wal")] + NOTE, flags, 0o600)
+        try:
+            os.write(fd, _NOTED.pack(salts, known))
+        finally:
             os.close(fd)
+    except OSError:
+        pass
 
 
-def _started() -> float:
-    """When this machine was started; a little too late where sleeping does not count."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.time() - time.clock_gettime(clock)
+def forget_note(path: str) -> None:
+    """The log of the database at ``path`` was repaired, or is another one by now."""
+    try:
+        os.unlink(path + NOTE)
+    except FileNotFoundError:
+        pass
+
+
+def _since_start(moment: float) -> bool:
+    """Whether that was since this machine was started; a little too late where sleeping does not count."""
+    clock, now = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC), time.time()
+    return now - time.clock_gettime(clock) <= moment <= now + AHEAD_S
