@@ -39,6 +39,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MOST_LISTED = 10  # of what it could have been
+
 
 class LeftoffError(Exception):
     """What is wrong (the message) and what to do about it (the hint)."""
@@ -48,13 +50,25 @@ class LeftoffError(Exception):
     retry = False
     default_hint = "LEFTOFF_DEBUG=1 shows where it comes from."
 
+    #: what it could have been: name, what that is, its status, and when it was last touched (milliseconds)
+    listed: Sequence[tuple[str, str, str, int]] = ()
+
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint or self.default_hint
 
+    @property
+    def whole(self) -> str:
+        """What is wrong, in one line, with the names of what it could have been."""
+        if not self.listed:
+            return self.message
+        names = [name for name, *_ in self.listed]
+        more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+        return f"{self.message.removesuffix('.')}: {', '.join(names[:MOST_LISTED])}{more}."
+
     def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        return f"{self.whole}\n{self.hint}" if self.hint else self.whole
 
 
 class Usage(LeftoffError):
@@ -66,10 +80,18 @@ class Usage(LeftoffError):
 class Ambiguous(Usage):
     code = "ambiguous"
     default_hint = "Give more of the id, or one of the candidates."
+    runs = False  # whether the candidates are runs, by their ids
 
-    def __init__(self, message: str, *, candidates: Sequence[str] = (), hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, listed: Sequence[tuple[str, str, str, int]] = (), hint: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
-        self.candidates = list(candidates)
+        self.listed = list(listed)
+
+    @property
+    def candidates(self) -> list[str]:
+        """The names of what it could have been."""
+        return [name for name, *_ in self.listed]
 
 
 class BadDefinition(Usage):

@@ -74,13 +74,16 @@ def test_it_reads_like_a_diff(tmp_path: Path) -> None:
 
 
 def test_one_ref_is_compared_with_the_newest(tmp_path: Path) -> None:
-    """With a single REF the other side is the head of its run, sealed or not."""
+    """With a single version the other side is the head of its run, sealed or not; with a run or nothing, its last
+    checkpoint and its head are compared."""
     release(tmp_path)
     succeed("save", cwd=tmp_path)
     succeed("set", "count=5", cwd=tmp_path)
     found = succeed("diff", "@~0", "--json", cwd=tmp_path).json
     assert {"count": {"from": 3, "to": 5}} == found["variables"]["changed"]
-    assert "Nothing differs." in succeed("diff", "@", cwd=tmp_path).out
+    for words in ((), ("@",), ("--run", "latest")):
+        assert found == succeed("diff", *words, "--json", cwd=tmp_path).json
+    assert "Nothing differs." in succeed("diff", "@", "@", cwd=tmp_path).out
 
 
 def test_between_runs(tmp_path: Path) -> None:
@@ -102,10 +105,10 @@ def test_secrets_stay_secret(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [((), 2), (("a", "b", "c"), 2), (("nothing",), 3), (("@", "nothing"), 3), (("@~0", "@~50"), 3)],
+    [(("a", "b", "c"), 2), (("nothing",), 3), (("@", "nothing"), 3), (("@~0", "@~50"), 3)],
 )
 def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
-    """Too few or too many are wrong usage; what is not there is exit 3."""
+    """Too many are wrong usage; what is not there is exit 3."""
     release(tmp_path)
     assert code == call("diff", *words, cwd=tmp_path).code
 

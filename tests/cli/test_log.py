@@ -67,12 +67,12 @@ def test_a_run_without_checkpoints(tmp_path: Path) -> None:
 
 
 def test_wrong_words(tmp_path: Path) -> None:
-    """Without a run there is nothing to list, several current ones are ambiguous, and nothing is created."""
+    """Without a run there is nothing to list, and nothing is created; of several the latest is taken, and named."""
     assert 3 == call("log", cwd=tmp_path).code
     assert [] == files_below(tmp_path)
     release(tmp_path)
-    started(tmp_path, "other")
-    assert 2 == call("log", cwd=tmp_path).code
+    other = started(tmp_path, "other")
+    assert f"this is the latest, {other}" in succeed("log", cwd=tmp_path).err
     assert 3 == call("log", "nothing", cwd=tmp_path).code
     assert 2 == call("log", "a", "b", cwd=tmp_path).code
 

@@ -141,7 +141,8 @@ def test_no_logs(run: str, tmp_path: Path) -> None:
     assert 3 == call("logs", "nothing", cwd=tmp_path).code
     hinted = call("logs", "convert", cwd=tmp_path)
     assert 3 == hinted.code and "leftoff logs @ convert" in hinted.err
-    for words in (["a", "b", "--run", run], ["a", "b", "c"], ["-f", "--json"]):
+    assert 3 == call("logs", "a", "b", "--run", run, cwd=tmp_path).code
+    for words in (["a", "b", "c"], ["-f", "--json"]):
         assert 2 == call("logs", *words, cwd=tmp_path).code
     assert 3 == call("logs", "--store", "elsewhere", cwd=tmp_path).code
     assert not (tmp_path / "elsewhere").exists()

@@ -81,12 +81,13 @@ def test_an_older_version_is_shown_whole(tmp_path: Path) -> None:
 
 
 def test_the_current_run_is_the_default(tmp_path: Path) -> None:
-    """Without a REF the current run is shown: the only unfinished one, or what --run or LEFTOFF_RUN say."""
+    """Without a REF the current run is shown: the latest unfinished one, said where there are several, or what --run or
+    LEFTOFF_RUN say."""
     run = release(tmp_path)
     assert run == succeed("show", "--json", cwd=tmp_path).json["run_id"]
     other = started(tmp_path, "other")
-    result = call("show", cwd=tmp_path)
-    assert 2 == result.code
+    result = succeed("show", "--json", cwd=tmp_path)
+    assert other == result.json["run_id"]
     assert run in result.err and other in result.err
     assert run == succeed("show", "--run", run, "--json", cwd=tmp_path).json["run_id"]
     assert other == succeed("show", "@", "--json", cwd=tmp_path, LEFTOFF_RUN=other).json["run_id"]

@@ -47,7 +47,7 @@ def test_it_fits_and_is_harmless(tmp_path: Path, columns: int) -> None:
 
 
 def test_wrong_words(tmp_path: Path) -> None:
-    """It needs a REF that is there; nothing is made where nothing is."""
-    assert 2 == call("verify", cwd=tmp_path).code
+    """It needs a run that is there; nothing is made where nothing is."""
+    assert 3 == call("verify", cwd=tmp_path).code
     assert 3 == call("verify", "nothing", cwd=tmp_path).code
     assert [] == files_below(tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.engine.read.find import SESSION
+from leftoff.engine.read.which import SESSION
 from tests.cli.command import call, succeed
 
 #: by protocol: how a run of its own begins, its first step, and how the same run is asked for again

@@ -106,7 +106,7 @@ def test_they_travel(kind: type[LeftoffError]) -> None:
 
 def test_what_some_carry_besides() -> None:
     """Candidates, findings, the place, the path, the name."""
-    assert ["a"] == errors.Ambiguous("m", candidates=("a",)).candidates
+    assert ["a"] == errors.Ambiguous("m", listed=[("a", "what", "running", 0)]).candidates
     assert [1] == errors.CannotResume("m", findings=[1]).findings
     assert "w" == errors.Corrupt("m", where="w").where
     assert "p" == errors.Invalid("m", path="p").path

@@ -107,11 +107,10 @@ class RunView(Readable):
                     raise NotFound(f"{ref} is no version of run {self.id}.")
                 return need_version(view, self._number, self.id, ref.seq)
             text = str(ref)
-            named = text if text.startswith(("~", "@")) else f"@{text}"
-            target = find.resolve_in(view, parse_ref(named), lambda _: row)
-            if target.row.run != self._number:
+            own = parse_ref(text if text.startswith(("~", "@")) else f"@{text}")
+            if own.base not in ("@", self.id):
                 raise NotFound(f"{text} is no version of run {self.id}.")
-            return target.version or need_version(view, self._number, self.id, row.seq)
+            return find.version_of(view, row, own) if own.has_version else view.version(row.run, row.seq)
 
         return self._store.read(look)
 

@@ -16,6 +16,7 @@ from leftoff.engine.lifecycle.fork import ForkRequest, fork
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.engine.read import find
 from leftoff.engine.read.info import RunInfo, list_info
+from leftoff.engine.read.which import READS, RESUMES, Which
 from leftoff.engine.resume.answers import Answers
 from leftoff.engine.resume.declared import refuse_unless
 from leftoff.engine.resume.finding import check_codes
@@ -147,11 +148,10 @@ class Store:
 
     def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
         if ref is not None:
-            target = find.resolve(self._store, ref)
+            target = self._resolved(ref, RESUMES)
         elif self._store.exists():
-            caller, now = Caller(branch=branch), self._clock.now()
-            meant = self._store.read(lambda view: find.meant_by(caller, view, now, latest=True))
-            target = find.Target(meant, None)
+            which = Which(Caller(branch=branch), self._clock.now(), RESUMES)
+            target = find.Target(self._store.read(which), None)
         else:
             raise NotFound(f"There is nothing to resume: there is no store at {self._store.name}.")
         if target.row.status in FINISHED and target.version is None:
@@ -160,6 +160,11 @@ class Store:
                 hint=f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed.",
             )
         return target
+
+    def _resolved(self, ref: str, rule: str) -> find.Target:
+        """What a REF names; ``@`` is the run that the command would mean."""
+        which = Which(Caller(), self._clock.now(), rule)
+        return find.resolve(self._store, ref, which, which.choose)
 
     def _go_on(
         self,
@@ -224,7 +229,7 @@ class Store:
     def get(self, ref: str) -> RunView:
         """A run to look at, by any REF (with a version in it: at that version); nothing is written, no lease taken."""
         self._look()
-        target = find.resolve(self._store, ref)
+        target = self._resolved(ref, READS)
         row, version = target.row, target.version
         return RunView(self._store, row.run, row.run_id, self._clock, version=version, limits=self._limits)
 

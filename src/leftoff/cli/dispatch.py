@@ -8,7 +8,7 @@ import sys
 from leftoff import log
 from leftoff.cli.options import COMMON, parse
 from leftoff.cli.verbs import SAME, VERBS
-from leftoff.errors import BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
+from leftoff.errors import MOST_LISTED, BadDefinition, LeftoffError, NotFound, StoreUnavailable, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,11 +138,25 @@ def _short(line: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
 
 
+def _listed(error: LeftoffError) -> list[str]:
+    """What it could have been, as a table."""
+    if not error.listed:
+        return []
+    from leftoff.cli.render.text import clean, columns
+    from leftoff.clock import SYSTEM
+    from leftoff.model.times import ago
+
+    now, some = SYSTEM.now(), error.listed[:MOST_LISTED]
+    rows = [(f"  {clean(name)}", clean(what), clean(status), ago(at, now)) for name, what, status, at in some]
+    more = len(error.listed) - len(rows)
+    return columns(rows) + ([f"  and {more} more"] if more > 0 else [])
+
+
 def tell(error: LeftoffError, *, as_json: bool) -> None:
     """What is wrong, then what to do; with --json also as a document on stdout."""
     from leftoff.cli.render.text import clean, out, printable, safe_json
 
-    parts = [f"leftoff: {error.message}", *([error.hint] if error.hint else [])]
+    parts = [f"leftoff: {error.message}", *_listed(error), *([error.hint] if error.hint else [])]
     if isinstance(error, BadDefinition):  # one line per problem
         parts = [line for part in parts for line in part.split("\n")]
     try:
@@ -152,7 +166,7 @@ def tell(error: LeftoffError, *, as_json: bool) -> None:
     if as_json:
         from leftoff.model.codec import text
 
-        about = {"code": error.code, "message": printable(error.message), "hint": printable(error.hint)}
+        about = {"code": error.code, "message": printable(error.whole), "hint": printable(error.hint)}
         try:
             out(safe_json(text({"error": about})))
         except OSError:

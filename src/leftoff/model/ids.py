@@ -7,6 +7,9 @@ from leftoff.errors import Invalid, Usage
 MAX_KEY = 4096
 MAX_RUN_ID = 200
 FAR_BACK = 10**9  # further than any run goes
+NEVER = 10**18  # a seq that no run reaches
+LEAST, SHOWN = 4, 12  # digits of a checkpoint's id: as few as may stand for it, as many as are shown
+_ID_MARK = "id:"
 _KEYS = f"A name is Unicode text of 1 to {MAX_KEY:,} characters, without NUL."
 
 _ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -82,7 +85,7 @@ def parent_of(path: str) -> str:
 class Ref:
     """A REF taken apart: what is before the version, and which version is meant.
 
-    ``RUN`` · ``RUN@SEQ`` · ``RUN@ID-PREFIX`` · ``RUN~N``; ``@`` alone is the current run.
+    ``RUN`` · ``RUN@SEQ`` · ``RUN@ID-PREFIX`` · ``RUN@id:PREFIX`` · ``RUN~N``; ``@`` alone is the current run.
     """
 
     __slots__ = ("at", "back", "base", "text")
@@ -92,6 +95,27 @@ class Ref:
         self.base = base
         self.at = at
         self.back = back
+
+    @property
+    def has_version(self) -> bool:
+        """Whether one version is meant, and not a run."""
+        return self.at is not None or self.back is not None
+
+    @property
+    def seq(self) -> int | None:
+        """Digits after ``@`` are a seq, and nothing else."""
+        if self.at is None or not (self.at.isascii() and self.at.isdigit()):
+            return None
+        return int(self.at) if len(self.at) < 16 else NEVER
+
+    @property
+    def id_prefix(self) -> str | None:
+        """The start of a checkpoint's id after ``@``."""
+        if self.at is None:
+            return None
+        if self.at.startswith(_ID_MARK):
+            return self.at.removeprefix(_ID_MARK)
+        return self.at if is_id_prefix(self.at) else None
 
 
 def parse_ref(text: str) -> Ref:
@@ -107,9 +131,19 @@ def parse_ref(text: str) -> Ref:
     return Ref(text, text, None, None)
 
 
-def is_id_prefix(text: str, least: int = 4) -> bool:
-    """Whether this may be the start of a checkpoint id; within one run, a single character may be enough."""
-    return least <= len(text) <= 64 and all(c in _HEX for c in text)
+def is_hex(text: str) -> bool:
+    """Whether this may be the start of a checkpoint's id where nothing else is meant."""
+    return LEAST <= len(text) <= 64 and _HEX.issuperset(text)
+
+
+def is_id_prefix(text: str) -> bool:
+    """Whether this is the start of a checkpoint's id: hex digits with a letter among them, or as many as are shown."""
+    return is_hex(text) and (len(text) >= SHOWN or not text.isdigit())
+
+
+def of_run(run_id: str, checkpoint: str) -> str:
+    """The REF of a checkpoint of a run, by its id, a seq or a name; a whole id is one even if it is all digits."""
+    return f"{run_id}@{_ID_MARK if is_id_prefix(checkpoint) else ''}{checkpoint}"
 
 
 def as_word(text: str) -> str:

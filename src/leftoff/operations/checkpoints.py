@@ -85,7 +85,7 @@ class History:
         return {"checkpoints": found}
 
 
-def history(project: Project, caller: Caller, ref: str) -> History:
+def history(project: Project, caller: Caller, ref: str | None = None) -> History:
     """The checkpoints of the run that a REF names."""
     from leftoff.operations.runs import target
 
@@ -95,9 +95,9 @@ def history(project: Project, caller: Caller, ref: str) -> History:
 def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
     """All of a run, as it is or as it was at a version."""
     from leftoff.engine.read.show import document
-    from leftoff.operations.runs import named
+    from leftoff.operations.runs import target
 
-    found = named(project, caller, ref)
+    found = target(project, caller, ref)
     return document(project.store, found, project.now, project.limits)
 
 
@@ -114,9 +114,9 @@ class Brief(Fields):
 def brief(project: Project, caller: Caller, ref: str | None) -> Brief:
     """What an agent must know to go on with a run."""
     from leftoff.engine.read.brief import brief as tell
-    from leftoff.operations.runs import named
+    from leftoff.operations.runs import target
 
-    found = named(project, caller, ref)
+    found = target(project, caller, ref)
     return Brief(found.row.run_id, tell(project.store, found, project.now, project.folder))
 
 
@@ -131,13 +131,17 @@ class Compared(Fields):
         return self.found.to_json()
 
 
-def compare(project: Project, caller: Caller, old: str, new: str | None = None) -> Compared:
-    """What differs between two versions; without a second one, between it and its run's newest."""
+def compare(project: Project, caller: Caller, old: str | None = None, new: str | None = None) -> Compared:
+    """What differs between two versions; without a second one, between it and its run's newest; without any, between
+    the last checkpoint and now."""
     from leftoff.engine.read.diff import diff
     from leftoff.engine.read.find import Target
     from leftoff.operations.runs import target
 
     left = target(project, caller, old)
+    if left.version is None and new is None:
+        sealed = project.store.read(lambda view: view.versions(left.row.run, sealed=True, limit=1))
+        left = Target(left.row, sealed[0] if sealed else None)
     right = target(project, caller, new) if new is not None else Target(left.row, None)
     sides = [(side.row.run, side.row.run_id, side.seq) for side in (left, right)]
     return Compared(left, right, diff(project.store, *sides))

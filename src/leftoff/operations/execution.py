@@ -9,7 +9,8 @@ from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.read.definition import definition_of, names_of
-from leftoff.engine.read.find import Target, twins
+from leftoff.engine.read.find import Target
+from leftoff.engine.read.which import twins
 from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest

@@ -48,29 +48,24 @@ class RunLogs:
                 time.sleep(max(EVERY_S, 4 * (time.monotonic() - began)))
 
 
-def logs_of(project: Project, caller: Caller, ref: str, choice: Choice) -> RunLogs:
-    """Logs of the run that is meant; where none was named and nothing is unfinished, of the one that ended last."""
+def logs_of(project: Project, caller: Caller, ref: str | None, choice: Choice) -> RunLogs:
+    """Logs of the run that is meant."""
     return RunLogs(project, _logged_run(project, caller, ref), choice)
 
 
-def _logged_run(project: Project, caller: Caller, ref: str) -> RunRow:
-    from leftoff.engine.read.find import list_runs
-
+def _logged_run(project: Project, caller: Caller, ref: str | None) -> RunRow:
     try:
         return target(project, caller, ref).row
     except NotFound as error:
-        named = ref != "@" or caller.named or caller.run
-        last = [] if named else list_runs(project.store, branch=caller.branch, limit=1)
-        if last:
-            return last[0]
-        _perhaps_step(project, caller, ref, error)
+        if ref is not None:
+            _perhaps_step(project, caller, ref, error)
         raise
 
 
 def _perhaps_step(project: Project, caller: Caller, word: str, error: NotFound) -> None:
     """A step where a run is expected: say how it is done."""
     try:
-        run = current_row(project, caller).run
+        run = current_row(project, caller, "reads").run
         if project.store.read(lambda view: view.row(run, "step", word)) is not None:
             error.hint = f"{word} is a step of the current run: `leftoff logs @ {word}`."
     except LeftoffError:

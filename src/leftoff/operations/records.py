@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.state import Reader, Value
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx, View
+    from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
 
 
@@ -185,20 +185,12 @@ def get(
 
 
 def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:
-    from leftoff.engine.read.find import Target, resolve_in
     from leftoff.engine.read.state import Reader
-    from leftoff.engine.write.head import need_store
-    from leftoff.model.ids import parse_ref
+    from leftoff.operations.runs import target
 
-    store, find = project.store, current(project, caller)
-
-    def look(view: View) -> Any:
-        target = Target(find(view), None) if ref is None else resolve_in(view, parse_ref(ref), find)
-        seq = target.version.seq if target.version is not None else None
-        return read(Reader(store, view, target.row.run, target.row.run_id, seq))
-
-    need_store(store)
-    return store.read(look)
+    found = target(project, caller, ref)  # of an archived run, that opens another store
+    row, seq, store = found.row, found.version.seq if found.version is not None else None, project.store
+    return store.read(lambda view: read(Reader(store, view, row.run, row.run_id, seq)))
 
 
 def _one(reader: Reader, collection: str, key: str) -> Value:

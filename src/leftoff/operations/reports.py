@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
+    from leftoff.engine.read.which import Which
     from leftoff.engine.write.commit import Guard, Seal
     from leftoff.engine.write.report import Find, Make, Reported
     from leftoff.model.changes import ChangeSet
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-def current(project: Project, caller: Caller, *, latest: bool = False) -> Find:
-    """How to find the run that is meant: the one named, that of the session, else the branch's only unfinished one."""
-    from leftoff.engine.read.find import meant_by
+def current(project: Project, caller: Caller, rule: str = "reports") -> Which:
+    """How to find the run that is meant: the one named, that of the environment or the session, else by what a verb
+    does (``engine.read.which``)."""
+    from leftoff.engine.read.which import Which
 
-    return lambda view: meant_by(caller, view, project.now, latest=latest)
+    return Which(caller, project.now, rule)
 
 
-def current_row(project: Project, caller: Caller, *, latest: bool = False) -> RunRow:
+def current_row(project: Project, caller: Caller, rule: str = "reports") -> RunRow:
     """The run that is meant, as it is now."""
     from leftoff.engine.write.head import need_store
 
     need_store(project.store)
-    return project.store.read(current(project, caller, latest=latest))
+    return project.store.read(current(project, caller, rule))
 
 
 def this_run(run: int, run_id: str) -> Find:

@@ -10,7 +10,7 @@ from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, settle
 from leftoff.engine.lifecycle.start import unfinished
-from leftoff.engine.read.find import Target, resolve
+from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import read
 from leftoff.engine.resume.answers import take_answers
@@ -19,10 +19,10 @@ from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Terms
-from leftoff.engine.write.head import need_store
 from leftoff.engine.write.report import report as write_report
-from leftoff.errors import Ambiguous, CannotResume, Invalid, NoCheckpoint, Usage
+from leftoff.errors import CannotResume, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
+from leftoff.model.ids import of_run
 from leftoff.operations import runs
 from leftoff.operations.execution import is_driven
 from leftoff.operations.reports import check_free, current, guard_of, session_of, this_run
@@ -40,12 +40,10 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.answers import Answerer, Answers
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.write.commit import Guard, Seal
-    from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx, View
+    from leftoff.store.base import Tx
     from leftoff.store.rows import RunRow
 
-_SHOWN = 6
 STOPPED, GIVEN_UP, AGREED, RUNNING = "stopped", "given up", "agreed", "running"
 
 
@@ -74,51 +72,26 @@ def find(
     An archived run that is named comes back into the store, unless somebody only ``looks``.
     """
     if checkpoint is not None:
-        return _find_checkpoint(project, caller, ref, checkpoint)
-    others: list[str] = []
-    latest = _latest(project, caller, others)
-    if ref is None:
-        need_store(project.store)
-        found = Target(project.store.read(latest), None)
-    elif looks:
-        found = runs.target(project, caller, ref, latest)
-    else:
-        runs.bring_back(project, caller, ref)
-        found = resolve(project.store, ref, latest)
-    if others:
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        project.say(
-            f"leftoff: branch {found.row.branch} has {len(others) + 1} unfinished runs; taking the latest, "
-            f"{found.row.run_id}.\nThe others: {', '.join(others[:_SHOWN])}{more}."
-        )
-    return found
+        return _find_checkpoint(project, caller, ref, checkpoint, looks=looks)
+    return runs.target(project, caller, ref, current(project, caller, runs.RESUMES), back=not looks)
 
 
-def _find_checkpoint(project: Project, caller: Caller, ref: str | None, checkpoint: str) -> Target:
-    base = ref or caller.named
-    if base is not None:
-        run_id = runs.target(project, caller, base).row.run_id
-        return runs.target(project, caller, f"{run_id}@{checkpoint}")
-    found = runs.target(project, caller, checkpoint)
-    if found.version is None:
+def _find_checkpoint(
+    project: Project, caller: Caller, ref: str | None, checkpoint: str, *, looks: bool
+) -> Target:
+    which = current(project, caller, runs.RESUMES)
+    if ref is not None or caller.named is not None:
+        run_id = runs.target(project, caller, ref, which).row.run_id
+        return runs.target(project, caller, of_run(run_id, checkpoint), which, back=not looks)
+    try:
+        found = runs.target(project, caller, checkpoint, which, back=not looks)
+    except NoCheckpoint:
+        raise
+    except NotFound:
+        found = None
+    if found is None or found.version is None:
         raise NoCheckpoint(f"There is no checkpoint {checkpoint}.")
     return found
-
-
-def _latest(project: Project, caller: Caller, others: list[str]) -> Find:
-    """The current run, and where there are several the latest. ``others``: is filled with those that are not taken."""
-
-    def find(view: View) -> RunRow:
-        try:
-            return current(project, caller)(view)
-        except Ambiguous as error:
-            if caller.named or caller.run:
-                raise
-            row = current(project, caller, latest=True)(view)
-            others[:] = [name for name in error.candidates if name != row.run_id]
-            return row
-
-    return find
 
 
 def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]:

@@ -10,18 +10,18 @@ from leftoff.operations.reports import current, current_row, this_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.read.which import Which
     from leftoff.engine.workspace.journal import CutShort
     from leftoff.engine.write.commit import Seal
-    from leftoff.engine.write.report import Find
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx, View
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
     class Known(Protocol):
@@ -33,54 +33,126 @@ if TYPE_CHECKING:
         def run_id(self) -> str: ...
 
 
+READS, RESUMES = "reads", "resumes"  # see engine.read.which
 _LOOKED_AT = 200  # checkpoints, for a session of the agent
 
 
 def target(
-    project: Project, caller: Caller, ref: str, find: Find | None = None, *, back: bool = False
+    project: Project, caller: Caller, ref: str | None, which: Which | None = None, *, back: bool = False
 ) -> Target:
-    """What a REF names; ``@`` is the current run. An archived run is looked at in a store of its own, or with ``back``
-    taken back into the project's."""
-    from leftoff.engine.read.find import resolve
-    from leftoff.errors import NotFound
+    """What a REF names; ``@``, or no REF at all, is the run that is meant: ``which`` says that, by default as for a
+    verb that reads. An archived run is looked at in a store of its own, or with ``back`` taken back into the project's.
 
-    find = find or current(project, caller)
+    Where several runs would do and a person is there, they choose.
+    """
+    from leftoff.errors import Ambiguous
+
+    which = which or current(project, caller, READS)
+    text = ref if ref is not None else caller.named
     try:
-        return resolve(project.store, ref, find)
-    except NotFound:
-        if not _open_archived(project, ref, back=back):
+        found = _resolved(project, text, which, back=back)
+    except Ambiguous as error:
+        if caller.pick is None or not error.runs:
             raise
-        return resolve(project.store, ref, find)
+        found = _resolved(
+            project, _with_base(text, caller.pick(error.message, error.listed)), which, back=back
+        )
+    if ref is not None and caller.named is not None:
+        _refuse_two(project, which, ref, found)
+    if which.told:
+        project.say(which.told)
+    return found
 
 
-def _open_archived(project: Project, ref: str, *, back: bool) -> bool:
-    """Whether a REF is of an archived run, which can be looked at from now on."""
-    from leftoff.engine.retention.archive import SUFFIX, bundle_named, bundle_of, take_out
-    from leftoff.host import this_process
+def _resolved(project: Project, text: str | None, which: Which, *, back: bool) -> Target:
+    from leftoff.engine.read.find import Target, resolve
+    from leftoff.engine.write.head import need_store
+    from leftoff.errors import NoCheckpoint, NotFound
+
+    if text is None:
+        need_store(project.store)
+        return Target(project.store.read(which), None)
+    bundle = _archived_id(project.store, text)
+    current = which.unnamed if text == which.caller.named else which
+
+    def find(store: Store) -> Target:
+        return resolve(store, text, current, which.choose)
+
+    if bundle is not None:
+        return _from_archive(project, bundle, find, back=back)
+    try:
+        return find(project.store)
+    except NoCheckpoint:  # the run is there
+        raise
+    except NotFound:
+        from leftoff.engine.retention.archive import find_archived
+
+        bundle = find_archived(project.store, text, which.of_archived)
+        if bundle is None:
+            raise
+        return _from_archive(project, bundle, find, back=back)
+
+
+def _archived_id(store: Store, text: str) -> str | None:
+    """The bundle of the run whose id a REF starts with, where that is archived: nothing else is meant by it."""
+    folder = getattr(store, "folder", None)
+    if folder is None or not os.path.isdir(os.path.join(folder, "archive")):
+        return None
+    from leftoff.engine.retention.archive import run_in_archive
+
+    return run_in_archive(store, text)
+
+
+def _with_base(text: str | None, run_id: str) -> str:
+    """A REF with a run's id in the place of what could have been several."""
     from leftoff.model.ids import parse_ref
 
-    store, process = project.store, (this_process(), "leftoff")
-    bundle = bundle_of(store, parse_ref(ref).base) or bundle_named(store, ref)
-    if bundle is None:
-        return False
-    if back:
-        take_out(store, bundle, store, project.now, process)
-        project.say(f"leftoff: {os.path.basename(bundle).removesuffix(SUFFIX)} was archived, and is back.")
-        return True
+    return run_id if text is None else run_id + text[len(parse_ref(text).base) :]
+
+
+def _refuse_two(project: Project, which: Which, ref: str, found: Target) -> None:
+    """Two different runs must not be named."""
+    from leftoff.engine.read.find import resolve
+    from leftoff.errors import NotFound, Usage
+
+    text = which.caller.named
+    assert text is not None
+    try:
+        other = resolve(project.store, text, which.unnamed, which.choose).row.run_id
+    except NotFound:
+        other = ""
+    if other != found.row.run_id:
+        named = f"is run {other}" if other else "names nothing beside it"
+        raise Usage(
+            f"Two runs are named: {ref} is of run {found.row.run_id}, and --run {text} {named}.",
+            hint="Nothing was changed. Name one of them, positionally or with --run.",
+        )
+
+
+def _from_archive(project: Project, bundle: str, find: Callable[[Store], Target], *, back: bool) -> Target:
+    """What a REF names in an archived run. That is looked at aside; only what is there is taken back."""
     from tempfile import TemporaryDirectory
 
+    from leftoff.engine.retention.archive import SUFFIX, take_out
+    from leftoff.host import this_process
+
+    store, process = project.store, (this_process(), "leftoff")
     folder = TemporaryDirectory(prefix="leftoff-")
     aside = open_store(folder.name + "/.leftoff")
-    take_out(store, bundle, aside, project.now, process)
-    project.look_into(aside, folder)
-    return True
-
-
-def named(project: Project, caller: Caller, ref: str | None) -> Target:
-    """What a REF names; without one, the run that is meant."""
-    from leftoff.engine.read.find import Target
-
-    return Target(current_row(project, caller), None) if ref is None else target(project, caller, ref)
+    try:
+        take_out(store, bundle, aside, project.now, process)
+        found = find(aside)
+        if not back:
+            project.look_into(aside, folder)
+            folder = None  # type: ignore[assignment]  # it goes with the project
+            return found
+    finally:
+        if folder is not None:
+            aside.close(soon=True)
+            folder.cleanup()
+    take_out(store, bundle, store, project.now, process)
+    project.say(f"leftoff: {os.path.basename(bundle).removesuffix(SUFFIX)} was archived, and is back.")
+    return find(store)
 
 
 def info(project: Project, row: Known) -> RunInfo:
@@ -92,33 +164,6 @@ def info(project: Project, row: Known) -> RunInfo:
     if found is None:
         raise gone(row.run_id)
     return found
-
-
-def bring_back(project: Project, caller: Caller, ref: str) -> None:
-    """An archived run that is named comes back into the store, unless one of that name is there."""
-    from leftoff.engine.retention.archive import SUFFIX, bundle_named, bundle_of
-    from leftoff.model.ids import parse_ref
-
-    store = project.store
-    bundle = bundle_of(store, parse_ref(ref).base)
-    if bundle is None and not _is_known(project, caller, ref):
-        bundle = bundle_named(store, ref)
-    if bundle is not None:
-        run_id = os.path.basename(bundle).removesuffix(SUFFIX)
-        if not (store.exists() and store.read(lambda view: view.find_run(run_id)) is not None):
-            _open_archived(project, ref, back=True)
-
-
-def _is_known(project: Project, caller: Caller, ref: str) -> bool:
-    """Whether a REF names something in the store."""
-    from leftoff.engine.read.find import resolve
-    from leftoff.errors import LeftoffError
-
-    try:
-        resolve(project.store, ref, current(project, caller))
-    except LeftoffError:
-        return False
-    return True
 
 
 def session_of_agent(project: Project, row: RunRow, agent: str) -> str | None:

@@ -13,8 +13,8 @@ from leftoff.engine.config.git_head import git_head, main_worktree
 from leftoff.engine.config.project import find_project, in_git, store_location
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
-from leftoff.engine.read.find import SESSION, is_spent
 from leftoff.engine.read.state import Reader
+from leftoff.engine.read.which import SESSION, is_spent
 from leftoff.engine.workspace.pending import Pending, Turn
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal

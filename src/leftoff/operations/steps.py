@@ -105,7 +105,7 @@ def step_names(project: Project, caller: Caller) -> list[str]:
     """The steps of the run that is meant; of several the latest."""
     from leftoff.engine.read.state import Reader
 
-    store, row = project.store, current_row(project, caller, latest=True)
+    store, row = project.store, current_row(project, caller, "reads")
     return store.read(lambda view: list(Reader(store, view, row.run, row.run_id).raw("step")))
 
 

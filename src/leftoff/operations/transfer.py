@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BUNDLES = "leftoff"  # the dialect of what `export` writes
 
 
-def export(project: Project, caller: Caller, ref: str, path: str) -> Exported:
+def export(project: Project, caller: Caller, ref: str | None, path: str) -> Exported:
     """Write a run with its whole history to one file."""
     from leftoff.engine.retention.export import export
     from leftoff.operations.runs import target

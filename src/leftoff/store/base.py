@@ -83,7 +83,8 @@ class View:
         raise NotImplementedError
 
     def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
-        """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix."""
+        """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
+        name (the workflow or the title, without regard to case)."""
         raise NotImplementedError
 
     def leaf(self, run: int, status: str) -> str | None:
@@ -163,8 +164,16 @@ class View:
         """The newest checkpoint that carries this other name."""
         raise NotImplementedError
 
+    def other_names(self, prefix: str, run: int | None = None, limit: int = 20) -> list[str]:
+        """The other names of checkpoints that start so, each once, in order."""
+        raise NotImplementedError
+
     def bounds(self, run: int) -> tuple[int, int] | None:
         """The oldest and the newest version that can be read."""
+        raise NotImplementedError
+
+    def around(self, run: int, seq: int) -> tuple[int | None, int | None]:
+        """The nearest versions before and after ``seq`` that can be read."""
         raise NotImplementedError
 
     def applied(self, run: int, since: int, token: bytes) -> Version | None:

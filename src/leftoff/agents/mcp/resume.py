@@ -16,8 +16,8 @@ from leftoff.errors import CannotResume, Conflict, NeedsPerson
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import brief
 from leftoff.operations.execution import is_driven
-from leftoff.operations.resume import RUNNING, resume
-from leftoff.operations.runs import bring_back, info, named
+from leftoff.operations.resume import RUNNING, find, resume
+from leftoff.operations.runs import info, target
 from leftoff.operations.verdict import verify
 
 if TYPE_CHECKING:
@@ -29,23 +29,24 @@ if TYPE_CHECKING:
 
 def verify_resume(project: Project, caller: Caller, run_id: str | None) -> Report:
     """Whether a run can be resumed."""
-    return _for_a_model(verify(project, caller, ResumeRequest(named(project, caller, run_id), resumes=False)))
+    return _for_a_model(
+        verify(project, caller, ResumeRequest(target(project, caller, run_id), resumes=False))
+    )
 
 
 def resume_run(project: Project, caller: Caller, run_id: str | None, accept: list[str]) -> dict[str, Any]:
     """Go on with a run, in spite of the findings that are accepted."""
-    if run_id:
-        bring_back(project, caller, run_id)
-    target = named(project, caller, run_id)
-    _refuse(project, target, run_id)
-    check_by_proxy(accept, target.row.run_id)
-    done = resume(project, caller, ResumeRequest(target, accept=accept), Answerer())
+    found = find(project, caller, run_id)
+    row = found.row
+    _refuse(project, found, run_id)
+    check_by_proxy(accept, row.run_id)
+    done = resume(project, caller, ResumeRequest(found, accept=accept), Answerer())
     if done.outcome != RUNNING:
         raise not_now(done.report)
     return {
-        **info(project, target.row).to_json(),
+        **info(project, row).to_json(),
         "findings": [finding.to_json() for finding in _for_a_model(done.report).findings],
-        "brief": brief(project, caller, target.row.run_id).text,
+        "brief": brief(project, caller, row.run_id).text,
     }
 
 

@@ -321,7 +321,7 @@ def _finish(project: Project, caller: Caller, status: str, summary: str | None) 
 
 
 def _checkpoint(project: Project, caller: Caller, ref: str) -> Answer:
-    found = runs.named(project, caller, ref)
+    found = runs.target(project, caller, ref)
     if found.version is None:
         raise Usage(f"{ref} names a run, not a checkpoint.", hint=f"run://{found.row.run_id} shows it.")
     return {**found.version.to_json(), "state": checkpoints.show(project, caller, ref)}

@@ -68,7 +68,7 @@ def _tool(found: re.Match[str]) -> str:
 def told(error: LeftoffError) -> str:
     """What is wrong, and what to do about it."""
     if isinstance(error, Ambiguous):
-        return f"{error.message} Say which one is meant: pass its run_id."
+        return f"{error.whole} Say which one is meant: pass its run_id."
     hint = error.hint
     if hint == Usage.default_hint:
         hint = "Nothing was changed."
@@ -76,4 +76,4 @@ def told(error: LeftoffError) -> str:
         hint = ""
     elif hint == NotFound.default_hint:
         hint = "list_runs lists the runs there are."
-    return f"{for_a_model(error.message)}{'' if hint[:1] == chr(10) else ' '}{for_a_model(hint)}".strip()
+    return f"{for_a_model(error.whole)}{'' if hint[:1] == chr(10) else ' '}{for_a_model(hint)}".strip()

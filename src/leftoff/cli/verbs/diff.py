@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "diff",
-    "Compare two versions: steps, variables, artifacts, files and records. With one REF: it with its run's newest.",
-    usage="REF [REF]",
-    least=1,
+    "Compare two versions: steps, variables, artifacts, files and records. With one REF: it with its run's newest.\n"
+    "Without one: the last checkpoint with now.",
+    usage="[REF [REF]]",
     most=2,
     options=CURRENT,
     examples="""  leftoff diff @~1            since the checkpoint before the last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import Opt, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "export",
     "Write a run to one portable file: every checkpoint, record and captured file. Others may go on writing.",
-    usage="RUN",
-    least=1,
+    usage="[RUN]",
     most=1,
-    options=(Opt("-o", "FILE", "the file to write; one that is there is replaced", needed=True),),
+    options=(Opt("-o", "FILE", "the file to write; one that is there is replaced", needed=True), *CURRENT),
     examples="""  leftoff export site-20260131-090500 -o site.leftoff
   leftoff export @ -o run.leftoff            the current run
   leftoff export latest -o /backup/run.leftoff --json""",
@@ -28,7 +27,7 @@ def run(args: Args, ctx: Context) -> int:
 
     if args.o == "-":
         raise Usage("A bundle is written to a file, not to stdout.", hint=f"usage: {SPEC.line()}")
-    done = export(ctx.project, ctx.caller, args.rest[0], args.o)
+    done = export(ctx.project, ctx.caller, args.rest[0] if args.rest else None, args.o)
     if args.json:
         ctx.emit(done.to_json())
     else:

@@ -34,7 +34,7 @@ _LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import history
 
-    return show_log(history(ctx.project, ctx.caller, args.rest[0] if args.rest else "@"), ctx)
+    return show_log(history(ctx.project, ctx.caller, args.rest[0] if args.rest else None), ctx)
 
 
 def show_log(found: History, ctx: Context) -> int:

@@ -66,9 +66,7 @@ def which(args: Args, ctx: Context) -> RunLogs:
     from leftoff.operations.logs import Choice, logs_of
 
     words = list(args.rest)
-    if args.run is not None and len(words) > 1:
-        raise Usage(f"{words[0]} and --run {args.run} both name a run.", hint=f"usage: {SPEC.line()}")
-    ref = "@" if args.run is not None or not words else words.pop(0)
+    ref = words.pop(0) if words and (args.run is None or len(words) > 1) else None
     step = usage_errors(lambda: check_step(words[0].removeprefix("/"))) if words else None
     choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
     return logs_of(ctx.project, ctx.caller, ref, choice)

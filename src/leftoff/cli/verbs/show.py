@@ -59,7 +59,7 @@ def run(args: Args, ctx: Context) -> int:
     parts = [part for part in PARTS if getattr(args, part)]
     if len(parts) > 1:
         raise Usage(f"--{parts[0]} and --{parts[1]} do not go together.", hint=f"usage: {SPEC.line()}")
-    found = show(ctx.project, ctx.caller, args.rest[0] if args.rest else "@")
+    found = show(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
     if args.json:
         ctx.emit(found)
         return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import Opt, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,11 +14,10 @@ SPEC = Spec(
     "Check the world against a run, finding by finding: its bytes, its outputs and tracked files, git, its workflow\n"
     "file, what it needs, who drives it. Nothing is changed. Exit code 0: it can be resumed; 7: a person must decide;\n"
     "6: it cannot be resumed; 4: it is damaged; 5: somebody drives it.",
-    usage="REF",
-    least=1,
+    usage="[REF]",
     most=1,
-    options=(Opt("--deep", None, "hash every file, also those that look unchanged"),),
-    examples="""  leftoff verify @                        the current run
+    options=(Opt("--deep", None, "hash every file, also those that look unchanged"), *CURRENT),
+    examples="""  leftoff verify                          the current run
   leftoff verify release-1~1 --deep       one checkpoint back, every byte""",
 )
 
@@ -30,6 +29,8 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.verdict import verify
 
     request = ResumeRequest(
-        target(ctx.project, ctx.caller, args.rest[0]), deep=bool(args.deep), resumes=False
+        target(ctx.project, ctx.caller, args.rest[0] if args.rest else None),
+        deep=bool(args.deep),
+        resumes=False,
     )
     return show(ctx, verify(ctx.project, ctx.caller, request), plan=False)

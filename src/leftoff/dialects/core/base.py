@@ -20,7 +20,7 @@ from leftoff.dialects.core import json_text
 from leftoff.dialects.core.draft import Draft
 from leftoff.dialects.core.repairs import Rejected, Repairs, shown
 from leftoff.dialects.core.residue import patch, residue
-from leftoff.engine.read.find import SESSION
+from leftoff.engine.read.which import SESSION
 from leftoff.engine.retention.policy import DEFAULT, phase
 
 TYPE_CHECKING = False

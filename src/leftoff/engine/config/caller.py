@@ -12,10 +12,13 @@ from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from leftoff.host import Process
     from leftoff.store.base import View
+
+    #: of what is listed (name, what it is, its status, when it was touched), the name that a person picks
+    Pick = Callable[[str, Sequence[tuple[str, str, str, int]]], str]
 
 
 class Caller:
@@ -23,11 +26,11 @@ class Caller:
 
     ``named``: the run that it names. ``branch``: the branch of runs that it means. ``session``: the agent's session,
     where that is known without a variable. ``agent``: the agent's process that it belongs to, where the session is
-    known by that. ``person``: whether one may be behind it; a model with tools is none. Variables are read when they
-    are asked for; an empty one counts as unset.
+    known by that. ``person``: whether one may be behind it; a model with tools is none. ``pick``: how a person at a
+    terminal chooses one of several. Variables are read when they are asked for; an empty one counts as unset.
     """
 
-    __slots__ = ("_branch", "_session", "agent", "named", "person")
+    __slots__ = ("_branch", "_session", "agent", "named", "person", "pick")
 
     def __init__(
         self,
@@ -38,7 +41,8 @@ class Caller:
         agent: Process | None = None,
         person: bool = True,
     ) -> None:
-        self.named = named or None
+        self.named = named if named and named != "@" else None
+        self.pick: Pick | None = None
         self.agent = agent
         self.person = person
         self._branch = branch

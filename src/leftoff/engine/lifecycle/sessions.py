@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from leftoff import log
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
-from leftoff.engine.read.find import SESSION, has_open_step, is_own, is_spent, twins
 from leftoff.engine.read.state import Reader
+from leftoff.engine.read.which import SESSION, has_open_step, is_own, is_spent, twins
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven

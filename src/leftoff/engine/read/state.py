@@ -58,9 +58,12 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
     if version is not None:
         return version
     bounds = view.bounds(run)
-    if bounds is not None and 0 < seq < bounds[1]:
-        raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned.")
-    raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {bounds[1] if bounds else 0}.")
+    newest = bounds[1] if bounds else 0
+    if not 0 < seq < newest:
+        raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {newest}.")
+    before, after = view.around(run, seq)
+    left = ", ".join(f"{run_id}@{near}" for near in (before, after) if near is not None)
+    raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned. What is left around it: {left}.")
 
 
 def whole(store: Store, view: View, stored: bytes) -> bytes:

@@ -19,6 +19,7 @@ from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
+from leftoff.model.ids import LEAST, parse_ref
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.location import sync_folder
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
     Check = Callable[[RunRow], None]
+    Several = Callable[[list[dict[str, Any]], str], dict[str, Any]]
 
 FOLDER = "archive"
 SUFFIX, PAGE = ".leftoff", ".json"
@@ -152,21 +154,8 @@ def _read_page(path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def bundle_named(store: Store, name: str) -> str | None:
-    """The bundle of the archived run that has a checkpoint of this name."""
-    folder = folder_of(store)
-    for page in sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else ():
-        try:
-            own = _read_page(os.path.join(folder or "", page)).get(NAMES) if page.endswith(PAGE) else None
-        except (OSError, ValueError):
-            continue
-        if isinstance(own, list) and name in own:
-            return bundle_of(store, page.removesuffix(PAGE))
-    return None
-
-
-def archived(store: Store) -> list[dict[str, Any]]:
-    """The archived runs as they were listed, latest first."""
+def _pages(store: Store) -> list[dict[str, Any]]:
+    """What is known of the archived runs, latest first; names of their checkpoints included."""
     folder = folder_of(store)
     found = []
     for name in sorted(os.listdir(folder)) if folder is not None and os.path.isdir(folder) else ():
@@ -178,10 +167,60 @@ def archived(store: Store) -> list[dict[str, Any]]:
             about |= _read_page(os.path.join(folder or "", run_id + PAGE))
         except (OSError, ValueError):
             pass
-        for name in (NAMES, ORDER):
-            about.pop(name, None)
         found.append(about)
     return sorted(found, key=lambda about: str(about.get("updated_at")), reverse=True)
+
+
+def archived(store: Store) -> list[dict[str, Any]]:
+    """The archived runs as they were listed, latest first."""
+    return [
+        {key: value for key, value in about.items() if key not in (NAMES, ORDER)} for about in _pages(store)
+    ]
+
+
+def count_archived(store: Store) -> int:
+    """How many runs are archived."""
+    folder = folder_of(store)
+    names = os.listdir(folder) if folder is not None and os.path.isdir(folder) else ()
+    return sum(name.endswith(SUFFIX) for name in names)
+
+
+def find_archived(store: Store, text: str, several: Several) -> str | None:
+    """The bundle of the archived run that a REF is about, as a REF is read; ``several`` says which of those that a
+    name fits. Only for what names nothing in the store."""
+    base = parse_ref(text).base
+    pages = _pages(store)
+    for name, fits in ((text, _carries), (base, _is_called), (text, _carries_longer)):
+        found = [about for about in pages if fits(about, name)]
+        if found:
+            return bundle_of(store, str(several(found, name)["run_id"]))
+    return None
+
+
+def run_in_archive(store: Store, text: str) -> str | None:
+    """The bundle of the run whose id a REF starts with, where that is in the archive and no longer in the store."""
+    base = parse_ref(text).base
+    bundle = bundle_of(store, base)
+    there = bundle is not None and store.exists() and store.read(lambda view: view.find_run(base)) is not None
+    return None if there else bundle
+
+
+def _carries(about: dict[str, Any], name: str) -> bool:
+    """Whether a checkpoint of it has this other name."""
+    return name in (about.get(NAMES) or ())
+
+
+def _carries_longer(about: dict[str, Any], name: str) -> bool:
+    """Whether a checkpoint of it has another name that starts so."""
+    return len(name) >= LEAST and any(str(own).startswith(name) for own in about.get(NAMES) or ())
+
+
+def _is_called(about: dict[str, Any], name: str) -> bool:
+    """Whether its workflow, its title or its issue is this."""
+    if name.startswith("#"):
+        return bool(about.get("issue") == name[1:])
+    known = (about.get("workflow"), about.get("title"))
+    return any(isinstance(own, str) and own.casefold() == name.casefold() for own in known)
 
 
 def take_out(store: Store, path: str, into: Store, now: int, driver: tuple[Process, str]) -> str:

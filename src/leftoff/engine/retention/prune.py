@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.read.find import version_of
 from leftoff.engine.write.lease import describe, state
 from leftoff.engine.write.unmoved import need_unmoved
-from leftoff.errors import Ambiguous, LeaseHeld, NoCheckpoint, NotFound
+from leftoff.errors import LeaseHeld, NotFound
 from leftoff.host import ALIVE, UNKNOWN
+from leftoff.model.ids import of_run, parse_ref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +23,13 @@ ATTEMPTS = "attempts"  # in the store's folder: logs and exit codes of step proc
 
 
 def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
-    """Drop these checkpoints (ids or prefixes), and whatever no kept one can see; bytes given back."""
+    """Drop these checkpoints (by id, seq or another name), and whatever no kept one can see; bytes given back."""
     wanted = list(drop)
     _need_store(store, run_id)
 
     def look(view: View) -> tuple[int, list[int]]:
         row = find(view, run_id)
-        return row.run, [_seq(view, row, prefix) for prefix in wanted]
+        return row.run, [version_of(view, row, parse_ref(of_run(run_id, each))).seq for each in wanted]
 
     run, seqs = store.read(look)
     return store.prune(run, seqs)
@@ -50,16 +52,6 @@ def backup(store: Store, folder: str) -> None:
 def _need_store(store: Store, run_id: str) -> None:
     if not store.exists():
         raise NotFound(f"There is no run {run_id}: there is no store at {store.name}.")
-
-
-def _seq(view: View, row: RunRow, prefix: str) -> int:
-    found = view.checkpoints(prefix, row.run)
-    if not found:
-        raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {prefix}.")
-    if len(found) > 1:
-        names = [version.id or "" for _, version in found]
-        raise Ambiguous(f"{prefix} names several checkpoints: {', '.join(names)}.", candidates=names)
-    return found[0][1].seq
 
 
 def remove(store: Store, run_id: str, now: int, decided: RunRow | None = None) -> int:

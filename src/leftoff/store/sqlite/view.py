@@ -33,7 +33,15 @@ _LAST: Any = b""  # SQLite sorts bytes behind all text
 _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
 
+_LAST_CHARACTER = "\U0010ffff"
+
 _by_n = attrgetter("n")
+
+
+def _folded(*given: Any) -> str | None:
+    """A name without regard to case."""
+    text = given[0]
+    return text.casefold() if isinstance(text, str) else None
 
 
 def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored: bytes | None) -> Record:
@@ -81,6 +89,10 @@ class SqliteView(View):
         if where.get("prefix") is not None:
             tests.append("substr(r.run_id, 1, ?) = ?")
             values += [len(where["prefix"]), where["prefix"]]
+        if where.get("name") is not None:
+            self.db.create_scalar_function("folded", _folded, 1, deterministic=True)
+            tests.append("? IN (folded(r.workflow), folded(r.title))")
+            values.append(_folded(where["name"]))
         sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
         if limit is not None:
             return list(map(RunRow, self.execute(f"{sql} ORDER BY r.n DESC LIMIT ?", (*values, limit))))
@@ -200,9 +212,17 @@ class SqliteView(View):
         columns = self.execute(sql, [name, *([run] if run is not None else [])]).fetchone()
         return (columns[11], version_from(columns)) if columns else None
 
+    def other_names(self, prefix: str, run: int | None = None, limit: int = 20) -> list[str]:
+        sql = Q.other_names if run is None else Q.other_names_of_run
+        values = (prefix, prefix + _LAST_CHARACTER, *([run] if run is not None else []), limit)
+        return [row[0] for row in self.execute(sql, values)]
+
     def bounds(self, run: int) -> tuple[int, int] | None:
         row = self.execute(Q.bounds, (run,)).fetchone()
         return row if row and row[0] is not None else None
+
+    def around(self, run: int, seq: int) -> tuple[int | None, int | None]:
+        return self.execute(Q.around, (run, seq, run, seq)).fetchone()  # type: ignore[no-any-return]
 
     def applied(self, run: int, since: int, token: bytes) -> Version | None:
         row = self.execute(Q.token_since, (run, since, token)).fetchone()

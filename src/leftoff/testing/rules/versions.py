@@ -100,6 +100,13 @@ class VersionRules(Rules):
         assert None is found("cp-2", scribes[0].run)
         assert None is found("cp-3")
 
+        def starting(prefix: str, run: int | None = None, limit: int = 20) -> list[str]:
+            return store.read(lambda v: v.other_names(prefix, run, limit))
+
+        assert ["cp-1", "cp-2"] == starting("cp-") == starting("cp-", scribes[1].run)
+        assert ["cp-1"] == starting("cp-", scribes[0].run) == starting("cp-1") == starting("cp-", limit=1)
+        assert [] == starting("cp-12") == starting("p-1") == starting("CP")
+
     def test_bounds(self, store: Store) -> None:
         """The oldest and newest readable version; nothing where there is none yet."""
         scribe = Scribe(store)
@@ -109,6 +116,16 @@ class VersionRules(Rules):
         store.prune(scribe.run, [])
         assert (2, 3) == store.read(lambda v: v.bounds(scribe.run))
         assert None is store.read(lambda v: v.bounds(scribe.run + 1))
+
+    def test_around(self, store: Store) -> None:
+        """The nearest versions that can be read before and after another, which need not be there."""
+        scribe = Scribe(store)
+        for n in range(2, 8):
+            scribe.commit({("note", "n"): n}, seal="manual" if n in (3, 5) else None)
+        Scribe(store, "run-2")
+        store.prune(scribe.run, [])
+        found = {seq: store.read(lambda v, s=seq: v.around(scribe.run, s)) for seq in (2, 3, 4, 5, 7, 9)}  # type: ignore[misc]
+        assert {2: (None, 3), 3: (None, 5), 4: (3, 5), 5: (3, 7), 7: (5, None), 9: (7, None)} == found
 
     def test_applied(self, store: Store) -> None:
         """A commit is known by its token, if it came after the version that the caller last saw."""
@@ -188,6 +205,8 @@ class VersionRules(Rules):
         assert ["b-7", "a-6", "b-3", "a-2"] == listed(store, branch="b1")
         assert ["b-7", "a-6", "a-4", "b-3", "b-1", "a-0"] == listed(store, status=["running", "failed"])
         assert [] == listed(store, status=[])
+        assert ["b-7", "b-5", "b-3", "b-1"] == listed(store, name="W1")
+        assert ["b-3", "a-2", "b-1", "a-0"] == listed(store, name="T0")
         assert ["b-3", "a-2", "b-1", "a-0"] == listed(store, title="t0")
         assert ["b-5", "b-1"] == listed(store, issue="1")
         assert ["b-5", "a-2"] == listed(store, session="s2")

@@ -15,6 +15,7 @@ from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
 from leftoff.engine.read import find
 from leftoff.engine.read.state import Reader
+from leftoff.engine.read.which import RESUMES, twins
 from leftoff.engine.write.commit import save_blobs
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import take
@@ -248,9 +249,9 @@ def _resume(request: Request) -> Held | RunRow:
 def _target(request: Request) -> Target:
     store = request.store._store
     if request.ref is not None:
-        return find.resolve(store, request.ref)
+        return request.store._resolved(request.ref, RESUMES)
     name, branch = request.function.name, request.branch
-    rows = store.read(lambda view: find.twins(view, name, branch)) if store.exists() else []
+    rows = store.read(lambda view: twins(view, name, branch)) if store.exists() else []
     if not rows:
         raise NotFound(
             f"There is nothing to resume: no run of {name} on branch {branch} is unfinished.",

@@ -183,6 +183,19 @@ DELETE FROM meta WHERE name = ?
 -- The oldest and the newest version that can be read.
 SELECT min(seq), max(seq) FROM version WHERE run = ?
 
+-- name: around
+-- The nearest versions before and after one that can be read.
+SELECT (SELECT max(seq) FROM version WHERE run = ? AND seq < ?), (SELECT min(seq) FROM version WHERE run = ? AND seq > ?)
+
+-- name: other_names
+-- The other names of checkpoints that start with some text.
+SELECT DISTINCT a.name FROM alias a JOIN run r ON r.run = a.run
+WHERE a.name >= ? AND a.name < ? AND r.hidden = 0 ORDER BY a.name LIMIT ?
+
+-- name: other_names_of_run
+-- The same, of one run.
+SELECT DISTINCT name FROM alias WHERE name >= ? AND name < ? AND run = ? ORDER BY name LIMIT ?
+
 -- name: add_alias
 -- Another name for a checkpoint.
 INSERT OR IGNORE INTO alias (name, run, seq) VALUES (?, ?, ?)
