@@ -121,7 +121,8 @@ class Which:
         rows = [row for row in found if not is_spent(row) and asking.may_use(view, row)]
         if rows:
             return self._of(rows, f"Branch {branch}")
-        newest = view.list_runs({}, 2) if self.rule == READS else []
+        last = view.list_runs({}, 50) if self.rule == READS else []
+        newest = [row for row in last if asking.may_use(view, row)]
         if not newest:
             raise _none_here(view, branch, asking)
         if len(newest) > 1:
