@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.model.codec import sha256
-from leftoff.model.digest import EMPTY, MASK, checkpoint_id, tagged, term, to_bytes
+from leftoff.model.digest import EMPTY, MASK, checkpoint_id, is_checkpoint_id, tagged, term, to_bytes
 
 RECORDS = [
     ("run", "status", b'J"running"'),
@@ -20,7 +20,8 @@ RECORDS = [
     ("step", "convert/a%2Fb.pdf", b'J{"order":0,"status":"completed"}'),
 ]
 GOLDEN_DIGEST = "f0f5de1d126fa5dbfe348f3a2edabf874ec9caf91c38897540f7740531ef87d2"
-GOLDEN_ID = "2645d3c4014be373f9f07a42495403ce9e9bdd3474b6108872fe860bd985b8ca"
+OLD_GOLDEN_ID = "2645d3c4014be373f9f07a42495403ce9e9bdd3474b6108872fe860bd985b8ca"  # as it was before ids had a letter among the first four digits
+GOLDEN_ID = "82a6a9b0874bc07b016e290ef75344f572157312a6e0337d398a480af60bd434"
 
 
 def digest_of(records: list[tuple[str, str, bytes]]) -> int:
@@ -32,6 +33,7 @@ def test_golden_vector() -> None:
     digest = to_bytes(digest_of(RECORDS))
     assert GOLDEN_DIGEST == digest.hex()
     assert GOLDEN_ID == checkpoint_id("convert-20260131-090500", 7, digest)
+    assert is_checkpoint_id(OLD_GOLDEN_ID, "convert-20260131-090500", 7, digest)
 
 
 def test_recipe() -> None:
@@ -43,8 +45,20 @@ def test_recipe() -> None:
         total = (total + int.from_bytes(outer, "big")) % 2**256
     assert total == digest_of(RECORDS)
     digest = total.to_bytes(32, "big")
-    expected = hashlib.sha256(f"run-1:12:{digest.hex()}".encode()).hexdigest()
-    assert expected == checkpoint_id("run-1", 12, digest)
+    for seq in range(100):
+        first = expected = hashlib.sha256(f"run-1:{seq}:{digest.hex()}".encode()).hexdigest()
+        while expected[:4].isdigit():
+            expected = hashlib.sha256(expected.encode()).hexdigest()
+        assert expected == checkpoint_id("run-1", seq, digest)
+        assert is_checkpoint_id(expected, "run-1", seq, digest) and is_checkpoint_id(
+            first, "run-1", seq, digest
+        )
+        assert not is_checkpoint_id(expected, "run-2", seq, digest)
+
+
+def test_an_id_is_no_number() -> None:
+    """The first four digits of an id have a letter among them, so that no version's number is meant by them."""
+    assert not [seq for seq in range(300) if checkpoint_id("r", seq, b"\0" * 32)[:4].isdigit()]
 
 
 @given(st.randoms())

@@ -14,7 +14,7 @@ from leftoff.errors import BadData, Corrupt, Unsupported
 from leftoff.model.changes import check_address, step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, REDACTED, decode, holes, payload
 from leftoff.model.derived import Leaves, up_to
-from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
+from leftoff.model.digest import MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.ids import check_key, check_run_id
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.values import blob_about, index_key, item_prefix
@@ -165,7 +165,7 @@ class Check:
             if version.trigger or version.step or version.note:
                 raise self.bad(f"{where} is not sealed, and says why it was.")
             return
-        if version.checkpoint != checkpoint_id(version.run_id, version.seq, version.digest):
+        if not is_checkpoint_id(version.checkpoint, version.run_id, version.seq, version.digest):
             raise self.bad(f"the id of {where} does not follow from it.")
         if version.trigger not in TRIGGERS:
             raise self.bad(f"{where} has the unknown trigger {version.trigger!r}.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from leftoff.errors import Corrupt, LeftoffError
 from leftoff.model.card import card_of
 from leftoff.model.derived import Leaves, step_of, up_to
-from leftoff.model.digest import MASK, checkpoint_id, term, to_bytes
+from leftoff.model.digest import MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
 from leftoff.store.sqlite.queries import Q
@@ -165,8 +165,8 @@ class RunCheck:
             self._problem("digest", where, "The records are not those that were committed.")
         elif "" not in leaves.statuses.values() and leaves.packed() != version.counts:
             self._problem("run", where, "Its counters are off.")
-        expected = checkpoint_id(version.run_id, version.seq, version.digest)
-        if version.checkpoint is not None and version.checkpoint != expected:
+        known = version.checkpoint
+        if known is not None and not is_checkpoint_id(known, version.run_id, version.seq, version.digest):
             self._problem("checkpoint", where, "Its id does not follow from it.")
 
     # -- what is kept for listing

@@ -11,7 +11,7 @@ from bisect import bisect_left
 
 from leftoff.model.codec import sha256
 from leftoff.model.derived import up_to
-from leftoff.model.digest import MASK, checkpoint_id, term
+from leftoff.model.digest import MASK, is_checkpoint_id, term
 from leftoff.model.fields import Fields
 from leftoff.model.words import TRIGGERS
 from leftoff.store.repair.carve import Carver
@@ -168,7 +168,7 @@ class Rest:
         version = self.versions[seq]
         if version["checkpoint"] is None:
             return True
-        return bool(version["checkpoint"] == checkpoint_id(self.run_id, seq, version["digest"]))
+        return is_checkpoint_id(version["checkpoint"], self.run_id, seq, version["digest"])
 
     def _wrong(self) -> dict[int, int]:
         """By version: how much more the records add up to than its digest says."""
