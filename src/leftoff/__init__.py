@@ -75,33 +75,6 @@ _HOME = {
     "leftoff.model.versions": ("Version",),
     "leftoff.workflow.functions.decorators": ("step",),
     "leftoff.workflow.functions.kinds": ("register",),
-    "leftoff.errors": (
-        "Ambiguous",
-        "BadData",
-        "BadDefinition",
-        "BadSettings",
-        "BadTemplate",
-        "CannotResume",
-        "Conflict",
-        "Corrupt",
-        "Diverged",
-        "Frozen",
-        "Invalid",
-        "LeaseHeld",
-        "LeftoffError",
-        "NeedsPerson",
-        "NoCheckpoint",
-        "NotFound",
-        "Pruned",
-        "Redacted",
-        "StaleEpoch",
-        "StepDone",
-        "StepFailed",
-        "StepTimeout",
-        "StoreUnavailable",
-        "Unsupported",
-        "Usage",
-    ),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
@@ -173,10 +146,9 @@ seams.update_page = _later("leftoff.operations.status_page", "update_page")
 def __getattr__(name: str) -> object:
     if name == "workflow":  # the package, which is also the decorator
         return _loaded("leftoff.workflow")
-    home = _WHERE.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module 'leftoff' has no attribute {name!r}")
-    value = getattr(_loaded(home), name)
+    value = getattr(_loaded(_WHERE.get(name, "leftoff.errors")), name)
     globals()[name] = value
     return value
 

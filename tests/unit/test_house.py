@@ -21,7 +21,6 @@ MANY_PARAMETERS = {
     "leftoff.api.module.start",
     "leftoff.api.store.run",
     "leftoff.api.store.start",
-    "leftoff.cli.options.__init__",
     "leftoff.engine.lifecycle.opening.__init__",
     "leftoff.model.versions.__init__",
     "leftoff.store.base.add_version",

@@ -17,7 +17,7 @@ from leftoff.api.read import RunView
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
 from leftoff.engine.write.commit import Seal, new_token
-from leftoff.engine.write.notes import note_record
+from leftoff.engine.write.records import note_record
 from leftoff.errors import StoreUnavailable
 from leftoff.model.ids import parent_of
 from leftoff.model.words import UNFINISHED

@@ -8,6 +8,7 @@ The common options are accepted before or after the verb.
 from __future__ import annotations
 
 from leftoff.errors import Usage
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,58 +24,31 @@ COMMON = {
 WIDTH = 110  # of a page of help
 
 
-class Opt:
+class Opt(Fields):
     """One option. ``metavar`` None: a flag. ``many``: may be repeated, gives a list. ``needed``: must be given.
     ``filled``: if given, then not as an empty text, which is most often a shell's variable that is not set.
     ``greedy``: takes every word up to the next option."""
 
-    __slots__ = ("choices", "filled", "greedy", "help", "many", "metavar", "name", "needed")
-
-    def __init__(
-        self,
-        name: str,
-        metavar: str | None = None,
-        help: str = "",
-        *,
-        many: bool = False,
-        choices: tuple[str, ...] = (),
-        needed: bool = False,
-        filled: bool = False,
-        greedy: bool = False,
-    ) -> None:
-        self.name = name
-        self.metavar = metavar
-        self.filled = filled
-        self.greedy = greedy
-        self.help = help
-        self.many = many
-        self.choices = choices
-        self.needed = needed
+    name: str
+    metavar: str | None = None
+    help: str = ""
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    needed: bool = False
+    filled: bool = False
+    greedy: bool = False
 
 
-class Spec:
+class Spec(Fields):
     """A verb: its positionals (``usage``, how many), its options, its help."""
 
-    __slots__ = ("about", "examples", "least", "most", "options", "usage", "verb")
-
-    def __init__(
-        self,
-        verb: str,
-        about: str,
-        *,
-        usage: str = "",
-        least: int = 0,
-        most: int | None = 0,
-        options: tuple[Opt, ...] = (),
-        examples: str = "",
-    ) -> None:
-        self.verb = verb
-        self.about = about
-        self.usage = usage
-        self.least = least
-        self.most = most
-        self.options = options
-        self.examples = examples
+    verb: str
+    about: str
+    usage: str = ""
+    least: int = 0
+    most: int | None = 0
+    options: tuple[Opt, ...] = ()
+    examples: str = ""
 
     def line(self) -> str:
         parts = [f"leftoff {self.verb}", self.usage]

@@ -92,7 +92,7 @@ class Note(Fields):
 
 def add_note(project: Project, caller: Caller, note: Note) -> Reported:
     """Leave a note for whoever goes on."""
-    from leftoff.engine.write.notes import note_record, put_note
+    from leftoff.engine.write.records import note_record, put_note
 
     at, text, step = project.now, project.redactor.mask(note.text), _step(caller, note.step)
 

@@ -328,7 +328,7 @@ def before_compaction(session: Session, trigger: str) -> None:
 
 def after_compaction(session: Session, summary: str) -> None:
     """What the agent itself thinks worth knowing."""
-    from leftoff.engine.write.notes import note_record, put_note
+    from leftoff.engine.write.records import note_record, put_note
 
     text = session.fit(summary)
 

@@ -1,87 +1,99 @@
-"""The completion scripts, one per shell, each a way to write the table of ``leftoff.cli.completion.completable``.
+"""Completion: one table, read off the verbs' own specs, so that a new option needs no second line anywhere; and a
+script per shell, whose frame lies beside this file.
 
+A usage names its words: ``RUN`` and ``REF`` are completed from the store, ``STEP`` from the current run, ``PATH`` and
+``FILE`` from the folder, ``a|b|c`` are the words themselves. The value of an option goes by its choices, or its name.
 What only the store knows (runs, steps) is asked of ``leftoff completion runs|steps`` when Tab is pressed.
 """
 
 from __future__ import annotations
 
-from leftoff.cli.completion.completable import FILES, FOLDERS, FREE, RUNS, STEPS, WORDS, names, table
+import os
+
+from leftoff.cli.dispatch import load
+from leftoff.cli.options import COMMON
+from leftoff.cli.verbs import SAME, VERBS
+from leftoff.model.words import COLLECTIONS, RUN_STATUS, TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leftoff.cli.completion.completable import Entry, Slot
+    from leftoff.cli.options import Opt
+
+
+SHELLS = ("bash", "zsh", "fish")
+FREE, WORDS, RUNS, STEPS, FILES, FOLDERS = "free", "words", "runs", "steps", "files", "folders"
+
+_KINDS = {
+    "RUN": RUNS,
+    "REF": RUNS,
+    "STEP": STEPS,
+    "PATH": FILES,
+    "FILE": FILES,
+    "DIR": FOLDERS,
+}
+_VALUES = {"--status": RUN_STATUS, "--trigger": TRIGGERS}
+_KNOWN = {"COLLECTION": COLLECTIONS, "SHELL": SHELLS}
+
+
+class Slot:
+    """A place for a word: what kind of word, and which ones where they are known."""
+
+    def __init__(self, name: str, choices: tuple[str, ...] = ()) -> None:
+        name = name.strip("[]…")
+        if "|" in name:
+            choices = tuple(name.split("|"))
+        elif name == "VERB":
+            choices = tuple(sorted(VERBS))
+        self.words = choices or _KNOWN.get(name, ())
+        self.kind = WORDS if self.words else _KINDS.get(name, FREE)
+
+
+class Entry:
+    """One line of the table: an option of a verb, or the place of a word behind it.
+
+    ``verb`` is empty for what may stand before any; ``place`` is the option's name, a number from 0, or ``*`` for every
+    place that is left; ``slot`` is what stands there, or what an option takes (None: a flag).
+    """
+
+    def __init__(self, verb: str, place: str, slot: Slot | None, about: str = "") -> None:
+        self.verb = verb
+        self.place = place
+        self.slot = slot
+        self.about = about
+        self.is_option = place.startswith("-")
+
+
+def names() -> dict[str, str]:
+    """Every verb, and every other word for one, with what it is for."""
+    also = {word: VERBS[name][1] for word, name in SAME.items() if name in VERBS}
+    return {**{name: about for name, (_, about) in VERBS.items()}, **also}
+
+
+def table() -> list[Entry]:
+    """All that can be completed, verb by verb; what every verb has comes first, and again with each."""
+    out = _common("")
+    for verb in names():
+        spec = load(SAME.get(verb, verb)).SPEC
+        out += [_option(verb, opt) for opt in spec.options] + _common(verb)
+        words = [word for word in spec.usage.replace(" | ", "|").split() if word.strip("[]|…")]
+        places = [str(number) for number in range(len(words))]
+        if spec.most is None:
+            places[-1:] = ["*"]
+        out += [Entry(verb, place, Slot(word)) for place, word in zip(places, words, strict=True)]
+    return out
+
+
+def _option(verb: str, opt: Opt) -> Entry:
+    choices = opt.choices or _VALUES.get(opt.name, ())
+    return Entry(verb, opt.name, Slot(opt.metavar, choices) if opt.metavar is not None else None, opt.help)
+
+
+def _common(verb: str) -> list[Entry]:
+    known = [Entry(verb, name, Slot(var) if var else None, about) for name, (var, about) in COMMON.items()]
+    return [*known, Entry(verb, "--help", None, "explain this verb")]
 
 
 # -- bash
-
-BASH = """\
-# Completion of leftoff for bash. In ~/.bashrc:  eval "$(leftoff completion bash)"
-
-_leftoff_ask() { leftoff completion "$1" 2>/dev/null; }
-
-_leftoff_offer() {  # KIND WORDS CURRENT
-    local IFS=$'\\n'
-    case $1 in
-    words) COMPREPLY=($(compgen -W "${2// /$IFS}" -- "$3")) ;;
-    runs | steps) COMPREPLY=($(compgen -W "$(_leftoff_ask "$1")" -- "$3")) ;;
-    files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$3")) ;;
-    folders) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$3")) ;;
-    esac
-}
-
-_leftoff_value() {  # VERB OPTION: which kind of value it takes; fails for a flag
-    case $1:$2 in
-@VALUES@
-    *) return 1 ;;
-    esac
-}
-
-_leftoff_slot() {  # VERB NUMBER: which kind of word stands there
-    case $1:$2 in
-@SLOTS@
-    esac
-}
-
-_leftoff_options() {  # VERB
-    case $1 in
-@OPTIONS@
-    *) echo "@COMMON@ --version" ;;
-    esac
-}
-
-_leftoff() {
-    local current=${COMP_WORDS[COMP_CWORD]} verb= number=0 at=1 word kind words
-    COMPREPLY=()
-    while ((at < COMP_CWORD)); do
-        word=${COMP_WORDS[at]}
-        if [[ $word == -* ]]; then
-            if read -r kind words < <(_leftoff_value "$verb" "$word"); then
-                ((++at))
-                [[ ${COMP_WORDS[at]} == = ]] && ((++at))
-                if ((at >= COMP_CWORD)); then
-                    [[ $current == = ]] && current=
-                    _leftoff_offer "$kind" "$words" "$current"
-                    return
-                fi
-            fi
-        elif [[ -z $verb ]]; then
-            verb=$word
-        else
-            ((++number))
-        fi
-        ((++at))
-    done
-    if [[ $current == -* ]]; then
-        _leftoff_offer words "$(_leftoff_options "$verb")" "$current"
-    elif [[ -z $verb ]]; then
-        _leftoff_offer words "@VERBS@" "$current"
-    else
-        read -r kind words < <(_leftoff_slot "$verb" "$number")
-        _leftoff_offer "$kind" "$words" "$current"
-    fi
-}
-complete -F _leftoff leftoff
-"""
 
 
 def bash() -> str:
@@ -101,7 +113,7 @@ def bash() -> str:
         "OPTIONS": "\n".join(f'    {verb}) echo "{known}" ;;' for verb, known in options.items()),
         "VERBS": " ".join(names()),
     }
-    return _filled(BASH, parts)
+    return _filled("bash", parts)
 
 
 def _bash_slot(slot: Slot | None) -> str:
@@ -112,7 +124,10 @@ def of(rows: list[Entry], verb: str) -> list[Entry]:
     return [row for row in rows if row.verb == verb]
 
 
-def _filled(text: str, parts: dict[str, str]) -> str:
+def _filled(shell: str, parts: dict[str, str]) -> str:
+    """The shell's script, which lies beside this file, with these parts in it."""
+    with open(os.path.join(os.path.dirname(__file__), f"leftoff.{shell}"), encoding="utf-8") as file:
+        text = file.read()
     for name, part in parts.items():
         text = text.replace(f"@{name}@", part)
     return text
@@ -120,35 +135,6 @@ def _filled(text: str, parts: dict[str, str]) -> str:
 
 # -- zsh
 
-ZSH = """\
-#compdef leftoff
-# Completion of leftoff for zsh. In ~/.zshrc, after compinit:  source <(leftoff completion zsh)
-
-_leftoff_runs() { local -a found; found=(${(f)"$(leftoff completion runs 2>/dev/null)"}); compadd -a found }
-_leftoff_steps() { local -a found; found=(${(f)"$(leftoff completion steps 2>/dev/null)"}); compadd -a found }
-
-_leftoff() {
-    local context state state_descr line
-    typeset -A opt_args
-    local -a verbs
-    verbs=(
-@VERBS@
-    )
-    _arguments -C \\
-@COMMON@
-        '--version[the version of leftoff]' \\
-        '1: :->verb' '*:: :->rest'
-    case $state in
-    verb) _describe -t verbs verb verbs ;;
-    rest)
-        case $words[1] in
-@CASES@
-        esac
-        ;;
-    esac
-}
-compdef _leftoff leftoff
-"""
 _ZSH = {RUNS: "_leftoff_runs", STEPS: "_leftoff_steps", FILES: "_files", FOLDERS: "_files -/", FREE: " "}
 
 
@@ -160,7 +146,7 @@ def zsh() -> str:
         "COMMON": "\n".join(f"        {_zsh_word(row)} \\" for row in of(rows, "")),
         "CASES": "\n".join(f"        {verb}) _arguments {words} ;;" for verb, words in cases.items()),
     }
-    return _filled(ZSH, parts)
+    return _filled("zsh", parts)
 
 
 def _zsh_word(row: Entry) -> str:
@@ -181,39 +167,6 @@ def _quoted(text: str) -> str:
 
 # -- fish
 
-FISH = """\
-# Completion of leftoff for fish. In ~/.config/fish/config.fish:  leftoff completion fish | source
-
-function __leftoff_words --description 'the words so far that are no options: the verb, then its own'
-    set -l skip 0
-    for word in (commandline -opc)[2..]
-        if test $skip = 1
-            set skip 0
-        else if string match -q -- '-*' $word
-            contains -- $word @VALUED@; and set skip 1
-        else
-            echo $word
-        end
-    end
-end
-
-function __leftoff_at --description 'whether the cursor is at a verb (VERB), or at word N behind it (VERB N)'
-    set -l words (__leftoff_words)
-    set -l count (count $words)
-    test $count -gt 0; and test "$words[1]" = $argv[1]; or return 1
-    test (count $argv) -lt 2; and return 0
-    test $argv[2] = '*'; or test (math $count - 1) = $argv[2]
-end
-
-function __leftoff_first
-    test (count (__leftoff_words)) = 0
-end
-
-complete -c leftoff -e
-complete -c leftoff -f
-@LINES@
-"""
-
 
 def fish() -> str:
     rows = table()
@@ -223,7 +176,7 @@ def fish() -> str:
         lines.append(f"complete -c leftoff -n __leftoff_first -a {verb} -d {_fish(about)}")
         lines += filter(None, map(_fish_line, of(rows, verb)))
     valued = sorted({row.place for row in rows if row.is_option and row.slot is not None})
-    return _filled(FISH, {"VALUED": " ".join(valued), "LINES": "\n".join(lines)})
+    return _filled("fish", {"VALUED": " ".join(valued), "LINES": "\n".join(lines)})
 
 
 def _fish_line(row: Entry) -> str:

@@ -12,7 +12,7 @@ import os
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.steps.lifecycle import Steps, steps_in
 from leftoff.engine.write.commit import Seal
-from leftoff.engine.write.notes import note_record, put_note
+from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields

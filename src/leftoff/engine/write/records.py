@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.errors import NeedsPerson, Usage
+from leftoff.clock import iso
+from leftoff.errors import Invalid, NeedsPerson, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.words import COLLECTIONS
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
 
 _REFUSED = {
     "run": "Use `leftoff start`, `pause` and `finish`; what you want to remember of a run goes to context or extra.",
@@ -39,3 +42,26 @@ def check_collection(collection: str, *, person: bool = True) -> None:
 def put_record(changes: ChangeSet, collection: str, key: str, value: Any, *, new: bool = False) -> None:
     """Put a record into a change set. ``new``: only where there is none under that key."""
     changes.put(collection, key, value, expect=None if new else NOTHING)
+
+
+# -- notes
+
+
+def put_note(tx: Tx, row: RunRow, changes: ChangeSet, note: dict[str, Any], at: int) -> str:
+    """Add a note inside the transaction that commits it; its key."""
+    number = 1
+    while (
+        tx.row(row.run, "note", key := f"{at:015d}-{number:04d}") is not None
+        or ("note", key) in changes.changes
+    ):
+        number += 1
+    changes.put("note", key, note)
+    return key
+
+
+def note_record(text: str, at: int, step: str | None = None, resume: bool = False) -> dict[str, Any]:
+    """What is recorded of a note; one without a word is none. ``resume``: to be read first by whoever goes on."""
+    if not text.strip():
+        raise Invalid("A note cannot be empty.", hint="Say what is to be remembered.")
+    about = {"text": text, "at": iso(at), "step": step, "resume": resume or None}
+    return {name: value for name, value in about.items() if value is not None}

@@ -259,7 +259,7 @@ class WorkflowFunction(Runs, InThreads[P, R]):
         return run_group(call)
 
     def _start(self, request: Any) -> Any:
-        from leftoff.workflow.functions.runs import execute
+        from leftoff.workflow.functions.bodies import execute
 
         return execute(request)
 
@@ -288,7 +288,7 @@ class AsyncWorkflowFunction(Runs, InTasks[P, R]):
         return run_group_async(call)
 
     def _start(self, request: Any) -> Any:
-        from leftoff.workflow.functions.runs import execute_async
+        from leftoff.workflow.functions.bodies import execute_async
 
         return execute_async(request)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.checks import run, tree
-from leftoff.engine.resume.checks.issue import issue
 from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import WARN, Finding
 from leftoff.errors import Corrupt
@@ -36,7 +35,7 @@ class EngineChecks(CheckProvider):
         run.prerequisites,
         tree.half_restored,
     )
-    waiting = (tree.outputs, tree.files, tree.git, issue, run.blobs)
+    waiting = (tree.outputs, tree.files, tree.git, tree.issue, run.blobs)
 
 
 class SecretChecks(CheckProvider):
