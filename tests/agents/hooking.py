@@ -8,14 +8,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import LEFTOFF, Called, environment, spawn
+import pytest
+
+from tests.cli.command import Called, environment, inside, spawn
 
 AGENT = """
-import json, subprocess, sys
+import io, json, os, sys
+from leftoff.agents.hooks import handle, run
+from leftoff.cli import main
+run.bounded, run.LIMIT = lambda work: work(), 60
 for line in sys.stdin:
     asked = json.loads(line)
-    done = subprocess.run(asked["words"], input=asked["event"].encode(), capture_output=True)
-    print(json.dumps([done.returncode, done.stdout.decode(), done.stderr.decode()]), flush=True)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        sys.stdin = io.TextIOWrapper(io.BytesIO(asked["event"].encode()))
+        sys.stdout = io.TextIOWrapper(os.fdopen(writing, "wb"))
+        code = main(asked["words"])
+        sys.stdout.flush()
+        os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        said = file.read()
+    print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said, ""]), flush=True)
 """
 
 
@@ -26,7 +41,7 @@ def event_of(session: str, cwd: Path, name: str, **more: Any) -> dict[str, Any]:
 
 
 class Session:
-    """A session whose events come from this very process."""
+    """A session whose hooks are called in this very process, and take the time they need."""
 
     def __init__(self, cwd: Path, name: str = "s1", agent: str = "claude", *options: str) -> None:
         self.cwd = cwd
@@ -37,10 +52,15 @@ class Session:
 
     def fire(self, event: str, **more: Any) -> Called:
         """Call the hook; it must end well, and complain of nothing."""
-        data = json.dumps(event_of(self.name, self.cwd, event, **more))
-        done = spawn("hook", self.agent, *self.options, cwd=self.cwd, input=data, timeout=60, **self.env)
+        done = self._call(json.dumps(event_of(self.name, self.cwd, event, **more)))
         assert (0, "") == (done.code, done.err), str(done)
         return done
+
+    def _call(self, data: str) -> Called:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("leftoff.agents.hooks.run.bounded", lambda work: work())
+            patch.setattr("leftoff.agents.hooks.run.LIMIT", 60)
+            return inside("hook", self.agent, *self.options, cwd=self.cwd, input=data, **self.env)
 
     def context(self, event: str, **more: Any) -> str | None:
         """The context that the hook gives the agent; None where it prints nothing."""
@@ -66,8 +86,15 @@ class Session:
         assert "" == self.fire("PostToolUse", tool_name=tool, tool_input=given, tool_response={}).out
 
 
+class Spawned(Session):
+    """A session whose hooks are processes, and have only the time that an agent gives them."""
+
+    def _call(self, data: str) -> Called:
+        return spawn("hook", self.agent, *self.options, cwd=self.cwd, input=data, timeout=60, **self.env)
+
+
 class Living(Session):
-    """A session in a process of its own, which can be killed."""
+    """A session in a process of its own, which can be killed; its hooks are children of that, and take their time."""
 
     def __init__(self, cwd: Path, name: str = "s1", agent: str = "claude") -> None:
         super().__init__(cwd, name, agent)
@@ -81,7 +108,7 @@ class Living(Session):
         )
 
     def fire(self, event: str, **more: Any) -> Called:
-        words = [str(LEFTOFF), "hook", self.agent]
+        words = ["hook", self.agent]
         data = json.dumps(event_of(self.name, self.cwd, event, **more))
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps({"words": words, "event": data}) + "\n")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from tests.agents.hooking import Session, event_of
+from tests.agents.hooking import Session, Spawned, event_of
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.cli.test_cold_start import HEAVY
 
@@ -38,7 +38,7 @@ def fire_all(session: Session) -> list[str]:
 
 @pytest.fixture
 def session(project: Path) -> Session:
-    made = Session(project)
+    made = Spawned(project)
     (project / "a.txt").write_text("a")
     made.todos(one="in_progress")
     return made
@@ -67,7 +67,7 @@ def test_a_store_that_cannot_be_made(project: Path) -> None:
     (project / ".leftoff").write_text("in the way")
     (project / "leftoff.toml").write_text("")
     (project / "a.txt").write_text("a")
-    assert [""] * len(EVENTS) == fire_all(Session(project))
+    assert [""] * len(EVENTS) == fire_all(Spawned(project))
     (project / ".leftoff").unlink()
 
 
@@ -124,7 +124,7 @@ def test_ten_at_once(project: Path) -> None:
     names = [f"f{n}.txt" for n in range(10)]
     for name in names:
         (project / name).write_text(name)
-    session = Session(project)
+    session = Spawned(project)
 
     def write(name: str) -> None:
         given = {"file_path": str(project / name)}
@@ -153,22 +153,26 @@ def _settled(project: Path, there: Any) -> None:
         time.sleep(0.1)
 
 
-def test_many_sessions_in_one_folder(project: Path) -> None:
-    """Two hundred, ten at a time: each has its own run with its own steps, and nothing else."""
-    names = [f"session-{n:03d}" for n in range(200)]
+@pytest.mark.parametrize("number", [20, pytest.param(200, marks=pytest.mark.crash_full)])
+def test_many_sessions_in_one_folder(number: int, project: Path) -> None:
+    """Ten at a time: each has its own run with its own prompt and its own steps, and nothing else."""
+    names = [f"session-{n:03d}" for n in range(number)]
 
     def work(name: str) -> None:
-        Session(project, name).todos(**{f"first_of_{name}": "completed", f"second_of_{name}": "in_progress"})
+        session = Spawned(project, name)
+        session.fire("UserPromptSubmit", prompt=f"Do what {name} is for")
+        session.todos(**{f"first_of_{name}": "completed", f"second_of_{name}": "in_progress"})
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(work, names))
     store = leftoff.open(project / ".leftoff")
     try:
-        _settled(project, lambda: len(store.list(limit=None)) == 200)
+        _settled(project, lambda: sum(run.steps["total"] for run in store.list(limit=None)) == 2 * number)
         found = store.list(limit=None)
         assert names == sorted(str(run.row.session) for run in found)
         for run in found:
             assert (f"second-of-{run.row.session}", 2) == (run.current_step, run.steps["total"])
+            assert f"Do what {run.row.session} is for" == run.title
     finally:
         store.close()
 

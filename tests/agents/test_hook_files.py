@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.hooking import Session
+from tests.agents.hooking import Session, Spawned
 from tests.cli.command import call, succeed
 from tests.workspace.trees import git, tree
 
@@ -86,25 +84,31 @@ def test_what_a_shell_changed_is_known_at_the_end_of_a_turn(repository: Path) ->
     assert again["head"]["seq"] > shown["head"]["seq"]
 
 
-def test_turns_without_changes_make_no_versions(repository: Path) -> None:
-    """Prompts and stops of a session that only talks cost nothing in the history."""
+def checkpoints(cwd: Path) -> list[str]:
+    found = succeed("log", "latest", "--json", cwd=cwd).json["checkpoints"]
+    return [one["trigger"] for one in found]
+
+
+def test_turns_without_changes_make_no_checkpoints(repository: Path) -> None:
+    """Prompts and stops in which only was talked are no versions to go back to."""
     session = Session(repository)
     session.todos(work="in_progress")
     session.fire("Stop")
-    before = succeed("show", "latest", "--json", cwd=repository).json["head"]
+    before = checkpoints(repository)
     for _ in range(3):
         session.fire("UserPromptSubmit", prompt="what?")
         session.fire("Stop")
-    assert before == succeed("show", "latest", "--json", cwd=repository).json["head"]
+    assert before == checkpoints(repository)
 
 
 def test_a_session_that_only_talks_leaves_no_run(repository: Path) -> None:
-    """What was remembered at its prompt is forgotten at its end."""
+    """It was answered, and nothing is left to do: neither a run nor a lock stays."""
     session = Session(repository)
     session.fire("UserPromptSubmit", prompt="hello")
+    session.fire("Stop", last_assistant_message="Hello.")
     session.fire("SessionEnd", reason="exit")
     assert not (repository / ".leftoff" / "pending").exists()
-    assert {"runs": []} == succeed("ls", "--json", cwd=repository).json
+    assert {"runs": []} == succeed("ls", "--all", "--json", cwd=repository).json
 
 
 @pytest.mark.parametrize("ending", ["Stop", "UserPromptSubmit", "SessionEnd"])
@@ -123,7 +127,7 @@ def test_what_only_a_shell_did_is_worth_a_run(ending: str, repository: Path) -> 
 
 
 def test_what_the_user_does_between_turns_is_no_part_of_the_session(repository: Path) -> None:
-    """It starts no run; and where one is started later, it begins with that."""
+    """The first checkpoint is what was there at the prompt that the agent's work began with."""
     session = Session(repository)
     session.fire("UserPromptSubmit", prompt="what is here?")
     session.fire("Stop")
@@ -132,7 +136,7 @@ def test_what_the_user_does_between_turns_is_no_part_of_the_session(repository: 
     (repository / "unknown.txt").write_text("by hand\n")
     session.fire("UserPromptSubmit", prompt="now?")
     session.fire("Stop")
-    assert [] == succeed("ls", "--all", "--json", cwd=repository).json["runs"]
+    assert [] == checkpoints(repository)
     before = tree(repository)
     session.fire("UserPromptSubmit", prompt="change it")
     session.writes("told.txt", "by the agent\n")
@@ -142,46 +146,13 @@ def test_what_the_user_does_between_turns_is_no_part_of_the_session(repository: 
 
 
 def test_content_that_was_kept_at_one_prompt_is_not_written_again(repository: Path) -> None:
-    """Until it is half as old as what a sweep may take."""
+    """A file that nobody touched since is known."""
     session = Session(repository)
     session.fire("UserPromptSubmit", prompt="x")
     blobs = [path for path in (repository / ".leftoff" / "blobs").rglob("*") if path.is_file()]
     first = {path: path.stat().st_ino for path in blobs}
     session.fire("UserPromptSubmit", prompt="y")
     assert first == {path: path.stat().st_ino for path in blobs} and len(first) == 2
-    (kept,) = (repository / ".leftoff" / "pending").glob("*.json")
-    data = json.loads(kept.read_text())
-    for one in data["captured"]:
-        one["at"] -= 3_000_000
-    kept.write_text(json.dumps(data))
-    session.fire("UserPromptSubmit", prompt="z")
-    again = {path: path.stat().st_ino for path in blobs}
-    assert all(first[path] != again[path] for path in blobs)
-
-
-def test_content_that_is_gone_is_no_reason_to_lose_a_session(repository: Path) -> None:
-    """What was remembered at the prompt was swept since: the run begins with what is there."""
-    session = Session(repository)
-    session.fire("UserPromptSubmit", prompt="x")
-    shutil.rmtree(repository / ".leftoff" / "blobs")
-    session.writes("told.txt", "x")
-    assert {"told.txt", "changed.txt", "unknown.txt"} == {
-        about["path"] for about in succeed("show", "latest", "--json", cwd=repository).json["files"]
-    }
-    assert not (repository / ".leftoff" / "hook.log").exists()
-
-
-def test_a_session_that_only_talks_in_a_clean_repository_leaves_nothing(repository: Path) -> None:
-    """Not even a folder for a store that nobody needs."""
-    git(repository, "add", ".")
-    git(repository, "commit", "-qm", "all")
-    before = sorted(path.name for path in repository.iterdir())
-    session = Session(repository)
-    session.fire("SessionStart", source="startup")
-    session.fire("UserPromptSubmit", prompt="hello")
-    session.fire("Stop")
-    session.fire("SessionEnd", reason="exit")
-    assert before == sorted(path.name for path in repository.iterdir())
 
 
 def test_git_is_not_touched(repository: Path) -> None:
@@ -366,7 +337,7 @@ def locked(folder: Path) -> subprocess.Popen[str]:
 
 def test_the_content_before_an_edit_does_not_wait_for_the_store(folder: Path) -> None:
     """Locked from before the edit to after it: what was there before is kept all the same, and comes back."""
-    session = Session(folder)
+    session = Spawned(folder)
     session.todos(one="in_progress")
     before = tree(folder)
     with locked(folder) as holder:
@@ -405,12 +376,12 @@ def test_the_end_of_a_turn_waits_for_its_beginning(repository: Path) -> None:
     """However long that takes: a prompt's picture that is still being taken is there when the turn ends."""
     import fcntl
 
-    session = Session(repository)
+    session = Spawned(repository)
     session.fire("UserPromptSubmit", prompt="x")
     (lock,) = (repository / ".leftoff" / "pending").glob("*.lock")
     sed(repository, "untold.txt")
     with open(lock, "rb+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # as the hook of the prompt would, were it still at work
         session.fire("Stop")
-        assert [] == succeed("ls", "--all", "--json", cwd=repository).json["runs"]
-    wait_for(lambda: bool(succeed("ls", "--all", "--json", cwd=repository).json["runs"]))
+        assert [] == checkpoints(repository)
+    wait_for(lambda: bool(checkpoints(repository)))

@@ -26,11 +26,11 @@ def runs(cwd: Path) -> list[dict[str, object]]:
 
 
 def test_nothing_unfinished_nothing_said(project: Path) -> None:
-    """A new session where nothing is unfinished is told nothing, and leaves nothing behind."""
+    """A new session where nothing is unfinished is told nothing, and leaves no run behind."""
     session = Session(project)
     for name in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
         assert "" == session.fire(name, source="startup", prompt="hello", reason="exit").out
-    assert [] == list(project.iterdir())
+    assert [] == runs(project)
 
 
 def test_the_own_run_is_briefed_in_full(project: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_run_of_a_live_session_is_not_offered(project: Path) -> None:
     shell(one, "start", "convert", "--steps", "a,b")
     assert None is two.context("SessionStart", source="startup")
     assert None is two.context("UserPromptSubmit", prompt="resume")
-    assert ["one"] == [run["session_id"] for run in runs(project)]
+    assert ["convert"] == [run["workflow"] for run in runs(project) if run["session_id"] == "one"]
 
 
 def test_the_agents_own_run_goes_before_the_automatic_one(project: Path) -> None:
@@ -241,7 +241,9 @@ def test_the_word_does_not_turn_a_refusal_around(project: Path) -> None:
     git(project, "branch", "-q", "-D", "feature")
     told = Session(project, "second").context("UserPromptSubmit", prompt="resume")
     assert told is not None and "cannot be gone on with" in told and "feature" in told
-    assert ["first"] == [run["session_id"] for run in runs(project)]
+    assert {"first": "paused", "second": "running"} == {
+        run["session_id"]: run["status"] for run in runs(project)
+    }
 
 
 def test_a_protocols_doubts_are_told_too(project: Path) -> None:

@@ -94,6 +94,12 @@ def call_as(user: int, *words: str, cwd: Path | str, **env: str) -> Called:
         return _called(words, code, *_read(files))
 
 
+def inside(*words: str, cwd: Path | str, input: str, **env: str) -> Called:
+    """The same, always in this process, whose parent is then the one that called."""
+    with _files(input.encode()) as files:
+        return _called(words, _inside(words, cwd, environment(**env), files), *_read(files))
+
+
 def spawn(
     *words: str | bytes, cwd: Path | str, input: str | None = None, timeout: float = PATIENCE, **env: str
 ) -> Called:

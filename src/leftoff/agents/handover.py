@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from leftoff.agents.headless.commands import check_agent, custom_agents, templated, templated_words
 from leftoff.errors import CannotResume
 from leftoff.model.words import UNFINISHED
+from leftoff.operations.checkpoints import told as whole_brief
 from leftoff.operations.runs import session_of_agent
-from leftoff.operations.sessions import whole_brief
 
 if TYPE_CHECKING:
     from leftoff.engine.read.find import Target

@@ -18,6 +18,7 @@ COLLECTIONS = (
     "score",
     "error",
     "note",
+    "turn",
     "context",
     "extra",
 )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import find
-from leftoff.engine.read.brief import brief
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
+from leftoff.operations.checkpoints import told
 from leftoff.operations.reports import guard_of
 
 if TYPE_CHECKING:
@@ -106,6 +106,4 @@ class AgentStep:
 
     def brief(self) -> str:
         """What an agent must know that has never seen this work."""
-        store = self.project.store
-        row = store.read(self._find)
-        return brief(store, Target(row, None), self.project.now, self.project.folder)
+        return told(self.project, Target(self.project.store.read(self._find), None))

@@ -94,11 +94,32 @@ def history(project: Project, caller: Caller, ref: str | None = None) -> History
 
 def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
     """All of a run, as it is or as it was at a version."""
-    from leftoff.engine.read.show import document
     from leftoff.operations.runs import target
 
-    found = target(project, caller, ref)
-    return document(project.store, found, project.now, project.limits)
+    return document(project, target(project, caller, ref))
+
+
+def document(project: Project, target: Target) -> dict[str, Any]:
+    """All of a run; with the last words of an agent that died before it could tell them."""
+    from leftoff.engine.read import show
+
+    found = show.document(project.store, target, project.now, project.limits)
+    known = found["records"].get("turn")
+    turn = known[max(known)] if known and target.version is None else None
+    if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
+        from leftoff.engine.read.transcript import last_words
+
+        said = last_words(turn["transcript"], str(turn.get("prompt") or ""))
+        if said:
+            turn["said"] = project.redactor.mask(said[:4000])[:2000]
+    return found
+
+
+def told(project: Project, target: Target, room: int | None = None) -> str:
+    """What an agent must know that has never seen the work, in so many characters."""
+    from leftoff.engine.read.brief import LIMIT, fit, parts
+
+    return fit(parts(document(project, target), project.now, project.folder), room or LIMIT)
 
 
 class Brief(Fields):
@@ -113,11 +134,10 @@ class Brief(Fields):
 
 def brief(project: Project, caller: Caller, ref: str | None) -> Brief:
     """What an agent must know to go on with a run."""
-    from leftoff.engine.read.brief import brief as tell
     from leftoff.operations.runs import target
 
     found = target(project, caller, ref)
-    return Brief(found.row.run_id, tell(project.store, found, project.now, project.folder))
+    return Brief(found.row.run_id, told(project, found))
 
 
 class Compared(Fields):

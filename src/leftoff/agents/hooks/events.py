@@ -21,6 +21,8 @@ _SAME = {
     "BeforeTool": "PreToolUse",
     "AfterTool": "PostToolUse",
 }
+_MARKS = ("<untrusted_context>", "</untrusted_context>")
+_ADDED = ("<hook_context>", "</hook_context>")
 WRITES = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "apply_patch"))
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path")
 _PATCHES = ("input", "patch", "command")
@@ -61,6 +63,44 @@ class Event:
         """What the tool was called with."""
         value = self.data.get("tool_input")
         return value if isinstance(value, dict) else {}
+
+    @property
+    def prompt(self) -> str:
+        """What the user said, without what hooks put before or after it."""
+        text = self.text("prompt")
+        while (start := text.find(_ADDED[0])) >= 0:
+            end = text.find(_ADDED[1], start)
+            text = text[:start] + (text[end + len(_ADDED[1]) :] if end >= 0 else "")
+        return text.strip()
+
+    @property
+    def last_words(self) -> str:
+        """What the agent said last in its turn, where the event has that."""
+        return self.text("last_assistant_message") or self.text("prompt_response")
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether helpers of the agent are at work, whose results it will go on with."""
+        tasks = self.data.get("background_tasks")
+        return isinstance(tasks, list) and any(
+            isinstance(task, dict) and task.get("type") == "subagent" and task.get("status") == "running"
+            for task in tasks
+        )
+
+    @property
+    def failure(self) -> tuple[str, str] | None:
+        """The command that failed, and what was said of that; ``None`` where none did, or nobody tells."""
+        command = self.given.get("command")
+        if not isinstance(command, str) or self.tool in WRITES or self.data.get("is_interrupt") is True:
+            return None
+        error = self.text("error")
+        if not error:
+            answer = self.data.get("tool_response")
+            told = answer.get("llmContent") if isinstance(answer, dict) else None
+            error = told if isinstance(told, str) and "\nExit Code: " in told else ""
+        for mark in _MARKS:
+            error = error.replace(mark, "")
+        return (command, error.strip()) if error else None
 
     def paths(self) -> list[str]:
         """The files that a writing tool writes, as full paths."""

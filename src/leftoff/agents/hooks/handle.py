@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.agents.hooks import lists, log
 from leftoff.agents.hooks.events import shell_file
+from leftoff.operations import session_reports as reports
 from leftoff.operations import sessions
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ _WORDS = ("resume", "continue", "reprendre")
 
 def session_start(session: Session, event: Event) -> bytes:
     """The brief of the session's own run; or a line about one that nobody works on; or nothing."""
-    taken = sessions.begin(session)
+    taken = sessions.begin(session, again=event.text("source") in ("startup", "resume"))
     _export(session, taken.run.run_id if taken.run is not None else "")
     if not taken.open and taken.offered is None:
         return NOTHING
@@ -51,20 +52,22 @@ def _export(session: Session, run_id: str) -> None:
 
 
 def prompted(session: Session, event: Event) -> bytes:
-    """Whoever says only "resume" gets the brief, and the run that nobody works on if the session has none."""
-    answer = NOTHING
-    if event.text("prompt").strip().rstrip(".!").lower() in _WORDS:
+    """A turn begins. Whoever says only "resume" gets the brief, and the run that nobody works on if the session has no
+    work of its own."""
+    answer, asked = NOTHING, event.prompt
+    if asked.rstrip(".!").lower() in _WORDS:
         from leftoff.agents.hooks import answers
 
         taken = sessions.resume(session)
         if taken.run is not None or taken.offered is not None:
             answer = answers.context(event.raw, answers.resumed(session, taken))
-    sessions.turn(session, begins=True)
+    notified = asked.startswith("<task-notification>")
+    reports.begin_turn(session, asked, event.text("transcript_path"), goes_on=notified)
     return answer
 
 
 def session_end(session: Session, event: Event) -> bytes:
-    sessions.end(session, event.text("reason").strip() or "the session ended")
+    reports.end_session(session, event.text("reason").strip() or "the session ended")
     return NOTHING
 
 
@@ -72,7 +75,7 @@ def session_end(session: Session, event: Event) -> bytes:
 
 
 def before_tool(session: Session, event: Event) -> bytes:
-    sessions.before_edit(session, event.paths())
+    reports.before_edit(session, event.paths())
     return NOTHING
 
 
@@ -80,27 +83,36 @@ def after_tool(session: Session, event: Event) -> bytes:
     """A file that was written is tracked; a todo list or a plan becomes the run's steps."""
     items = lists.listed(event)
     if items is not None:
-        sessions.keep_list(session, items)
+        reports.keep_list(session, items)
     elif event.tool in ("TaskCreate", "TaskUpdate"):
         task = lists.tool_task(event)
         if task is not None:
-            sessions.keep_task(session, task)
+            reports.keep_task(session, task)
     else:
-        sessions.after_edit(session, event.paths())
+        return tool_failed(session, event)
+    return NOTHING
+
+
+def tool_failed(session: Session, event: Event) -> bytes:
+    """A command that failed is worth knowing for whoever goes on; a file may have been written in part."""
+    failure = event.failure
+    if failure is not None:
+        reports.failed_command(session, *failure)
+    reports.after_edit(session, event.paths())
     return NOTHING
 
 
 def task_created(session: Session, event: Event) -> bytes:
     item = lists.task(event, "pending")
     if item.text:
-        sessions.keep_task(session, item)
+        reports.keep_task(session, item)
     return NOTHING
 
 
 def task_completed(session: Session, event: Event) -> bytes:
     item = lists.task(event, "completed")
     if item.text or item.task:
-        sessions.keep_task(session, item, seal=True)
+        reports.keep_task(session, item, seal=True)
     return NOTHING
 
 
@@ -108,30 +120,32 @@ def task_completed(session: Session, event: Event) -> bytes:
 
 
 def subagent_stop(session: Session, event: Event) -> bytes:
-    said = event.text("last_assistant_message")
-    sessions.member_done(session, event.text("agent_id"), event.text("agent_type"), said)
+    """A helper is done. One without a kind is the agent's own, which compacts its memory."""
+    if event.text("agent_type"):
+        said = event.text("last_assistant_message")
+        reports.member_done(session, event.text("agent_id"), event.text("agent_type"), said)
     return NOTHING
 
 
 def before_compact(session: Session, event: Event) -> bytes:
-    sessions.before_compaction(session, event.text("trigger"))
+    reports.before_compaction(session, event.text("trigger"))
     return NOTHING
 
 
 def after_compact(session: Session, event: Event) -> bytes:
-    sessions.after_compaction(session, event.text("compact_summary"))
+    reports.after_compaction(session, event.text("compact_summary"))
     return NOTHING
 
 
 def stopped(session: Session, event: Event) -> bytes:
     """The end of a turn: a checkpoint if something changed."""
-    sessions.turn(session, seal=True)
+    reports.end_turn(session, event.last_words, busy=event.has_helpers)
     return NOTHING
 
 
 def stop_failed(session: Session, event: Event) -> bytes:
     detail = event.text("error_details").strip() or event.text("last_assistant_message")
-    sessions.fail_turn(session, event.text("error").strip() or "error", detail)
+    reports.fail_turn(session, event.text("error").strip() or "error", detail)
     return NOTHING
 
 
@@ -140,6 +154,7 @@ EVENTS: dict[str, Callable[[Session, Event], bytes]] = {
     "UserPromptSubmit": prompted,
     "PreToolUse": before_tool,
     "PostToolUse": after_tool,
+    "PostToolUseFailure": tool_failed,
     "TaskCreated": task_created,
     "TaskCompleted": task_completed,
     "SubagentStop": subagent_stop,

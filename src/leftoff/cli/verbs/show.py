@@ -77,8 +77,9 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
     lines = [*_title(found, screen), *facts(_about(found, screen), screen.columns)]
     for part in PARTS:
         lines += section(part.capitalize(), part_lines(part, found, screen))
+    lines += _turns(found)
     for name, records in found["records"].items():
-        if name == "run":
+        if name in ("run", "turn"):
             continue
         tell = approval if name == "approval" else _record
         said = {
@@ -89,6 +90,29 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         shown = [(_record_name(key, record, screen), tell(record)) for key, record in said.items()]
         lines += section(name.capitalize(), pairs(shown, screen))
     return lines
+
+
+def _turns(found: dict[str, Any]) -> list[Line]:
+    """What an agent's session was asked, where it stopped, what is left."""
+    from leftoff.engine.read import turns
+
+    known, health = turns.turns_of(found), found["health"]
+    if not known:
+        return []
+
+    def quote(text: Any, most: int) -> str:
+        return clean(" ".join(str(text).split()))[:most]
+
+    parts = {
+        "Asked, newest first": turns.asked(known, health, quote),
+        "Where it stopped": turns.stopped(known[-1], health, quote),
+        "Left to do": turns.left(known[-1], quote),
+    }
+    out: list[Line] = []
+    for title, told in parts.items():
+        shown = [line.removeprefix("- ") for entry in told for line in entry.split("\n")]
+        out += section(title, [[(line, "")] for line in shown])
+    return out
 
 
 def section(title: str, lines: list[Line]) -> list[Line]:

@@ -12,16 +12,17 @@ from __future__ import annotations
 from leftoff import log
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
 from leftoff.engine.read.state import Reader
-from leftoff.engine.read.which import SESSION, has_open_step, is_own, is_spent, twins
-from leftoff.engine.resume.open_again import put_back
+from leftoff.engine.read.which import SESSION, is_own, is_spent, twins
+from leftoff.engine.resume.open_again import cut_turn, put_back
 from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report_in
-from leftoff.errors import LeaseHeld
+from leftoff.errors import Conflict, LeaseHeld
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
+from leftoff.model.versions import counts_of
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import Holder
 
@@ -126,30 +127,38 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
     return True
 
 
-def take_run(project: Project, who: Who, branch: str, *, offered: bool) -> RunRow | None:
-    """The run of a session, running and driven by it; with ``offered``, the one that nobody works on becomes it."""
+def take_run(
+    project: Project, who: Who, branch: str, *, offered: bool = False, again: bool = False
+) -> RunRow | None:
+    """The run of a session, running and driven by it; with ``offered``, the one that nobody works on becomes it.
+
+    ``again``: the session begins anew, so that nothing it did before can be in flight.
+    """
     store, at = project.store, project.at
 
     def work(tx: Tx) -> RunRow | None:
         row = own = told_run(tx, who)
-        if row is None and offered:
-            row = offered_run(tx, branch, at)
+        if offered and (own is None or is_spent(own)):
+            row = offered_run(tx, branch, at) or own
         if row is None or not hold(tx, row, who, at):
             return None
-        make = _going_on(store, who, at, taken=own is None)
+        make = _going_on(store, who, at, taken=own is None or own.run != row.run, again=again)
         report_in(store, tx, row, make, Terms(at), ChangeSet(project.redactor))
         return tx.run_row(row.run)
 
     return store.write(work) if store.exists() else None
 
 
-def _going_on(store: Store, who: Who, at: int, *, taken: bool) -> Make:
+def _going_on(store: Store, who: Who, at: int, *, taken: bool, again: bool) -> Make:
     """The run is the session's. One that it has ``taken`` from nobody: what was in flight or failed is to be done."""
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        reader = Reader(store, tx, row.run, row.run_id)
         if taken:
-            put_back(Reader(store, tx, row.run, row.run_id), changes, at)
-        elif row.status == "paused":
+            put_back(reader, changes, at)
+        elif again:
+            cut_turn(reader, changes, at)
+        if not taken and row.status == "paused":
             status_changes(changes, "running", 0)
         if row.session != who.session:
             changes.put("run", "session_id", who.session)
@@ -209,31 +218,61 @@ def _awake(make: Make, at: int) -> Make:
     return awake
 
 
-def end_session(project: Project, who: Who, why: str) -> Reported | None:
-    """The session ends: its runs are completed where nothing is open, else paused; nobody drives them."""
+def end_session(project: Project, who: Who, why: str, last: Make, blobs: list[BlobRow]) -> None:
+    """The session ends: its runs are completed where nothing is open, else paused; nobody drives them.
+
+    ``last``: what is still to be kept in the run that it works on.
+    """
     store, at, scrubber = project.store, project.at, project.redactor
+    if not (store.exists() and store.read(lambda view: bound_run(view, who))):
+        return
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        if row.workflow == SESSION and not has_open_step(row):
+        if is_spent(row):
             status_changes(changes, "completed", at)
         elif row.status == "running":
             status_changes(changes, "paused", at)
         return Seal("session_end", note=why)
 
-    def work(tx: Tx) -> Reported | None:
-        done = None
+    def work(tx: Tx) -> list[RunRow]:
+        own, done = bound_run(tx, who), []
         for row in bound_runs(tx, who):
             lease = tx.lease(row.run)
             if lease is not None and lease.held and lease.kind != "session":
                 continue  # a runner drives it: what ended is one of its steps
             if lease is not None and lease.held:
                 tx.put_lease(row.run, lease.epoch + 1)
-            done = report_in(store, tx, row, make, Terms(at), ChangeSet(scrubber))
+            changes, terms = ChangeSet(scrubber), Terms(at)
+            if own is not None and own.run == row.run:
+                last(tx, row, changes)
+                terms = Terms(at, blobs=blobs)
+            report_in(store, tx, row, make, terms, changes)
+            done.append(row)
         return done
 
-    if not (store.exists() and store.read(lambda view: bound_run(view, who))):
-        return None
-    return store.write(work)
+    drop_talk(store, store.write(work))
+
+
+def drop_talk(store: Store, ended: list[RunRow]) -> None:
+    """A session that only talked, and was answered, leaves no run."""
+    for row in ended:
+        if row.workflow == SESSION and is_spent(row) and not sum(counts_of(row.counts).values()):
+            _drop_talk(store, row)
+
+
+def _drop_talk(store: Store, row: RunRow) -> None:
+    from leftoff.engine.lifecycle.turns import is_talk
+
+    def allowed(view: View) -> None:
+        there = view.run_row(row.run)
+        done = there is not None and there.status == "completed"
+        if not (done and is_talk(Reader(store, view, row.run, row.run_id))):
+            raise Conflict(f"Run {row.run_id} has something to keep.")
+
+    try:
+        store.remove(row.run, allowed)
+    except Conflict:
+        pass
 
 
 def finish_spent(project: Project, branch: str) -> int:
@@ -250,10 +289,14 @@ def finish_spent(project: Project, branch: str) -> int:
         status_changes(changes, "completed", at)
         return Seal("session_end", note="its session is gone, and nothing was open")
 
-    def work(tx: Tx) -> int:
+    def work(tx: Tx) -> list[RunRow]:
         found = spent(tx)
         for row in found:
             report_in(store, tx, row, make, Terms(at), ChangeSet())
-        return len(found)
+        return found
 
-    return store.write(work) if store.read(spent) else 0
+    if not store.read(spent):
+        return 0
+    done = store.write(work)
+    drop_talk(store, done)
+    return len(done)

@@ -7,7 +7,8 @@ over goes to the others in order of importance, and whatever is cut off is count
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.engine.read.show import document, inner_steps
+from leftoff.engine.read import turns
+from leftoff.engine.read.show import inner_steps
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.workspace.surroundings import DIRTY, git_moved, look_at_files
 from leftoff.engine.workspace.tracking import BEFORE, MARK
@@ -19,9 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
-
-    from leftoff.engine.read.find import Target
-    from leftoff.store.base import Store
 
 LIMIT = 8000
 _LINE = 300  # characters of one fact; instructions have more
@@ -62,11 +60,6 @@ class Part:
             yield line
 
 
-def brief(store: Store, target: Target, now: int, project: str) -> str:
-    """The brief of a run, as it is at that version."""
-    return fit(parts(document(store, target, now), now, project))
-
-
 def fit(parts: list[Part], limit: int = LIMIT) -> str:
     """The parts as one text of at most so many characters, the newline at its end included."""
     wanted = [part for part in parts if part.lines]
@@ -86,10 +79,13 @@ def parts(found: dict[str, Any], now: int, project: str) -> list[Part]:
     steps = found["step_records"]
     inner = inner_steps(record["step"] for record in steps)
     leaves = [record for record in steps if record["step"] not in inner]
-    records = found["records"]
+    records, asked, health = found["records"], turns.turns_of(found), found["health"]
     return [
         Part("Resume instructions:", _instructions(records), 1500),
         Part(f"Run {found['run_id']}:", _run(found, now), 700),
+        Part("Asked, newest first:", turns.asked(asked, health, _words), 900, " before these"),
+        Part("Where it stopped:", turns.stopped(asked[-1], health, _words) if asked else [], 900),
+        Part("Left to do:", turns.left(asked[-1], _words) if asked else [], 700),
         Part("Done:", _done(leaves), 650, " before these"),
         Part("Waiting for a person:", _waiting(found["run_id"], leaves, records), 600),
         Part("In flight:", [_step(r) for r in leaves if r["status"] == "running"], 500),
@@ -313,7 +309,7 @@ def _others(records: dict[str, Any]) -> list[str]:
     out = []
     for name, known in records.items():
         found = [key for key in known if not _is_ours(name, key)]
-        if found and name not in ("run", "note", "error", "approval"):
+        if found and name not in ("run", "note", "error", "approval", "turn"):
             out.append(f"- {len(found)} {name}: {short(', '.join(found), 200)}")
     return out
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 SESSION = "session"  # the workflow of the run that a session of an agent gets by itself
+OPEN_TURN = "open_turn"  # in a run's own record: its last turn, while that has not ended well
 REPORTS, READS, RESUMES = "reports", "reads", "resumes"
 _SHOWN = 6
 _BY_ID = "A decision is never guessed: name the run by its id."
@@ -119,6 +120,7 @@ class Which:
         branch = self.caller.branch
         found = view.list_runs({"branch": branch, "status": UNFINISHED})
         rows = [row for row in found if not is_spent(row) and asking.may_use(view, row)]
+        rows = [row for row in rows if not _stands_back(view, row, self.rule)] or rows
         if rows:
             return self._of(rows, f"Branch {branch}")
         last = view.list_runs({}, 50) if self.rule == READS else []
@@ -238,8 +240,18 @@ def has_open_step(row: RunRow) -> bool:
 
 
 def is_spent(row: RunRow) -> bool:
-    """A session's own run with nothing open: nobody has to go on with it."""
-    return bool(row.workflow == SESSION) and not has_open_step(row)
+    """A session's own run whose last turn ended well, with no step open: nobody has to go on with it."""
+    return bool(row.workflow == SESSION) and not has_open_step(row) and not row.card.get(OPEN_TURN)
+
+
+def _stands_back(view: View, row: RunRow, rule: str) -> bool:
+    """A run that a session got by itself and that has no steps is nobody's to report on; it goes before no other run.
+    Whoever means the latest means it once its session is gone."""
+    if row.workflow != SESSION or has_open_step(row):
+        return False
+    lease = view.lease(row.run)
+    at_work = lease is not None and lease.process is not None and lease.process.state() == ALIVE
+    return rule == REPORTS or at_work
 
 
 def is_own(row: RunRow, session: str | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
+from leftoff.engine.read.which import OPEN_TURN
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Terms, commit_in, new_token, save_blobs
@@ -76,7 +77,10 @@ def go_on(
 
 
 def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
-    """Put into a change set that the run is running, and that what was in flight or failed is to be done."""
+    """Put into a change set that the run is running, and that what was in flight or failed is to be done.
+
+    A turn that an agent's session had not ended was cut off.
+    """
     status = reader.value("run", "status")
     if status is None or status.plain != "running":
         status_changes(changes, "running", at)
@@ -86,3 +90,15 @@ def put_back(reader: Reader, changes: ChangeSet, at: int) -> None:
             # How an attempt ended is for a runner to find out.
             cut_off = record["status"] == "running" and "kind" in record
             steps.move(path, lifecycle.put_back(record, steps.now if cut_off else None))
+    cut_turn(reader, changes, at)
+
+
+def cut_turn(reader: Reader, changes: ChangeSet, at: int) -> None:
+    """Whoever was at work on a turn is not any more: it was cut off."""
+    row = reader.view.run_row(reader.run)
+    if row is not None and row.card.get(OPEN_TURN):
+        from leftoff.engine.lifecycle.turns import INTERRUPTED, Turn
+
+        turn = Turn(reader, row, changes, at)
+        if turn.is_running:
+            turn.end(INTERRUPTED)

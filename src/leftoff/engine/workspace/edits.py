@@ -143,11 +143,16 @@ def _known(store: Store, row: RunRow | None, paths: list[str]) -> dict[str, dict
     return store.read(look)
 
 
-def changed(workspace: Workspace, row: RunRow, until: int | None) -> Found:
-    """All that git calls dirty; outside of a repository, what changed of the files that the run knows."""
+def changed(workspace: Workspace, row: RunRow | None, until: int | None) -> Found | None:
+    """All that git calls dirty; outside of a repository, what changed of the files that the run knows, if there is one.
+
+    ``until``: what was changed later, in nanoseconds, is none of it.
+    """
     try:
         return look_at_git(workspace, row, always=True, until=until)
     except NotFound:
+        if row is None:
+            return None
         tracked = tracked_of(workspace, row)
         tracked.limits = Limits.of(workspace, tracked.known.values())
         return look_again(tracked, row.created_at)

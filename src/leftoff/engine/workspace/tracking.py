@@ -57,6 +57,13 @@ class Found(Fields):
         return not (same and (marked or self.commit is None))
 
 
+def still_complete(reader: Reader, changes: ChangeSet, seq: int) -> None:
+    """No file was changed since all that is dirty was captured: version ``seq`` has all of it, too."""
+    mark = reader.value("context", MARK)
+    if mark is not None and isinstance(mark.plain, dict):
+        changes.put("context", MARK, {**mark.plain, "seq": seq})
+
+
 def tracked_of(workspace: Workspace, row: RunRow) -> Tracked:
     """The files of a run, as its newest version knows them."""
     store = workspace.store
@@ -64,9 +71,10 @@ def tracked_of(workspace: Workspace, row: RunRow) -> Tracked:
 
 
 def look_at_git(
-    workspace: Workspace, row: RunRow, *, always: bool = False, until: int | None = None
+    workspace: Workspace, row: RunRow | None, *, always: bool = False, until: int | None = None
 ) -> Found:
-    """The dirty files of a project whose settings say so (or ``always``), for the next checkpoint of a run."""
+    """The dirty files of a project whose settings say so (or ``always``), for the next checkpoint of a run, which may
+    not have begun."""
     if not always and not (workspace.capture is not None and workspace.capture.git):
         return Found([], [])
     from leftoff.engine.workspace.git import repository
@@ -76,7 +84,7 @@ def look_at_git(
         if always:
             raise NotFound("This is no git repository.", hint="Name the files: leftoff track PATH…")
         return Found([], [])
-    tracked = tracked_of(workspace, row)
+    tracked = tracked_of(workspace, row) if row is not None else Tracked(workspace)
     others = (about for about in tracked.known.values() if about.get("by") != "git")
     tracked.limits, tracked.until = Limits.of(workspace, others), until
     return dirty_state(tracked, repo)

@@ -1,0 +1,134 @@
+"""Turns of a session: what was asked, what was done, where it stopped. A turn is work.
+
+A prompt opens a turn. It ends well, in an error of the agent's service, or is interrupted; one whose session died stays
+as it was. Each is a record of the run, in order. The run's own record names the last one while it has not ended well
+(`open_turn`), so that a listing knows that there is something to go on with.
+"""
+
+from __future__ import annotations
+
+from leftoff.clock import iso
+from leftoff.engine.read.which import OPEN_TURN
+from leftoff.model.fields import Fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.engine.lifecycle.sessions import Who
+    from leftoff.engine.read.state import Reader
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
+
+RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
+_MOST_FILES = 200  # names that a turn keeps; the rest are counted
+_MOST_FAILURES = 20
+
+
+class Prompt(Fields):
+    """What a session is asked. ``transcript``: the file in which the agent keeps what it says, where that is known."""
+
+    text: str
+    transcript: str = ""
+
+
+class Turn:
+    """The last turn of a run, while it has not ended well; what is put into the change set is told of it here.
+
+    ``record`` is ``None`` where there is none.
+    """
+
+    def __init__(self, reader: Reader, row: RunRow, changes: ChangeSet, at: int) -> None:
+        self._view, self._run, self._seq = reader.view, row.run, row.seq
+        self._changes, self._at = changes, at
+        self.key = row.card.get(OPEN_TURN) or ""
+        value = reader.value("turn", self.key) if self.key else None
+        known = value.plain if value is not None else None
+        self.record: dict[str, Any] | None = dict(known) if isinstance(known, dict) else None
+
+    @property
+    def is_running(self) -> bool:
+        return self.record is not None and self.record.get("status") == RUNNING
+
+    def _put(self) -> None:
+        self._changes.put("turn", self.key, self.record)
+
+    def open(self, who: Who, prompt: Prompt) -> None:
+        """The next turn begins. One that has not ended was interrupted."""
+        if self.is_running:
+            self.end(INTERRUPTED)
+        self.key = next_key(self._view, self._run)
+        self.record = {
+            "prompt": prompt.text,
+            "status": RUNNING,
+            "agent": who.agent,
+            "session": who.session,
+            "started_at": iso(self._at),
+            "seq": self._seq + 1,
+        }
+        if prompt.transcript:
+            self.record["transcript"] = prompt.transcript
+        self._put()
+        self._changes.put("run", OPEN_TURN, self.key)
+
+    def end(self, status: str, said: str = "", error: dict[str, Any] | None = None) -> None:
+        """The turn is over. One that did not end well is still what the run has to go on with."""
+        if self.record is None:
+            return
+        self.record.update(status=status, ended_at=iso(self._at))
+        if said:
+            self.record["said"] = said
+        if error is not None:
+            self.record["error"] = error
+        self._put()
+        if status == COMPLETED:
+            self._changes.delete("run", OPEN_TURN)
+
+    def say(self, words: str) -> None:
+        """The agent said something, and the turn is not over."""
+        if self.record is not None and words:
+            self.record["said"] = words
+            self._put()
+
+    def changed(self, paths: list[str]) -> None:
+        """Files were changed in the turn."""
+        if self.record is None or not paths:
+            return
+        known = self.record.get("files") or []
+        fresh = [path for path in dict.fromkeys(paths) if path not in known]
+        room = max(_MOST_FILES - len(known), 0)
+        if fresh[:room]:
+            self.record["files"] = [*known, *fresh[:room]]
+        if fresh[room:]:
+            self.record["more_files"] = self.record.get("more_files", 0) + len(fresh[room:])
+        if fresh:
+            self._put()
+
+    def failed(self, command: str, error: str) -> None:
+        """A command failed in the turn. Of many, the last are kept."""
+        if self.record is not None:
+            known = self.record.get("failed") or []
+            self.record["failed"] = [*known, {"command": command, "error": error}][-_MOST_FAILURES:]
+            self._put()
+
+    @property
+    def only_talked(self) -> bool:
+        """Whether nothing at all was committed since the turn began."""
+        return self.record is None or self.record.get("seq") == self._seq
+
+
+def next_key(view: View, run: int) -> str:
+    """The key of a run's next turn: its number, so that keys are in order."""
+    last = view.last_key(run, "turn", "", "\U0010ffff") or "0"
+    return f"{int(last) + 1 if last.isdigit() else 1:06d}"
+
+
+def is_talk(reader: Reader) -> bool:
+    """Whether a run has nothing but turns that ended well, in which nothing was changed and nothing failed."""
+    if set(reader.collections()) - {"run", "turn", "file", "context"}:
+        return False
+    turns = reader.plain("turn").values()
+    return all(
+        turn.get("status") == COMPLETED and not turn.get("files") and not turn.get("failed") for turn in turns
+    )

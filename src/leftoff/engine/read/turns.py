@@ -1,0 +1,73 @@
+"""How the turns of a run read: what was asked, what was done, where it stopped, what is left."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_FILES = 12  # names in a line
+_FAILURES = 5
+_WORKING = ("alive", "quiet", "stalled")  # health of a run that somebody may be working on
+
+
+def turns_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The turns of a run, in order, each with its number."""
+    known = found["records"].get("turn", {})
+    turns = [(key, turn) for key, turn in known.items() if isinstance(turn, dict)]
+    return [{**turn, "number": key.lstrip("0") or key} for key, turn in turns]
+
+
+def became(turn: dict[str, Any], health: str) -> str:
+    """What became of a turn, in words."""
+    status = turn.get("status")
+    if status == "completed":
+        return "ended well"
+    if status == "failed":
+        error = turn.get("error")
+        why = error.get("message") or error.get("type") if isinstance(error, dict) else None
+        return f"ended in an error: {why}" if why else "ended in an error"
+    if status == "interrupted":
+        return "was cut off"
+    return "is not over" if health in _WORKING else "was cut off: its session is gone"
+
+
+def changed(turn: dict[str, Any]) -> str:
+    """The files that a turn changed, as far as they fit into a line."""
+    files = [str(path) for path in turn.get("files") or []]
+    more = len(files[_FILES:]) + int(turn.get("more_files") or 0)
+    return ", ".join(files[:_FILES]) + (f" and {more} more" if more else "")
+
+
+def asked(turns: list[dict[str, Any]], health: str, quote: Callable[[Any, int], str]) -> list[str]:
+    """What was asked, newest first, and what became of it."""
+    out = []
+    for turn in reversed(turns):
+        files = changed(turn)
+        out.append(
+            f"- {turn['number']}: {quote(turn.get('prompt') or '', 300)}\n  {quote(became(turn, health), 200)}"
+            + (f"; changed {quote(files, 300)}" if files else "")
+        )
+    return out
+
+
+def stopped(turn: dict[str, Any], health: str, quote: Callable[[Any, int], str]) -> list[str]:
+    """Where the last turn stopped: what became of it, what failed in it, what the agent said last."""
+    who = f" ({quote(turn['agent'], 40)})" if turn.get("agent") else ""
+    out = [f"- turn {turn['number']}{who} {quote(became(turn, health), 300)}"]
+    if turn.get("said"):
+        out.append(f"- the agent's last words: {quote(turn['said'], 1200)}")
+    for failure in (turn.get("failed") or [])[-_FAILURES:]:
+        if isinstance(failure, dict):
+            out.append(
+                f"- failed: {quote(failure.get('command') or '', 200)}: {quote(failure.get('error') or '', 200)}"
+            )
+    return out
+
+
+def left(turn: dict[str, Any], quote: Callable[[Any, int], str]) -> list[str]:
+    """What was asked last, where that is not done."""
+    if turn.get("status") == "completed":
+        return []
+    return [f"- what turn {turn['number']} was asked: {quote(turn.get('prompt') or '', 1200)}"]

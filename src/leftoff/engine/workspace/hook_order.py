@@ -1,0 +1,63 @@
+"""The order of a session's hooks: each is a process of its own, and one that waits for the store may be overtaken."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.engine.workspace.workspace import Workspace
+
+FOLDER = "pending"
+
+
+class InOrder:
+    """Hooks of one session that come one after another stay so, however long one of them takes.
+
+    Where a turn begins or ends, all others are waited for; the others wait only for these. Sessions do not wait for
+    each other. ``make``: where there is no store's folder yet, it is made; else there is nothing to wait for.
+    """
+
+    def __init__(
+        self, workspace: Workspace, session: str, *, alone: bool = False, make: bool = False
+    ) -> None:
+        from leftoff.model.hashing import sha256
+
+        folder = getattr(workspace.store, "folder", None) or os.path.join(workspace.folder, ".leftoff")
+        name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+        self._folder = os.path.join(folder, FOLDER)
+        self._path = os.path.join(self._folder, f"{name}.lock")
+        self._alone = alone
+        self._make = make
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        from leftoff.store.sqlite.location import make_folder
+
+        try:
+            if self._make:
+                make_folder(os.path.dirname(self._folder))
+            elif not os.path.isdir(os.path.dirname(self._folder)):
+                return
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX if self._alone else fcntl.LOCK_SH)
+        except OSError:  # a folder that takes no files: what follows says so
+            pass
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def forget(self) -> None:
+        """The session is over: leave nothing behind, not even the store's folder where nothing else is in there."""
+        from leftoff.store.sqlite.location import forget_folder
+
+        try:
+            os.unlink(self._path)
+            os.rmdir(self._folder)
+            forget_folder(os.path.dirname(self._folder))
+        except OSError:
+            pass

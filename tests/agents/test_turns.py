@@ -1,0 +1,200 @@
+"""A turn is work: a prompt opens it, and whatever an agent was doing when it died, the next session is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.hooking import Living, Session
+from tests.cli.command import succeed
+from tests.workspace.trees import git
+
+AGENTS = {
+    "claude": ("UserPromptSubmit", "Stop"),
+    "codex": ("UserPromptSubmit", "Stop"),
+    "gemini": ("BeforeAgent", "AfterAgent"),
+}
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    git(project, "init", "-q", "-b", "main")
+    (project / "notes.txt").write_text("alpha\n")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "first")
+    return project
+
+
+@pytest.fixture
+def living(repository: Path) -> Iterator[Living]:
+    agent = Living(repository, "dead")
+    yield agent
+    if agent.process.returncode is None:
+        agent.kill()
+
+
+def runs(cwd: Path) -> list[dict[str, Any]]:
+    return list(succeed("ls", "--all", "--json", cwd=cwd).json["runs"])
+
+
+def turns(cwd: Path) -> list[dict[str, Any]]:
+    return list(succeed("show", "latest", "--json", cwd=cwd).json["records"]["turn"].values())
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_killed_in_its_first_turn(agent: str, repository: Path) -> None:
+    """Without a list, without a file: the next session is told in one line, and gets the brief when it takes it."""
+    prompt, stop = AGENTS[agent]
+    dead = Living(repository, "dead", agent)
+    dead.fire("SessionStart", source="startup")
+    dead.fire(prompt, prompt="Write the guide")
+    dead.kill()
+    other = Session(repository, "other", agent)
+    told = other.context("SessionStart", source="startup")
+    assert told is not None and "An unfinished run is in" in told and "Write the guide" in told
+    assert "\n" not in told
+    brief = other.context(prompt, prompt="resume")
+    assert brief is not None and "was cut off" in brief and "what turn 1 was asked: Write the guide" in brief
+    other.fire(stop, last_assistant_message="It is written.", prompt_response="It is written.")
+    other.fire("SessionEnd", reason="exit")
+    (run,) = runs(repository)
+    assert ("completed", "other") == (run["status"], run["session_id"])
+    assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
+
+
+def test_the_same_session_comes_back(repository: Path, living: Living) -> None:
+    """`claude --resume` of a session that was killed gets its own brief."""
+    living.fire("UserPromptSubmit", prompt="Write the guide")
+    living.kill()
+    told = Session(repository, "dead").context("SessionStart", source="resume")
+    assert told is not None and "was cut off" in told and "Write the guide" in told
+
+
+def test_a_turn_that_failed_is_open(repository: Path) -> None:
+    """An error of the service: the session is paused, and says why; no other ending than a good one is one."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    session.fire("StopFailure", error="rate_limit", last_assistant_message="API Error: 429 slow down")
+    session.fire("SessionEnd", reason="other")
+    (run,) = runs(repository)
+    assert "paused" == run["status"]
+    brief = succeed("brief", cwd=repository).out
+    assert "ended in an error: API Error: 429 slow down" in brief
+    told = Session(repository, "s2").context("SessionStart", source="startup")
+    assert told is not None and "Write the guide" in told
+
+
+def test_a_turn_that_nobody_ended_is_open_at_the_end(repository: Path) -> None:
+    """Codex tells nothing of an error of its service: its session just ends."""
+    session = Session(repository, agent="codex")
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    session.fire("SessionEnd", reason="other")
+    assert ["paused"] == [run["status"] for run in runs(repository)]
+    assert ["interrupted"] == [turn["status"] for turn in turns(repository)]
+
+
+def test_what_a_session_did_can_be_read(repository: Path) -> None:
+    """What was asked, what was done, where it stopped, what is left: by people and by agents."""
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    session.writes("guide.md", "# Guide\n")
+    (repository / "notes.txt").write_text("BETA\n")
+    bash = {"tool_name": "Bash", "tool_input": {"command": "make test"}}
+    session.fire("PostToolUseFailure", **bash, error="Exit code 2\nno rule", is_interrupt=False)
+    session.fire("Stop", last_assistant_message="The guide is written.")
+    session.fire("UserPromptSubmit", prompt="Now ship it")
+    (first, second) = turns(repository)
+    assert ["guide.md", "notes.txt"] == first["files"]
+    assert [{"command": "make test", "error": "Exit code 2\nno rule"}] == first["failed"]
+    assert ("The guide is written.", "running") == (first["said"], second["status"])
+    for verb in ("show", "brief"):
+        told = succeed(verb, "latest", cwd=repository).out
+        for words in (
+            "Asked, newest first",
+            "Write the guide",
+            "changed guide.md, notes.txt",
+            "Where it stopped",
+        ):
+            assert words in told, verb
+        assert "what turn 2 was asked: Now ship it" in told
+
+
+def test_secrets_in_a_prompt_are_masked(repository: Path) -> None:
+    """Also one that would be cut in two, where a prompt is longer than what is kept."""
+    key = "ghp_" + "a1B2" * 9
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="x" * 1980 + f" {key} and more")
+    (turn,) = turns(repository)
+    assert "ghp_a1B2" not in json.dumps(turn) and 2000 >= len(turn["prompt"])
+
+
+def test_helpers_that_are_at_work_keep_a_turn_open(repository: Path) -> None:
+    """It goes on with what they say; nobody asked that anew."""
+    task = {"id": "a1", "type": "subagent", "status": "running"}
+    session = Session(repository)
+    session.fire("UserPromptSubmit", prompt="Ask a helper")
+    session.fire("Stop", last_assistant_message="I wait.", background_tasks=[task])
+    assert ["running"] == [turn["status"] for turn in turns(repository)]
+    session.fire("UserPromptSubmit", prompt="<task-notification>\n<task-id>a1</task-id>")
+    session.fire("Stop", last_assistant_message="All done.", background_tasks=[])
+    assert [("completed", "All done.")] == [(turn["status"], turn["said"]) for turn in turns(repository)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {
+            "type": "assistant",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "Half done."}]},
+        },
+        {"type": "response_item", "payload": {"role": "assistant", "content": [{"text": "Half done."}]}},
+        {"type": "gemini", "content": "Half done."},
+    ],
+)
+def test_the_last_words_of_the_dead_are_in_its_transcript(
+    line: object, repository: Path, living: Living
+) -> None:
+    """Each agent's own form of it; cut off in the middle of a line, as a kill leaves it."""
+    path = repository.parent / f"{repository.name}.jsonl"
+    asked = {"type": "user", "message": {"role": "user", "content": "Write the guide"}}
+    earlier = {"type": "assistant", "message": {"role": "assistant", "content": "Of an earlier turn."}}
+    living.fire("UserPromptSubmit", prompt="Write the guide", transcript_path=str(path))
+    living.kill()
+    path.write_text("\n".join(json.dumps(one) for one in (earlier, asked)))
+    assert "last words" not in succeed("brief", "latest", cwd=repository).out
+    path.write_text("\n".join(json.dumps(one) for one in (earlier, asked, line)) + '\n{"type": "assis')
+    assert "the agent's last words: Half done." in succeed("brief", "latest", cwd=repository).out
+    path.unlink()
+
+
+def test_what_a_dead_session_changed_by_its_shell_is_its_turns(repository: Path, living: Living) -> None:
+    """Whoever takes the run finds it there; and rolls it back to what was before."""
+    before = (repository / "notes.txt").read_text()
+    living.fire("UserPromptSubmit", prompt="Change the notes")
+    (repository / "notes.txt").write_text("half\n")
+    living.kill()
+    other = Session(repository, "other")
+    other.fire("UserPromptSubmit", prompt="resume")
+    assert ["notes.txt"] == turns(repository)[0]["files"]
+    first = succeed("log", "latest", "--json", cwd=repository).json["checkpoints"][-1]
+    assert "agent_start" == first["trigger"]
+    succeed("rollback", first["checkpoint_id"], "--files", "--yes", cwd=repository, LEFTOFF_SESSION="other")
+    assert before == (repository / "notes.txt").read_text()
+
+
+def test_a_word_after_talk_takes_what_nobody_works_on(repository: Path, living: Living) -> None:
+    """A session that only talked so far has no work of its own."""
+    living.fire("UserPromptSubmit", prompt="Write the guide")
+    living.kill()
+    other = Session(repository, "other")
+    other.fire("UserPromptSubmit", prompt="hello")
+    other.fire("Stop", last_assistant_message="Hello.")
+    told = other.context("UserPromptSubmit", prompt="continue")
+    assert told is not None and "Write the guide" in told
+    other.fire("Stop", last_assistant_message="Done.")
+    other.fire("SessionEnd", reason="exit")
+    assert [("completed", "Write the guide")] == [(run["status"], run["title"]) for run in runs(repository)]
