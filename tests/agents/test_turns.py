@@ -198,3 +198,15 @@ def test_a_word_after_talk_takes_what_nobody_works_on(repository: Path, living: 
     other.fire("Stop", last_assistant_message="Done.")
     other.fire("SessionEnd", reason="exit")
     assert [("completed", "Write the guide")] == [(run["status"], run["title"]) for run in runs(repository)]
+
+
+def test_a_session_that_talks_stands_back(repository: Path, living: Living) -> None:
+    """The only run with steps is still the only one that is meant; once the session died, `brief` means the latest."""
+    run_id = succeed("start", "release", "--steps", "a,b", cwd=repository).out.strip()
+    living.fire("UserPromptSubmit", prompt="Write the guide")
+    succeed("step", "done", "a", cwd=repository)
+    assert f"Run {run_id}:" in succeed("brief", cwd=repository).out
+    living.kill()
+    succeed("step", "done", "b", cwd=repository)
+    succeed("finish", cwd=repository)
+    assert "Write the guide" in succeed("brief", cwd=repository).out
