@@ -12,8 +12,8 @@ from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Prompt, Turn
-from leftoff.engine.read.which import OPEN_TURN, SESSION
 from leftoff.engine.read.state import Reader
+from leftoff.engine.read.which import OPEN_TURN, SESSION
 from leftoff.engine.workspace.surroundings import remember_git
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Corrupt, StoreUnavailable
