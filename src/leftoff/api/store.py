@@ -272,6 +272,18 @@ class Store:
         """Forget a run."""
         return retention.remove(self._store, run_id, self._clock.now())
 
+    def trash(self) -> Sequence[dict[str, Any]]:
+        """What retention removed, and ``undelete`` brings back, the last one first."""
+        from leftoff.engine.retention import trash
+
+        return [each.to_json() for each in trash.contents(self._store)]
+
+    def undelete(self, run_id: str) -> None:
+        """Bring back a run that retention removed."""
+        from leftoff.engine.retention import trash
+
+        trash.undelete(self._store, run_id, self._clock.now(), (this_process(), "leftoff undelete"))
+
     def sweep(self) -> int:
         """Drop what crashes left behind."""
         return retention.sweep(self._store)

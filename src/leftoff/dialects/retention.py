@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.core.registry import mirrored
-from leftoff.engine.retention import archive
+from leftoff.engine.retention import archive, trash
+from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, outlived, plan, policy
-from leftoff.engine.retention.prune import remove
+from leftoff.engine.retention.prune import sweep
 from leftoff.errors import Conflict, LeftoffError, NotFound
-from leftoff.model.times import DAY_MS
+from leftoff.store.sqlite.location import is_due, mark_done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ STAMP = "pruned"  # a file in the store's folder: when retention last ran by its
 
 
 class Pruned:
-    """What went, what stays, and what somebody should know."""
+    """What went, what stays, and what somebody should know. ``freed``: measured on disk; of a dry run, what the trash
+    would give back."""
 
     def __init__(self, dry: bool) -> None:
         self.dry = dry
@@ -58,45 +60,71 @@ class Upkeep:
         base = self.dialect.retention(self.project.folder) if self.dialect is not None else DEFAULT
         return self.project.settings.parsed("retention", lambda said: policy(said, base, auto=own))
 
-    def prune(self, *, dry: bool = False, rules: Policy | None = None) -> Pruned:
+    def prune(
+        self, *, dry: bool = False, empty: bool = False, rules: Policy | None = None, asked: bool = True
+    ) -> Pruned:
+        """``empty``: the trash, too, whatever its age. ``asked``: somebody wants it now."""
         rules = self._rules = rules if rules is not None else self.rules()
-        made = plan(self.store, rules, self.now, self.dialect.phase_of if self.dialect is not None else None)
+        phase_of = self.dialect.phase_of if self.dialect is not None else None
+        made = plan(self.store, rules, self.now, phase_of, asked=asked)
         done = Pruned(dry)
         done.kept = made.kept
+        before = disk_use(self.project.store_folder)
+        self._trash(rules, done, empty=empty)
         if not dry:
             self._apply(made, done)
         done.removed += [removal.to_json() for removal in made.removals]
         self._archives(rules, done)
-        if rules.max_bytes is not None and not dry:
-            size = self._size()
-            if size > rules.max_bytes:
-                done.warnings.append(
-                    f"the store has {size:,} bytes, more than the {rules.max_bytes:,} that are wanted; "
-                    "everything that the rules keep is kept."
-                )
+        if not dry:
+            self._sweep(before, rules, done)
+        if made.doubted:
+            done.warnings.append(_doubt(made.doubted))
         return done
+
+    def _sweep(self, before: int, rules: Policy, done: Pruned) -> None:
+        """What earlier prunes and crashes left goes, too; and what all of it gave back is measured."""
+        if self.store.exists():
+            sweep(self.store, at_once=one_thread())
+        size = disk_use(self.project.store_folder)
+        done.freed = max(0, before - size)
+        if rules.max_bytes is not None and size > rules.max_bytes:
+            done.warnings.append(
+                f"the store has {size:,} bytes, more than the {rules.max_bytes:,} that are wanted; "
+                "everything that the rules keep is kept."
+            )
+
+    def _trash(self, rules: Policy, done: Pruned, *, empty: bool) -> None:
+        """What has lain in the trash for long enough goes for good; with ``empty`` all of it."""
+        there = trash.contents(self.store) if empty else trash.due(self.store, self.now, rules.trash)
+        why = "the trash is emptied" if empty else "its time in the trash is over"
+        if done.dry:
+            done.freed = trash.size(self.store, there)
+        for each in there:
+            try:
+                if not done.dry:
+                    trash.remove(self.store, each)
+            except (Conflict, NotFound):
+                continue  # somebody was faster
+            done.removed.append({"kind": "trash", "run_id": each.run_id, "why": why, "action": "remove"})
 
     def _apply(self, made: Plan, done: Pruned) -> None:
         by_run: dict[int, list[int]] = {}
         for removal in list(made.removals):
             if removal.seq is not None:
                 by_run.setdefault(removal.run, []).append(removal.seq)
-            elif not self._archive_or_remove(removal, done):
+            elif not self._archive_or_trash(removal, done):
                 made.removals.remove(removal)
         for run, seqs in by_run.items():
-            done.freed += self.store.prune(run, seqs)
+            self.store.prune(run, seqs)
 
-    def _archive_or_remove(self, removal: Removal, done: Pruned) -> bool:
-        """A whole run: into the archive, or for good. One that somebody drives stays."""
+    def _archive_or_trash(self, removal: Removal, done: Pruned) -> bool:
+        """A whole run: into the archive, or into the trash. One that somebody drives, or went on with, stays."""
         try:
-            row = self.store.read(lambda view: view.find_run(removal.run_id))
-            if row is None:
-                return False
             if removal.action == ARCHIVE:
-                done.freed += self.archive(row, self._check_over).freed
+                self.archive(removal.row, self._check_over)
             else:
-                done.freed += remove(self.store, removal.run_id, self.now)
-                self._retire(row, removed=True)
+                trash.discard(self.store, removal.row, self.now)
+                self._retire(removal.row, removed=True)
         except NotFound:
             return False
         except LeftoffError as error:
@@ -117,7 +145,7 @@ class Upkeep:
 
     def _retire(self, row: RunRow, *, removed: bool) -> None:
         """The files of a dialect go where its protocol archives them."""
-        if self.dialect is not None and self.dialect.includes(row):
+        if self.dialect is not None:
             self.dialect.retire(self.project.folder, row.run_id, row.branch, self.now, removed=removed)
 
     def _archives(self, rules: Policy, done: Pruned) -> None:
@@ -126,20 +154,8 @@ class Upkeep:
         for path in archive.oldest(self.store, rules.archives):
             run_id = os.path.basename(path).removesuffix(archive.SUFFIX)
             why = f"the last {rules.archives} archives are kept"
-            done.removed.append({"kind": "archive", "run_id": run_id, "why": why, "action": "remove"})
-            if not done.dry:
-                done.freed += archive.drop(path)
-
-    def _size(self) -> int:
-        folder = getattr(self.store, "folder", None)
-        total = 0
-        for parent, _, names in os.walk(folder) if folder is not None else ():
-            for name in names:
-                try:
-                    total += os.path.getsize(os.path.join(parent, name))
-                except OSError:
-                    pass
-        return total
+            if done.dry or archive.discard(self.store, path, self.now):
+                done.removed.append({"kind": "archive", "run_id": run_id, "why": why, "action": "remove"})
 
     # -- by itself
 
@@ -148,17 +164,27 @@ class Upkeep:
         folder = getattr(self.store, "folder", None)
         if folder is None or not self.store.exists() or not self.rules().auto:
             return False
-        try:
-            last = os.stat(os.path.join(folder, STAMP)).st_mtime
-        except OSError:
-            return True
-        return self.now - last * 1000 >= DAY_MS
+        return is_due(os.path.join(folder, STAMP), self.now)
 
     def by_itself(self) -> None:
         """Once a day, after a run starts or ends."""
         if self.due():
-            folder = getattr(self.store, "folder", "")
-            with open(os.path.join(folder, STAMP), "wb", opener=lambda p, f: os.open(p, f, 0o600)):
-                pass
-            os.utime(os.path.join(folder, STAMP), (self.now / 1000, self.now / 1000))
-            self.prune()
+            mark_done(os.path.join(self.project.store_folder, STAMP), self.now)
+            for line in self.prune(asked=False).warnings:
+                self.project.say(f"leftoff: {line}")
+
+
+def _doubt(runs: list[str]) -> str:
+    one = len(runs) == 1
+    names = ", ".join(runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
+    return (
+        f"{names} {'stays' if one else 'stay'}: old enough by the clock, but the store has not seen that time pass. "
+        "Was the clock put forward? `leftoff archive` or `leftoff rm` takes away what you name."
+    )
+
+
+def one_thread() -> bool:
+    """Whether this process does nothing else beside."""
+    from threading import active_count
+
+    return active_count() == 1

@@ -204,24 +204,31 @@ def hand_over(project: Project, row: RunRow, agent: str, session: str | None) ->
 
 
 class Wanted(Fields):
-    """Which runs to list. ``limit``: at most so many. ``archived``: the archived ones, too."""
+    """Which runs to list. ``limit``: at most so many. ``archived``: the archived ones, too. ``sizes``: with the bytes
+    that each takes."""
 
     status: Sequence[str] | None = None
     workflow: str | None = None
     branch: str | None = None
     limit: int | None = None
     archived: bool = False
+    sizes: bool = False
 
 
 class Listed(Fields):
-    """Runs, latest first, and whether there are more; the archived ones, as they were listed."""
+    """Runs, latest first, and whether there are more; the archived ones, as they were listed. ``sizes``: the bytes that
+    each takes, by id, where they were asked for."""
 
     runs: list[RunInfo]
     more: bool
     archived: list[dict[str, Any]]
+    sizes: dict[str, int] = {}
 
     def to_json(self) -> dict[str, Any]:
-        return {"runs": [*(run.to_json() for run in self.runs), *self.archived]}
+        found = [*(run.to_json() for run in self.runs), *self.archived]
+        if self.sizes:
+            found = [{**about, "bytes": self.sizes.get(about["run_id"], 0)} for about in found]
+        return {"runs": found}
 
 
 def list_runs(project: Project, wanted: Wanted) -> Listed:
@@ -232,7 +239,20 @@ def list_runs(project: Project, wanted: Wanted) -> Listed:
     where = {"status": wanted.status, "workflow": wanted.workflow, "branch": wanted.branch}
     found = list_info(project.store, project.now, project.limits, limit=limit, **where)
     shown = found if wanted.limit is None else found[: wanted.limit]
-    return Listed(shown, len(found) > len(shown), _archived(project, wanted) if wanted.archived else [])
+    there = _archived(project, wanted) if wanted.archived else []
+    sizes = _sizes(project, shown, there) if wanted.sizes else {}
+    return Listed(shown, len(found) > len(shown), there, sizes)
+
+
+def _sizes(project: Project, runs: list[RunInfo], archived: list[dict[str, Any]]) -> dict[str, int]:
+    from leftoff.engine.retention.archive import bundle_of
+    from leftoff.engine.retention.disk import disk_use, run_size
+
+    store = project.store
+    sizes = {run.run_id: run_size(store, run.row) for run in runs}
+    return sizes | {
+        name: disk_use(bundle_of(store, name) or "") for name in (run["run_id"] for run in archived)
+    }
 
 
 def _archived(project: Project, wanted: Wanted) -> list[dict[str, Any]]:
@@ -257,7 +277,7 @@ class Status(Fields):
 
     ``why_none``: why there is no current run. ``times``: of the current run; where there is none, of those that were
     touched last. ``cut_short``: rollbacks that were killed before all files were in their place, by run. ``problems``:
-    which files of the protocol could not be kept in step, and why.
+    which files of the protocol could not be kept in step, and why. ``trash``: how many runs lie there, and their bytes.
     """
 
     project: str
@@ -271,6 +291,7 @@ class Status(Fields):
     times: dict[str, dict[str, float | None]]
     cut_short: dict[str, CutShort]
     problems: list[str]
+    trash: tuple[int, int] = (0, 0)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -283,6 +304,7 @@ class Status(Fields):
             "times": self.times,
             "half_restored": {run: found.command for run, found in self.cut_short.items()},
             "problems": self.problems,
+            "trash": {"runs": self.trash[0], "bytes": self.trash[1]},
             "runs": [run.to_json() for run in self.runs],
         }
 
@@ -312,7 +334,16 @@ def status(project: Project, caller: Caller) -> Status:
         times={run.run_id: timing(store, run.row, project.now) for run in timed},
         cut_short={run_id: short for run_id, short in found.items() if short},
         problems=store.follower.problems() if store.follower is not None else [],
+        trash=_in_trash(project),
     )
+
+
+def _in_trash(project: Project) -> tuple[int, int]:
+    """How many runs lie in the trash, and how many bytes they take."""
+    from leftoff.engine.retention.trash import contents, size
+
+    there = contents(project.store)
+    return len(there), size(project.store, there)
 
 
 def _current_or_why(project: Project, caller: Caller) -> tuple[RunRow | None, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.errors import Conflict, LeftoffError, Usage
 from leftoff.model.fields import Fields
 from leftoff.operations.runs import target
@@ -14,8 +16,10 @@ if TYPE_CHECKING:
     from leftoff.dialects.retention import Pruned
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.info import RunInfo
     from leftoff.engine.retention.archive import Archived
     from leftoff.engine.retention.fsck import FsckReport
+    from leftoff.engine.retention.trash import InTrash
     from leftoff.store.rows import RunRow
 
 
@@ -49,19 +53,24 @@ def _follow(project: Project, name: str) -> tuple[list[str], list[str]]:
 def fsck(project: Project, *, repair: bool = False) -> FsckReport:
     """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole."""
     from leftoff.engine.retention.fsck import fsck
+    from leftoff.engine.retention.prune import sweep
 
     project.looks = False  # what others did to a protocol's files waits: the store may be damaged
-    return fsck(project.store, repair=repair)
+    found = fsck(project.store, repair=repair)
+    if repair:
+        sweep(project.store)
+    return found
 
 
 # -- retention
 
 
-def prune(project: Project, *, dry: bool = False) -> Pruned:
-    """Let go what the rules no longer keep. ``dry``: only say what that is."""
+def prune(project: Project, *, dry: bool = False, empty: bool = False) -> Pruned:
+    """Let go what the rules no longer keep; with ``empty`` all that lies in the trash, too. ``dry``: only say what that
+    is."""
     from leftoff.dialects.retention import Upkeep
 
-    return Upkeep(project).prune(dry=dry)
+    return Upkeep(project).prune(dry=dry, empty=empty)
 
 
 def by_itself(project: Project) -> None:
@@ -102,13 +111,15 @@ def _refuse_unfinished(row: RunRow) -> None:
 
 
 class Removed(Fields):
-    """The run that is gone, and how many bytes that gave back."""
+    """The run that is gone, how many bytes that gave back, measured on disk, and how many go within the hour: somebody
+    else has the store open, and may still read them."""
 
     run_id: str
     freed: int
+    waiting: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return {"removed": [self.run_id], "bytes_freed": self.freed}
+        return {"removed": [self.run_id], "bytes_freed": self.freed, "bytes_waiting": self.waiting}
 
 
 def remove(project: Project, caller: Caller, ref: str, agree: Callable[[RunRow], bool]) -> Removed | None:
@@ -133,6 +144,35 @@ def remove(project: Project, caller: Caller, ref: str, agree: Callable[[RunRow],
 
 def remove_run(project: Project, row: RunRow) -> Removed:
     """Remove a run that somebody decided about already."""
+    from leftoff.dialects.retention import one_thread
+    from leftoff.engine.retention.disk import disk_use
     from leftoff.engine.retention.prune import remove
 
-    return Removed(row.run_id, remove(project.store, row.run_id, project.now, row))
+    folder = project.store_folder
+    before = disk_use(folder)
+    remove(project.store, row.run_id, project.now, row)
+    project.store.sweep(thorough=False, at_once=one_thread())
+    waiting = disk_use(os.path.join(folder, "trash"))
+    return Removed(row.run_id, max(0, before - disk_use(folder)), waiting)
+
+
+# -- back from the trash
+
+
+def trash(project: Project) -> list[InTrash]:
+    """What retention removed, and can be brought back."""
+    from leftoff.engine.retention.trash import contents
+
+    return contents(project.store)
+
+
+def undelete(project: Project, ref: str) -> RunInfo:
+    """Bring a run back that retention removed."""
+    from leftoff.engine.lifecycle.opening import find
+    from leftoff.engine.retention.trash import undelete
+    from leftoff.host import this_process
+    from leftoff.operations.runs import info
+
+    store = project.store
+    run_id = undelete(store, ref, project.now, (this_process(), "leftoff undelete"))
+    return info(project, store.read(lambda view: find(view, run_id)))

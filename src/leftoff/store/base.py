@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from leftoff.host import Process
     from leftoff.model.versions import Version
-    from leftoff.store.rows import Attempt, BlobRow, Holder, Lease, Record, RunRow
+    from leftoff.store.rows import Attempt, BlobRow, Holder, Lease, Record, RunRow, Trashed
 
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]
@@ -76,7 +76,7 @@ class View:
     """What can be read inside a transaction. Runs are named by their number in this store (``RunRow.run``)."""
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
-        """The run of that id; one that is hidden (not complete yet) only where asked for."""
+        """The run of that id; one that is hidden (not complete yet, or in the trash) only where asked for."""
         raise NotImplementedError
 
     def run_row(self, run: int) -> RunRow | None:
@@ -196,6 +196,19 @@ class View:
     def blob(self, hash: bytes) -> BlobRow | None:
         raise NotImplementedError
 
+    def trashed(self) -> list[Trashed]:
+        """The runs in the trash, the one that came last first."""
+        raise NotImplementedError
+
+    def stamps(self) -> list[tuple[int, int]]:
+        """When commits were made, by the clocks of then: of each hour the last time, oldest first; and the greatest
+        number of a commit in that hour."""
+        raise NotImplementedError
+
+    def size(self, run: int) -> int:
+        """About how many bytes a run takes; what it shares with others counts in full."""
+        raise NotImplementedError
+
 
 class Tx(View):
     """What can also be written. Nothing is seen by others before the transaction is durable."""
@@ -215,6 +228,15 @@ class Tx(View):
 
     def reveal(self, run: int, run_id: str) -> None:
         """A hidden run is complete: it is seen from now on, under this id, which must be free."""
+        raise NotImplementedError
+
+    def trash(self, run: int, at: int) -> None:
+        """A run is seen no more, and nothing can be committed to it; it is all there until ``untrash``. Its id stays
+        taken."""
+        raise NotImplementedError
+
+    def untrash(self, run: int) -> None:
+        """A run in the trash is seen again."""
         raise NotImplementedError
 
     def put(
@@ -354,8 +376,12 @@ class Store:
         """
         raise NotImplementedError
 
-    def sweep(self) -> int:
-        """Drop what a crash left behind: values, blobs, temporary files, hidden runs, the trash past its grace."""
+    def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
+        """Drop what a crash left behind: values, blobs, temporary files, hidden runs, removed blobs past their grace.
+
+        ``thorough=False``: without looking at every value and blob. ``at_once``: the caller, who has only one thread,
+        reads nothing that was removed; so where nobody else has the store open, no grace is needed.
+        """
         raise NotImplementedError
 
     def backup(self, folder: str) -> None:

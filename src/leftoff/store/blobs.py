@@ -202,19 +202,24 @@ class Blobs:
         for name in _names(self._trash):
             yield from _as_hash(name)
 
-    def empty(self, now: float) -> int:
-        """Unlink what has lain in the trash, or as a temporary file, for longer than the grace."""
+    def empty(self, now: float, grace: float) -> int:
+        """Unlink what has lain in the trash, or as a temporary file, for longer than the grace. A time far ahead was
+        told by a wrong clock."""
         freed = 0
         for folder in (self._trash, self._temp):
             for name in _names(folder):
                 path = os.path.join(folder, name)
                 try:
                     facts = os.stat(path)
-                    if facts.st_mtime < now - self.grace:
+                    if abs(now - facts.st_mtime) > grace or grace == 0:
                         os.unlink(path)
                         freed += facts.st_size
                 except FileNotFoundError:
                     pass
+        try:
+            os.rmdir(self._trash)  # so that one look tells whether anything is left
+        except OSError:
+            pass
         return freed
 
 

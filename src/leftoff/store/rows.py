@@ -125,6 +125,14 @@ class Attempt:
         self.process = Process(scope, pid, started or "") if scope and pid else None
 
 
+class Trashed(Fields):
+    """A run that lies in the trash: since when, and how many commits the store had made by then."""
+
+    row: RunRow
+    at: int
+    n: int
+
+
 class BlobRow:
     """A file in the store's blob folder."""
 

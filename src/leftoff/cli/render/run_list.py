@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.render.text import clean, columns
+from leftoff.cli.render.text import clean, columns, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +26,15 @@ RUN_LOOK = {
 HEALTH_LOOK = {"quiet": "warn", "stalled": "bad", "dead": "bad"}
 
 
-def run_list(runs: list[RunInfo], screen: Screen) -> list[Line]:
-    return _table(runs, screen) if screen.fancy else _bare(runs, screen)
+def run_list(runs: list[RunInfo], screen: Screen, sizes: dict[str, int] | None = None) -> list[Line]:
+    """``sizes``: the bytes that each takes, by id, where that is to be shown."""
+    return _table(runs, screen, sizes or {}) if screen.fancy else _bare(runs, screen, sizes or {})
 
 
-def _bare(runs: list[RunInfo], screen: Screen) -> list[Line]:
-    rows = [("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", "TITLE")]
+def _bare(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Line]:
+    rows = [
+        ("RUN", "STATUS", "HEALTH", "STEPS", "PERCENT", "STEP", "UPDATED", "BRANCH", *_head(sizes), "TITLE")
+    ]
     for run in runs:
         rows.append(
             (
@@ -43,13 +46,18 @@ def _bare(runs: list[RunInfo], screen: Screen) -> list[Line]:
                 clean(run.current_step or run.next_step or "-"),
                 screen.when(run.row.updated_at),
                 clean(run.branch),
+                *([size(sizes.get(run.run_id, 0))] if sizes else []),
                 clean(run.title or run.workflow),
             )
         )
     return [[(line, "")] for line in columns(rows)]
 
 
-def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
+def _head(sizes: dict[str, int]) -> list[str]:
+    return ["SIZE"] if sizes else []
+
+
+def _table(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Line]:
     from leftoff.cli.render.layout import Column, table
 
     heads = [
@@ -59,6 +67,7 @@ def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
         Column("STATUS"),
         Column("PROGRESS"),
         Column("STEP", rank=4, least=10),
+        *(Column(name, right=True) for name in _head(sizes)),
         Column("UPDATED", right=True),
     ]
     on_main = all(run.branch == "main" for run in runs)
@@ -75,6 +84,7 @@ def _table(runs: list[RunInfo], screen: Screen) -> list[Line]:
                 (counted.format(done_of(run)), "dim"),
             ],
             step_line(run),
+            *([[(size(sizes.get(run.run_id, 0)), "")]] if sizes else []),
             [(screen.when(run.row.updated_at), "dim")],
         ]
         for run in runs

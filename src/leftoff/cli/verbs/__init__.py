@@ -46,6 +46,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "prune": ("keep", "let go what the rules of retention no longer keep"),
     "archive": ("keep", "move a run that is over into one file, to be opened again by name"),
     "rm": ("keep", "remove a run for good"),
+    "undelete": ("keep", "bring back a run that retention removed"),
     "trust": ("keep", "allow what this project's settings and runs from elsewhere would run or lead outside"),
     "fsck": ("keep", "check every byte of the store; --repair sets damage aside"),
     "compat": ("more", "the commands of the protocols: save-checkpoint, bmad-event and others"),

@@ -24,25 +24,31 @@ SPEC = Spec(
         Opt("--workflow", "W", "only runs of this workflow"),
         Opt("--branch", "B", "only runs of this branch", filled=True),
         Opt("--all", None, "every run"),
+        Opt("--long", None, "with the bytes that each takes on disk"),
         Opt("--limit", "N", f"at most so many (default: {NEWEST})"),
     ),
     examples="""  leftoff ls                           the newest runs
   leftoff ls --status running,failed   those that are running or failed
+  leftoff ls --long                    with what each takes on disk
   leftoff ls --all --json              every run, for a program""",
 )
 
 
 def run(args: Args, ctx: Context) -> int:
+    from leftoff.cli.render.text import size
     from leftoff.operations.runs import Wanted, list_runs
 
     status = statuses(args.status)
     limit = whole("--limit", args.limit) if args.limit is not None else None if args.all else NEWEST
     every = args.all and limit is None
-    found = list_runs(ctx.project, Wanted(status, args.workflow, args.branch, limit, archived=every))
+    found = list_runs(
+        ctx.project, Wanted(status, args.workflow, args.branch, limit, archived=every, sizes=args.long)
+    )
     if args.json:
         return ctx.answer(found)
     for about in found.archived:
-        ctx.say(f"archived: {about['run_id']} ({about['status']})")
+        taken = f", {size(found.sizes.get(about['run_id'], 0))}" if args.long else ""
+        ctx.say(f"archived: {about['run_id']} ({about['status']}{taken})")
     if found.archived and not found.runs:
         return 0
     if not found.runs:
@@ -52,7 +58,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.render.run_list import run_list
 
     screen = ctx.screen()
-    screen.show(run_list(found.runs, screen))
+    screen.show(run_list(found.runs, screen, found.sizes))
     if found.more:
         ctx.say(f"These are the newest {len(found.runs)}; --all lists every one.")
     return 0

@@ -15,9 +15,14 @@ SPEC = Spec(
     "prune",
     "Let go what the rules of `[retention]`, or those of the project's dialect, no longer keep: checkpoints by\n"
     "trigger and number, runs that are over by age, archives by number. A run in progress stays, and so does the\n"
-    "newest checkpoint of every run. Space goes back to the file system; others can go on working meanwhile.",
-    options=(Opt("--dry-run", None, "say what would go, and why; change nothing"),),
+    "newest checkpoint of every run. What is removed lies in the trash for 7 days, and `leftoff undelete` brings it\n"
+    "back; then it goes for good. Space goes back to the file system; others can go on working meanwhile.",
+    options=(
+        Opt("--dry-run", None, "say what would go, and why; change nothing"),
+        Opt("--empty-trash", None, "all that lies in the trash goes for good now"),
+    ),
     examples="""  leftoff prune --dry-run
+  leftoff prune --empty-trash
   leftoff prune --json""",
 )
 
@@ -25,15 +30,15 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import prune
 
-    done = prune(ctx.project, dry=args.dry_run)
+    done = prune(ctx.project, dry=args.dry_run, empty=args.empty_trash)
     if args.json:
         ctx.emit(done.to_json())
         return 0
     for about in done.removed:
         ctx.out(_line(about, args.dry_run))
-    would = "would go" if args.dry_run else "went"
+    would, given = ("would go", "would be given back") if args.dry_run else ("went", "given back")
     ctx.say(
-        f"leftoff: {len(done.removed)} {would}, {done.kept} checkpoints stay; {done.freed:,} bytes given back."
+        f"leftoff: {len(done.removed)} {would}, {done.kept} checkpoints stay; {done.freed:,} bytes {given}."
     )
     for line in done.warnings:
         ctx.say(f"leftoff: {line}")
@@ -41,8 +46,9 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def _line(about: dict[str, Any], dry: bool) -> str:
-    verb = {"archive": ("archived", "would be archived")}.get(
-        about["action"], ("removed", "would be removed")
-    )[dry]
+    verb = "archived" if about["action"] == "archive" else "put into the trash"
+    if about["kind"] in ("trash", "checkpoint"):
+        verb = "removed for good" if about["kind"] == "trash" else "removed"
+    verb = f"would be {verb}" if dry else verb
     name = f"{about['run_id']}@{about['seq']}" if "seq" in about else about["run_id"]
     return f"{about['kind']} {name}: {verb} ({about['why']})"

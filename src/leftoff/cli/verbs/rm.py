@@ -46,5 +46,6 @@ def told(ctx: Context, done: Removed) -> int:
     if ctx.args.json:
         ctx.emit(done.to_json())
     else:
-        ctx.say(f"leftoff: run {done.run_id} is removed.")
+        later = f"; {done.waiting:,} more within the hour, as the store is in use" if done.waiting else ""
+        ctx.say(f"leftoff: run {done.run_id} is removed, {done.freed:,} bytes given back{later}.")
     return 0

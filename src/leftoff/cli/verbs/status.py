@@ -65,6 +65,7 @@ def page(found: Status, screen: Screen) -> list[Line]:
             ("store", [(clean(found.store), ""), (here, "dim")]),
             ("branch", [(clean(found.branch), ""), (git, "dim")]),
             ("current", _current(found)),
+            *_trash(found),
             *(
                 ("time", [(_time(known), ""), (f"  {run_id}" if found.current is None else "", "dim")])
                 for run_id, known in found.times.items()
@@ -82,6 +83,15 @@ def page(found: Status, screen: Screen) -> list[Line]:
     if found.runs:
         return [*lines, [], *run_list(found.runs, screen)]
     return [*lines, [], [("Nothing is unfinished.", "dim")]]
+
+
+def _trash(found: Status) -> list[tuple[str, Line]]:
+    """What can still be brought back, if anything."""
+    from leftoff.cli.render.text import size
+
+    runs, taken = found.trash
+    told = f"{runs} {'run' if runs == 1 else 'runs'}, {size(taken)}; `leftoff undelete` lists what can be brought back"
+    return [("trash", [(told, "dim")])] if runs else []
 
 
 def _current(found: Status) -> Line:

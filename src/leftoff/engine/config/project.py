@@ -277,9 +277,23 @@ class Project:
         if self._store is not None:
             if self._store.wrote and self._aside is None:
                 self.update_page()
+                self.tidy()
             self._store.close(soon=soon)
         if self._aside is not None:
             self._aside.cleanup()
+
+    def tidy(self) -> None:
+        """What is due goes, with whoever wrote: removed blobs after their grace, the rest once a day. One look at two
+        names tells whether anything can be due."""
+        folder = getattr(self._store, "folder", None)
+        if folder is None:
+            return
+        from leftoff.store.sqlite.location import SWEPT, is_due
+
+        if os.path.exists(f"{folder}/trash") or is_due(f"{folder}/{SWEPT}", self.now):
+            from leftoff.engine.retention.tidy import tidy
+
+            tidy(self)
 
     def update_page(self) -> None:
         """Keep the table current that `[status] file` names."""

@@ -100,7 +100,7 @@ def _at_work(view: View, row: RunRow, now: int) -> bool:
     others = view.list_runs({"session": row.session, "status": UNFINISHED}, _LOOKED_AT)
     if any(lease_state(view.lease(one.run), now) == ALIVE for one in others):
         return True
-    return (lease is None or not lease.held) and now - row.updated_at < LIMIT_MS
+    return (lease is None or not lease.held) and abs(now - row.updated_at) < LIMIT_MS
 
 
 def session_of(view: View, process: Process | None) -> str | None:

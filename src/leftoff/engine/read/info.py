@@ -163,7 +163,7 @@ def health(
     if row.status != "running":
         return "idle"
     last = max(row.updated_at, lease.beat or 0) if lease is not None else row.updated_at
-    age = now - last
+    age = abs(now - last)  # a sign of life that lies far ahead: a clock was wrong
     if seen == ALIVE or age < quiet:
         return "alive" if age < quiet else "quiet" if age < stalled else "stalled"
     return "quiet" if age < stalled else "stalled"

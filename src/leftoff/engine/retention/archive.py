@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 FOLDER = "archive"
 SUFFIX, PAGE = ".leftoff", ".json"
 NAMES = "names"  # on the page: what its checkpoints are called by a protocol
-ORDER = "n"  # on the page: the store-wide number of its last commit
+ORDER = "n"  # on the page: the store-wide number of its last commit; in the trash, of the newest one when it came there
+TRASH, SINCE = "trash", "trashed_at"  # a folder in the archive; and on the page, since when it lies there
 
 
 def folder_of(store: Store) -> str | None:
@@ -260,6 +261,55 @@ def drop(path: str) -> int:
         except FileNotFoundError:
             pass
     return size
+
+
+# -- its trash
+
+
+def discard(store: Store, path: str, now: int) -> bool:
+    """A bundle goes into the trash; whether it did. Not one that was written anew since it was chosen."""
+    page = path.removesuffix(SUFFIX) + PAGE
+    about, written = _read_page(page), os.stat(path)
+    folder = os.path.join(os.path.dirname(path), TRASH)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    newest = store.read(lambda view: max((n for _, n in view.stamps()), default=0))
+    stem = os.path.join(folder, f"{os.path.basename(path).removesuffix(SUFFIX)}~{newest}")
+    _write_page(stem + PAGE, {**about, SINCE: now, ORDER: newest})
+
+    def work(tx: Tx) -> bool:
+        same = _same_file(path, written)
+        if same:
+            os.rename(path, stem + SUFFIX)
+        return same
+
+    done = store.write(work)
+    os.unlink(page if done else stem + PAGE)
+    sync_folder(folder)
+    return done
+
+
+def trashed(store: Store) -> list[dict[str, Any]]:
+    """The pages of the bundles in the trash, each with where it is."""
+    folder = os.path.join(folder_of(store) or "", TRASH)
+    found = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if name.endswith(SUFFIX):
+            try:
+                found.append({**_read_page(path.removesuffix(SUFFIX) + PAGE), "path": path})
+            except (OSError, ValueError):
+                continue
+    return [page for page in found if {"run_id", SINCE, ORDER} <= page.keys()]
+
+
+def take_back(store: Store, path: str, now: int, driver: tuple[Process, str]) -> None:
+    """A bundle in the trash becomes a run of the store again."""
+    bundle = open_bundle(path)
+    try:
+        import_bundle(store, bundle, now, driver)
+    finally:
+        bundle.close()
+    drop(path)
 
 
 def oldest(store: Store, keep: int) -> list[str]:

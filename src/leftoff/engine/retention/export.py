@@ -132,6 +132,11 @@ class _Seen:
 def is_there(view: View, bundle: Bundle) -> bool:
     """Whether the run is here already, exactly so; ``Conflict`` where it is here otherwise."""
     row = view.find_run(bundle.run_id)
+    if row is None and view.find_run(bundle.run_id, hidden=True) is not None:
+        raise Conflict(
+            f"Run {bundle.run_id} is here already, in the trash or on its way.",
+            hint=f"`leftoff undelete {bundle.run_id}` brings it back; `leftoff prune --empty-trash` lets it go.",
+        )
     if row is None:
         return False
     head = bundle.head

@@ -6,6 +6,7 @@ age; archives by number. Whatever a rule says, a run in progress stays, and so d
 
 from __future__ import annotations
 
+from leftoff.engine.retention.age import Time
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
 from leftoff.model.times import DAY_MS
@@ -25,7 +26,8 @@ ARCHIVE, REMOVE = "archive", "remove"
 IN_PROGRESS = ("running", "paused", "blocked")
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_KEYS = ("auto", "keep", "archives", "max_size")
+_KEYS = ("auto", "keep", "archives", "max_size", "trash")
+TRASH_MS = 7 * DAY_MS
 
 
 class Keep(Fields):
@@ -51,12 +53,16 @@ class Policy:
         archives: int | None = None,
         max_bytes: int | None = None,
         auto: bool = False,
+        trash: int | None = TRASH_MS,
     ) -> None:
         self.keep = keep or {}
         self.runs = runs or {}  # by status: after how many milliseconds, and what then
         self.archives = archives
         self.max_bytes = max_bytes
         self.auto = auto
+        self.trash = (
+            trash  # how long what was removed can be brought back; None: until somebody empties the trash
+        )
 
 
 def kept_for(completed: int, failed: int) -> Policy:
@@ -109,7 +115,13 @@ def policy(section: dict[str, Any], base: Policy = DEFAULT, *, auto: bool = Fals
         raise _wrong("auto", f"auto must be true or false, not {said!r}", "Without quotes: auto = true")
     archives = _count(section["archives"], "archives") if "archives" in section else base.archives
     size = _bytes(section["max_size"]) if "max_size" in section else base.max_bytes
-    return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=said)
+    kept = trash_age(section)
+    return Policy(keep=keep, runs=runs, archives=archives, max_bytes=size, auto=said, trash=kept)
+
+
+def trash_age(section: dict[str, Any]) -> int | None:
+    """How long what was removed can be brought back."""
+    return _age(section["trash"], "trash") if "trash" in section else TRASH_MS
 
 
 def _wrong(key: str, what: str, hint: str) -> Invalid:
@@ -157,6 +169,7 @@ class Removal:
         self, kind: str, row: RunRow, why: str, *, action: str = REMOVE, version: Version | None = None
     ) -> None:
         self.kind = kind
+        self.row = row
         self.run = row.run
         self.run_id = row.run_id
         self.why = why
@@ -182,20 +195,31 @@ class Plan:
     def __init__(self) -> None:
         self.removals: list[Removal] = []
         self.kept = 0
+        self.doubted: list[str] = []  # runs that are old by the clock alone
 
 
-def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], str] | None = None) -> Plan:
-    """What the rules say of the runs that are here; nothing is changed."""
+def plan(
+    store: Store,
+    rules: Policy,
+    now: int,
+    phase_of: Callable[[Version], str] | None = None,
+    *,
+    asked: bool = True,
+) -> Plan:
+    """What the rules say of the runs that are here; nothing is changed. ``asked``: somebody wants it now."""
     made = Plan()
     if not store.exists():
         return made
 
     def look(view: View) -> None:
+        time = Time.of(view, now)
         for row in view.list_runs({}):
             gone = outlived(row, rules, now)
-            if gone is not None:
+            if gone is not None and (believed(row, rules, time) or (asked and gone.action == ARCHIVE)):
                 made.removals.append(gone)
                 continue
+            if gone is not None:
+                made.doubted.append(row.run_id)
             versions = view.versions(row.run, sealed=True)
             dropped = _dropped(row, versions, rules, phase_of or phase)
             made.removals += dropped
@@ -203,6 +227,12 @@ def plan(store: Store, rules: Policy, now: int, phase_of: Callable[[Version], st
 
     store.read(look)
     return made
+
+
+def believed(row: RunRow, rules: Policy, time: Time) -> bool:
+    """Whether the store itself has seen the time pass that makes a run old. An archived run can be opened again: where
+    somebody asks for that, the clock is enough."""
+    return time.seen(row.updated_at, row.n, rules.runs[row.status][0]) > rules.runs[row.status][0]
 
 
 def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:

@@ -6,6 +6,7 @@ import os
 
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.find import version_of
+from leftoff.engine.retention.disk import ATTEMPTS, attempts_folder, disk_use
 from leftoff.engine.write.lease import describe, state
 from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import LeaseHeld, NotFound
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
-
-ATTEMPTS = "attempts"  # in the store's folder: logs and exit codes of step processes
 
 
 def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
@@ -35,11 +34,12 @@ def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
     return store.prune(run, seqs)
 
 
-def sweep(store: Store) -> int:
-    """Drop what crashes left behind; bytes given back."""
+def sweep(store: Store, *, thorough: bool = True, at_once: bool = False) -> int:
+    """Drop what crashes left behind, and what was removed once its grace is over; bytes given back. See
+    ``Store.sweep``."""
     if not store.exists():
         return 0
-    return store.sweep() + _sweep_attempts(store)
+    return store.sweep(thorough=thorough, at_once=at_once) + _sweep_attempts(store)
 
 
 def backup(store: Store, folder: str) -> None:
@@ -99,28 +99,20 @@ def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
 
 def remove_attempts(store: Store, run_id: str) -> int:
     """Delete the folder in which a run's attempts left their logs; bytes given back."""
-    folder = getattr(store, "folder", None)
-    return _delete(os.path.join(folder, ATTEMPTS, run_id)) if folder else 0
+    return _delete(attempts_folder(store, run_id)) if hasattr(store, "folder") else 0
 
 
 def _sweep_attempts(store: Store) -> int:
     """Delete the folders of runs that are gone: whoever removed them died before it was done."""
     folder = os.path.join(getattr(store, "folder", None) or "", ATTEMPTS)
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    gone = store.read(lambda view: [name for name in names if view.find_run(name) is None])
+    gone = store.read(lambda view: [name for name in names if view.find_run(name, hidden=True) is None])
     return sum(_delete(os.path.join(folder, name)) for name in gone)
 
 
 def _delete(folder: str) -> int:
     from shutil import rmtree
 
-    size = sum(_size(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
+    size = disk_use(folder)
     rmtree(folder, ignore_errors=True)
     return size
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return 0

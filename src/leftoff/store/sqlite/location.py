@@ -15,6 +15,9 @@ NETWORK = frozenset(
 GITIGNORE = "*\n"
 SAFE_MOUNT = "Put the store on a local disk (LEFTOFF_STORE=/local/path), or share one through PostgreSQL."
 
+SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
+DAY_MS = 86_400_000
+
 
 def _unescape(text: str) -> str:
     return text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
@@ -109,6 +112,20 @@ def forget_folder(folder: str) -> None:
         os.rmdir(folder)
     except OSError:  # somebody made a store in it just now
         make_folder(folder)
+
+
+def is_due(stamp: str, now: int) -> bool:
+    """Whether the time of a file is a day ago, or a day ahead: then a clock was wrong."""
+    try:
+        return abs(now - os.stat(stamp).st_mtime_ns // 1_000_000) >= DAY_MS
+    except OSError:
+        return True
+
+
+def mark_done(stamp: str, now: int) -> None:
+    """What is due once a day is done for today."""
+    os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.utime(stamp, ns=(now * 1_000_000, now * 1_000_000))
 
 
 def sync_folder(path: str) -> None:

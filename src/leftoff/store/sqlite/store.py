@@ -18,12 +18,11 @@ from leftoff import log
 from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
-from leftoff.store.sqlite import connection, migrate
+from leftoff.store.sqlite import connection, location, migrate
 from leftoff.store.sqlite.failures import READ_ONLY, translate
-from leftoff.store.sqlite.location import make_folder, refuse_network, refuse_remains, sync_folder
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.view import SqliteView
-from leftoff.store.sqlite.writer import Ticket, Turn, WriteQueue
+from leftoff.store.sqlite.writer import Presence, Ticket, Turn, WriteQueue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ class SqliteStore(Store):
         self.clock = clock or SYSTEM
         self.blobs = Blobs(self.folder)
         self.turn = Turn(os.path.join(self.folder, "lock"))
+        self.presence = Presence(self.folder)
         self.queue = WriteQueue(self._lead)
         self._pool = allocate_lock()
         self._pool_held = False  # during a fork
@@ -87,7 +87,7 @@ class SqliteStore(Store):
             raise translate(error, self.name) from error
         if not remains and next(self.blobs.names(), None) is not None:
             remains = "is gone, but its blobs are there"
-        refuse_remains(self.path, remains)
+        location.refuse_remains(self.path, remains)
         return False
 
     def _connect(self) -> apsw.Connection:
@@ -107,6 +107,7 @@ class SqliteStore(Store):
                 db.close()
                 raise
             self._open.append(db)
+        self.presence.show()
         return db
 
     def _look_at_log(self, db: apsw.Connection, before: tuple[bytes, float]) -> None:
@@ -141,6 +142,8 @@ class SqliteStore(Store):
         while self._free:
             self._shut(self._free.pop())
         self.turn.close()
+        if not self._open:
+            self.presence.close()
 
     def before_fork(self) -> None:
         """No connection may cross a fork: its locks and its shared memory are the parent's, and a child that shares
@@ -179,14 +182,15 @@ class SqliteStore(Store):
         self._open, self._free, self._writer = [], [], None
         self._pool, self._pool_held, self._lead_held = allocate_lock(), False, None
         self.turn.close()
+        self.presence.close()
         self.queue = WriteQueue(self._lead)
 
     def _make_folder(self) -> None:
         if os.path.exists(self.folder) and not os.path.isdir(self.folder):
             hint = "Move it away, or use another store."
             raise StoreUnavailable(f"{self.folder} is a file, not a folder.", hint=hint)
-        make_folder(self.folder)
-        refuse_network(self.folder)
+        location.make_folder(self.folder)
+        location.refuse_network(self.folder)
 
     def _create(self) -> None:
         """Make the store where there is none, or bring its schema up to date. One process at a time."""
@@ -223,7 +227,8 @@ class SqliteStore(Store):
         os.unlink(part + "-wal")
         os.unlink(part + "-shm")
         os.rename(part, self.path)
-        sync_folder(self.folder)
+        location.mark_done(os.path.join(self.folder, location.SWEPT), self.clock.now())
+        location.sync_folder(self.folder)
 
     def _migrate(self, db: apsw.Connection) -> None:
         from leftoff._version import __version__
@@ -416,10 +421,10 @@ class SqliteStore(Store):
 
         return self._typed(lambda: remove(self, run, allowed))
 
-    def sweep(self) -> int:
+    def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
         from leftoff.store.sqlite.upkeep import sweep
 
-        return self._typed(lambda: sweep(self))
+        return self._typed(lambda: sweep(self, thorough=thorough, at_once=at_once))
 
     def backup(self, folder: str) -> None:
         from leftoff.store.sqlite.backup import backup

@@ -8,7 +8,7 @@ from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
 from leftoff.store.rows import FREE
 from leftoff.store.sqlite.queries import Q
-from leftoff.store.sqlite.view import SqliteView
+from leftoff.store.sqlite.view import TRASH, TRASHED, SqliteView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +50,14 @@ class SqliteTx(SqliteView, Tx):
 
     def reveal(self, run: int, run_id: str) -> None:
         self.execute(Q.reveal_run, (run_id, run))
+
+    def trash(self, run: int, at: int) -> None:
+        self.execute(Q.put_meta, (f"{TRASH}{run}", f"{at} {self.newest()}"))
+        self.execute(Q.set_hidden, (TRASHED, run))
+
+    def untrash(self, run: int) -> None:
+        self.execute(Q.drop_meta, (f"{TRASH}{run}",))
+        self.execute(Q.set_hidden, (0, run))
 
     def put(
         self,

@@ -11,7 +11,7 @@ import os
 from leftoff.host import GONE
 from leftoff.store.sqlite.pace import Pace
 from leftoff.store.sqlite.queries import Q
-from leftoff.store.sqlite.view import token_name
+from leftoff.store.sqlite.view import TRASH, token_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _keep_tokens(tx: Any, run: int, head: int, rows: list[tuple[int, bytes, byte
 def _drop_tokens(tx: Any, run: int, below: int) -> None:
     """Those of versions below one. Nobody waits that long for an answer."""
     name = token_name(run, b"")
-    for found, value in tx.execute(Q.forgotten_of, (name, name + "g")).fetchall():
+    for found, value in tx.execute(Q.meta_range, (name, name + "g")).fetchall():
         if int(value.split()[0]) < below:
             tx.execute(Q.drop_meta, (found,))
 
@@ -161,6 +161,7 @@ def remove(store: SqliteStore, run: int, allowed: Callable[[View], None] | None 
 
     def rest(tx: Any) -> None:
         _drop_tokens(tx, run, NEVER)
+        tx.execute(Q.drop_meta, (f"{TRASH}{run}",))
         for query in (Q.drop_all_aliases, Q.drop_lease, Q.drop_attempts, Q.drop_run_rows):
             tx.execute(query, (run,))
 
@@ -181,11 +182,13 @@ def _remove_records(tx: SqliteTx, run: int, size: int, orphans: Orphans) -> int:
     return len(rows) + len(live)
 
 
-def sweep(store: SqliteStore) -> int:
+def sweep(store: SqliteStore, *, thorough: bool = True, at_once: bool = False) -> int:
     """See ``Store.sweep``."""
     freed = 0
     for run in store.read(_abandoned):
         freed += remove(store, run)
+    if not thorough:
+        return freed + _empty(store, at_once=at_once)
     pace, orphans = Pace(store), Orphans()
 
     def strays(view: Any) -> None:
@@ -194,7 +197,8 @@ def sweep(store: SqliteStore) -> int:
 
     store.read(strays)
     freed += _drop_orphans(store, pace, orphans)
-    freed += _sweep_files(store)
+    _sweep_files(store)
+    freed += _empty(store, at_once=at_once)
     return freed + vacuum(store, pace)
 
 
@@ -209,8 +213,8 @@ def _abandoned(view: Any) -> list[int]:
     return out
 
 
-def _sweep_files(store: SqliteStore) -> int:
-    """Unknown blob files go to the trash; the trash is emptied past its grace."""
+def _sweep_files(store: SqliteStore) -> None:
+    """Unknown blob files go to the trash; what is known comes back from there."""
 
     def unknown(tx: Any) -> None:
         for hash in list(store.blobs.names()):
@@ -228,4 +232,13 @@ def _sweep_files(store: SqliteStore) -> int:
 
     store.write(unknown)
     store.write(known)
-    return store.blobs.empty(store.clock.now() / 1000)
+
+
+def _empty(store: SqliteStore, *, at_once: bool) -> int:
+    """The files of removed blobs go past their grace; at once where nobody else has the store open."""
+    if at_once and store.presence.alone():
+        try:
+            return store.blobs.empty(store.clock.now() / 1000, 0)
+        finally:
+            store.presence.show()
+    return store.blobs.empty(store.clock.now() / 1000, store.blobs.grace)

@@ -13,6 +13,7 @@ from leftoff.store.rows import (
     Lease,
     Record,
     RunRow,
+    Trashed,
     missing_bytes,
     version_from,
     wrong_bytes,
@@ -55,6 +56,10 @@ def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored:
     return Record(collection, key, seq, hash, stored)
 
 
+TRASHED = 2  # in `hidden`
+TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
+
+
 def token_name(run: int, token: bytes) -> str:
     """Under which name `meta` keeps the token of a version that was pruned."""
     return f"token:{run}:{token.hex()}"
@@ -69,7 +74,7 @@ class SqliteView(View):
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         sql = f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden <= ? AND r.run > 0"
-        columns = self.execute(sql, (run_id, int(hidden))).fetchone()
+        columns = self.execute(sql, (run_id, TRASHED if hidden else 0)).fetchone()
         return RunRow(columns) if columns else None
 
     def run_row(self, run: int) -> RunRow | None:
@@ -123,6 +128,25 @@ class SqliteView(View):
             rows = self.execute(Q.live_range, (run, collection, low, _LAST if high is None else high))
         for columns in rows:
             yield _checked(run, *columns)
+
+    def trashed(self) -> list[Trashed]:
+        known = dict(self.execute(Q.meta_range, (TRASH, TRASH + ";")))
+        out = []
+        for columns in self.execute(f"{Q.run_columns} WHERE r.hidden = ?", (TRASHED,)):
+            row = RunRow(columns)
+            at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
+            out.append(Trashed(row, int(at or row.updated_at), int(n or self.newest())))
+        return sorted(out, key=lambda each: (each.n, each.row.n), reverse=True)
+
+    def newest(self) -> int:
+        """The store-wide number of the newest commit."""
+        return int(self.execute(Q.newest_n).fetchone()[0])
+
+    def stamps(self) -> list[tuple[int, int]]:
+        return self.execute(Q.stamps).fetchall()  # type: ignore[no-any-return]
+
+    def size(self, run: int) -> int:
+        return int(self.execute(Q.size, (run,)).fetchone()[0])
 
     def bulk(self, run: int, collection: str) -> tuple[list[tuple[str, bytes, bytes]], int]:
         rows = self.execute(Q.bulk, (run, collection)).fetchall()

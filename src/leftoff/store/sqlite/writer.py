@@ -135,6 +135,36 @@ def _open(gate: Any) -> None:
         gate.release()
 
 
+class Presence:
+    """Whether anybody else has the store open: all who do share a lock on its folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._fd = -1
+
+    def show(self) -> None:
+        """We have it open. Whoever is alone with it just now takes but a moment, and is not waited for."""
+        if self._fd < 0:
+            self._fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._try(fcntl.LOCK_SH)
+
+    def alone(self) -> bool:
+        """Nobody else has it open, until ``show``."""
+        return self._fd >= 0 and self._try(fcntl.LOCK_EX)
+
+    def _try(self, how: int) -> bool:
+        try:
+            fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
 class Turn:
     """A process's turn to write: an flock, taken before SQLite's own lock, whose waiting starves."""
 

@@ -53,6 +53,42 @@ class UpkeepRules(Rules):
         assert {"cp-2": None, "cp-3": 3, "cp-4": 4} == {n: f[1].seq if f else None for n, f in found.items()}
         assert [] == store.read(lambda v: v.checkpoints(scribe.checkpoints[2]))
 
+    def test_trash(self, store: Store, other: Store) -> None:
+        """A run in the trash is seen by nobody, and cannot be committed to; then it is back as it was."""
+        scribe, neighbour = Scribe(store), Scribe(store, "run-2")
+        scribe.commit({("note", "n"): 1}, seal="manual")
+        neighbour.commit({("note", "n"): 2})
+        before = other.read(lambda view: view.run_row(scribe.run))
+        store.write(lambda tx: tx.trash(scribe.run, AT))
+        (there,) = other.read(lambda view: view.trashed())
+        assert (scribe.run, AT) == (there.row.run, there.at)
+        assert ["run-2"] == listed(other)
+        assert (None, None) == other.read(lambda view: (view.find_run("run-1"), view.head(scribe.run)))
+        assert other.read(lambda view: view.find_run("run-1", hidden=True)) is not None
+        store.sweep()
+        store.write(lambda tx: tx.untrash(scribe.run))
+        assert before == other.read(lambda view: view.run_row(scribe.run))
+        assert [] == other.read(lambda view: view.trashed())
+        scribe.verify(other)
+
+    def test_the_trash_is_removed(self, store: Store) -> None:
+        """As any run is; and its number tells nothing of the next one."""
+        scribe = Scribe(store)
+        scribe.commit({("note", "n"): 1})
+        store.write(lambda tx: tx.trash(scribe.run, AT))
+        store.remove(scribe.run)
+        assert [] == store.read(lambda view: view.trashed())
+        assert None is store.read(lambda view: view.find_run("run-1", hidden=True))
+
+    def test_stamps_and_size(self, store: Store) -> None:
+        """When commits were made, in their own order; and how much a run takes."""
+        scribe = Scribe(store)
+        scribe.commit({("note", "n"): "x" * 500_000})
+        stamps = store.read(lambda view: view.stamps())
+        assert sorted(stamps) == stamps
+        assert scribe.seq == max(n for _, n in stamps)
+        assert 500_000 < store.read(lambda view: view.size(scribe.run)) < 1_000_000
+
     def test_prune_keeps_the_head(self, store: Store) -> None:
         """The newest version is kept even where it is named, and commits go on from it."""
         scribe = Scribe(store)

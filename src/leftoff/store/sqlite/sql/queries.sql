@@ -2,7 +2,8 @@
 
 -- name: head
 -- Where a run stands, and the epoch that fences it. The first thing every commit reads.
-SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = ?1), 0), run_id FROM run WHERE run = ?1
+SELECT seq, digest, counts, coalesce((SELECT epoch FROM lease WHERE run = ?1), 0), run_id FROM run
+WHERE run = ?1 AND hidden < 2
 
 -- name: next_n
 -- The store-wide number of the next commit: row 0 of the listing is the store itself, so it shares a page with it.
@@ -171,8 +172,8 @@ SELECT seq FROM version WHERE run = ? AND seq > ? AND token = ?
 -- What is left of a commit whose version was pruned: it must not be applied again either.
 SELECT value FROM meta WHERE name = ?
 
--- name: forgotten_of
--- The tokens that are left of a run's pruned versions.
+-- name: meta_range
+-- Facts about the store whose names lie in a range.
 SELECT name, value FROM meta WHERE name >= ? AND name < ?
 
 -- name: drop_meta
@@ -327,6 +328,30 @@ UPDATE run SET hidden = 1, run_id = ? WHERE run = ?
 -- A run that was imported is complete.
 UPDATE run SET hidden = 0, run_id = ? WHERE run = ?
 
+-- name: set_hidden
+-- Into the trash (2), and back (0).
+UPDATE run SET hidden = ? WHERE run = ?
+
+-- name: newest_n
+-- The number of the newest commit.
+SELECT n FROM run WHERE run = 0
+
+-- name: stamps
+-- By the clocks of then, the last commit of each hour; and the greatest number of a commit in it.
+SELECT max(at), max(n) FROM version GROUP BY at / 3600000 ORDER BY 1
+
+-- name: size
+-- About how many bytes a run takes; what it shares with others counts in full.
+SELECT (SELECT count(*) * 128 FROM version WHERE run = ?1)
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM record WHERE run = ?1)
+     + (SELECT coalesce(sum(64 + length(key) + coalesce(length(data), 0)), 0) FROM past WHERE run = ?1)
+     + (SELECT coalesce(sum(length(data)), 0) FROM value WHERE hash IN (
+            SELECT hash FROM record WHERE run = ?1 AND data IS NULL
+            UNION SELECT hash FROM past WHERE run = ?1 AND data IS NULL))
+     + (SELECT coalesce(sum(stored), 0) FROM blob WHERE hash IN (
+            SELECT blob FROM record WHERE run = ?1 AND blob IS NOT NULL
+            UNION SELECT blob FROM past WHERE run = ?1 AND blob IS NOT NULL))
+
 -- name: stray_values
 -- Values that nothing refers to, left by a prune that was cut short.
 SELECT hash FROM value v WHERE NOT EXISTS (SELECT 1 FROM record INDEXED BY record_value WHERE hash = v.hash AND data IS NULL)
@@ -349,7 +374,7 @@ FROM run r JOIN (
 
 -- name: runs_to_check
 -- Every run that fsck looks at: those on their way in or out are nobody's yet, or no longer.
-SELECT run FROM run WHERE hidden = 0 ORDER BY run
+SELECT run FROM run WHERE hidden IN (0, 2) AND run > 0 ORDER BY run
 
 -- name: rows_of_no_run
 -- Rows whose run is not there, by table and run.

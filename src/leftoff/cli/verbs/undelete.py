@@ -1,0 +1,45 @@
+"""``leftoff undelete``: bring back a run that retention removed."""
+
+from __future__ import annotations
+
+from leftoff.cli.options import Spec
+from leftoff.cli.render.text import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.cli.context import Context
+    from leftoff.cli.options import Args
+
+SPEC = Spec(
+    "undelete",
+    "Bring back a run that retention removed: it lies in the trash for 7 days (`[retention] trash`), with its whole\n"
+    "history. Without a name: list what lies there. What `leftoff rm` removed is gone for good.",
+    usage="[RUN]",
+    most=1,
+    examples="""  leftoff undelete                           what can be brought back
+  leftoff undelete nightly-20260131-090500""",
+)
+
+
+def run(args: Args, ctx: Context) -> int:
+    from leftoff.operations.upkeep import trash, undelete
+
+    if args.rest:
+        found = undelete(ctx.project, args.rest[0])
+        if args.json:
+            ctx.emit(found.to_json())
+        else:
+            ctx.say(f"leftoff: run {found.run_id} is back ({found.status}).")
+        return 0
+    there = trash(ctx.project)
+    if args.json:
+        ctx.emit({"trash": [each.to_json() for each in there]})
+        return 0
+    for each in there:
+        about = each.to_json()
+        ctx.out(
+            f"{each.run_id}  {clean(each.status)}, removed {about['removed_at']}  {clean(each.title or each.workflow)}"
+        )
+    if not there:
+        ctx.say("The trash is empty.")
+    return 0

@@ -1,0 +1,39 @@
+"""How much room things take, measured on disk."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.store.base import Store
+    from leftoff.store.rows import RunRow
+
+BLOCK = 512  # the unit of `st_blocks`
+ATTEMPTS = "attempts"  # in the store's folder: logs and exit codes of step processes
+
+
+def disk_use(path: str) -> int:
+    """The bytes that a file, or all files below a folder, occupy; 0 where there is none."""
+    total = _use(path)
+    for parent, folders, names in os.walk(path):
+        total += sum(_use(os.path.join(parent, name)) for name in (*folders, *names))
+    return total
+
+
+def _use(path: str) -> int:
+    try:
+        return os.lstat(path).st_blocks * BLOCK
+    except OSError:
+        return 0
+
+
+def attempts_folder(store: Store, run_id: str) -> str:
+    """Where a run's attempts leave their logs and exit codes."""
+    return os.path.join(getattr(store, "folder", None) or "", ATTEMPTS, run_id)
+
+
+def run_size(store: Store, row: RunRow) -> int:
+    """The bytes that a run takes: its records, the copies of its files, what its steps printed. What it shares with
+    other runs counts in full."""
+    return store.read(lambda view: view.size(row.run)) + disk_use(attempts_folder(store, row.run_id))

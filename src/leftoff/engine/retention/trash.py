@@ -1,0 +1,171 @@
+"""The trash: what retention removed, to be brought back for some days. A run lies there whole, where it is.
+
+Into the trash and back is one transaction each, in which it is also looked at whether the run is still as it was when
+that was decided. Bundles of the archive lie in a folder of their own beside the others.
+"""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.engine.retention import archive
+from leftoff.engine.retention.age import Time
+from leftoff.engine.retention.disk import attempts_folder, disk_use
+from leftoff.engine.retention.prune import refuse_driven, remove_attempts
+from leftoff.engine.write.commit import Seal, Terms, commit_in
+from leftoff.engine.write.head import Head
+from leftoff.engine.write.unmoved import need_unmoved
+from leftoff.errors import Ambiguous, Conflict, NotFound
+from leftoff.model.changes import ChangeSet
+from leftoff.model.fields import Fields
+from leftoff.store.bundle.write import sweep_parts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.host import Process
+    from leftoff.store.base import Store, Tx, View
+    from leftoff.store.rows import RunRow, Trashed
+
+NOTE = "brought back from the trash"
+
+
+class InTrash(Fields):
+    """A run that can be brought back: where it is (its number in the store, or its bundle), and since when."""
+
+    run_id: str
+    workflow: str
+    title: str | None
+    status: str
+    at: int
+    n: int
+    run: int = 0
+    path: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        from leftoff.clock import iso
+
+        about = {"run_id": self.run_id, "workflow": self.workflow, "title": self.title, "status": self.status}
+        return {**about, "removed_at": iso(self.at)}
+
+
+def discard(store: Store, row: RunRow, now: int) -> None:
+    """A run goes into the trash, if it is still as it was decided on, and nobody drives it."""
+
+    def work(tx: Tx) -> None:
+        need_unmoved(tx, row)
+        refuse_driven(tx, row.run, row.run_id, now)
+        tx.trash(row.run, now)
+
+    store.write(work)
+
+
+def contents(store: Store) -> list[InTrash]:
+    """What lies in the trash, the last one first."""
+    if not store.exists():
+        return []
+    runs = [_in_store(each) for each in store.read(lambda view: view.trashed())]
+    return sorted([*runs, *map(_bundled, archive.trashed(store))], key=lambda each: each.n, reverse=True)
+
+
+def _in_store(each: Trashed) -> InTrash:
+    row = each.row
+    return InTrash(row.run_id, row.workflow, row.title, row.status, each.at, each.n, run=row.run)
+
+
+def _bundled(page: dict[str, Any]) -> InTrash:
+    words = (str(page.get("workflow", "")), page.get("title"), str(page.get("status", "")))
+    return InTrash(page["run_id"], *words, page[archive.SINCE], page[archive.ORDER], path=page["path"])
+
+
+# -- back
+
+
+def undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
+    """Bring a run back, by its id, or by a workflow or title that only one has; its id.
+
+    That is a checkpoint of its own: the rules count its age from here.
+    """
+    found = _named(store, name)
+    if found.path:
+        archive.take_back(store, found.path, now, driver)
+    store.write(lambda tx: _back(tx, found, now))
+    return found.run_id
+
+
+def _named(store: Store, name: str) -> InTrash:
+    there = contents(store)
+    found = [each for each in there if each.run_id == name][:1]
+    found = found or [
+        each for each in there if name.lower() in (each.workflow.lower(), str(each.title).lower())
+    ]
+    if len(found) > 1:
+        names = ", ".join(each.run_id for each in found)
+        raise Ambiguous(f"{name} names several runs in the trash: {names}.", hint="Give the id of one of them.")
+    if not found:
+        raise NotFound(
+            f"There is no run {name} in the trash. What `leftoff rm` removed is gone for good, and so is what lay in "
+            "the trash for longer than it is kept.",
+            hint="`leftoff undelete` without a name lists what can be brought back.",
+        )
+    return found[0]
+
+
+def _back(tx: Tx, found: InTrash, now: int) -> None:
+    if found.run:
+        row = tx.run_row(found.run)
+        if row is None or not any(each.row.run == found.run for each in tx.trashed()):
+            raise Conflict(f"Run {found.run_id} is not in the trash any more.")
+        tx.untrash(found.run)
+    row = tx.find_run(found.run_id)
+    if row is not None:
+        commit_in(tx, Head.of(row), ChangeSet(), Terms(now, seal=Seal("manual", note=NOTE, asked=True)))
+
+
+# -- for good
+
+
+def due(store: Store, now: int, age: int | None) -> list[InTrash]:
+    """What has lain in the trash for longer than that; with no age, nothing is ever due."""
+    there = contents(store) if age is not None else []
+    if not there or age is None:
+        return []
+    time = store.read(lambda view: Time.of(view, now))
+    return [each for each in there if time.passed(each.at, each.n, age)]
+
+
+def remove(store: Store, each: InTrash) -> None:
+    """Gone for good, unless it was brought back meanwhile."""
+    if each.path:
+        archive.drop(each.path)
+        return
+
+    def allowed(view: View) -> None:
+        if not any(there.row.run == each.run and there.n == each.n for there in view.trashed()):
+            raise Conflict(f"Run {each.run_id} is not in the trash any more.")
+
+    store.remove(each.run, allowed)
+    remove_attempts(store, each.run_id)
+
+
+def size(store: Store, there: list[InTrash]) -> int:
+    """How many bytes the trash takes."""
+    inside = store.read(lambda view: sum(view.size(each.run) for each in there if each.run)) if there else 0
+    files = [each.path or attempts_folder(store, each.run_id) for each in there]
+    return inside + sum(disk_use(path) for path in files)
+
+
+def sweep(store: Store, now: int, age: int | None) -> list[InTrash]:
+    """What is due goes, and the parts of bundles that nobody writes any more; what went."""
+    gone = []
+    for each in due(store, now, age):
+        try:
+            remove(store, each)
+            gone.append(each)
+        except (Conflict, NotFound):
+            pass  # somebody was faster
+    folder = archive.folder_of(store)
+    for below in (folder, os.path.join(folder, archive.TRASH)) if folder is not None else ():
+        sweep_parts(below)
+    return gone
