@@ -102,7 +102,9 @@ def _named(store: Store, name: str) -> InTrash:
     ]
     if len(found) > 1:
         names = ", ".join(each.run_id for each in found)
-        raise Ambiguous(f"{name} names several runs in the trash: {names}.", hint="Give the id of one of them.")
+        raise Ambiguous(
+            f"{name} names several runs in the trash: {names}.", hint="Give the id of one of them."
+        )
     if not found:
         raise NotFound(
             f"There is no run {name} in the trash. What `leftoff rm` removed is gone for good, and so is what lay in "
