@@ -14,5 +14,7 @@ if TYPE_CHECKING:
 follow: Callable[..., Any]
 #: project: says which protocol's files lie there that nobody took in
 point_out: Callable[..., None]
+#: workflow, project, whether nothing of it is done: its `agent:` steps are in order, and can be executed
+prepare_agents: Callable[..., None]
 #: project: the page that `[status] file` names is as the store is
 update_page: Callable[..., None]

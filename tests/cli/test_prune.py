@@ -110,3 +110,16 @@ def test_by_itself_at_most_once_a_day(project: Path) -> None:
     saved(project, 2)
     succeed("start", "w", cwd=project)
     assert 4 == len(checkpoints(project))
+
+
+def test_by_itself_after_a_workflow(project: Path) -> None:
+    """However a workflow is driven, by `run` or by `resume`."""
+    settings(project, "[retention]\nauto = true\nkeep = {manual = 1}\n")
+    (project / "flow.yaml").write_text("name: flow\nsteps: [{id: a, run: test -f there}]\n")
+    done = project / ".leftoff/pruned"
+    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=project).code
+    assert done.exists()
+    done.unlink()
+    (project / "there").touch()
+    succeed("resume", "r", cwd=project)
+    assert done.exists()

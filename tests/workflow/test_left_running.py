@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from leftoff.agents.mcp.tools import Tools
+from leftoff.engine.read.find import resolve
+from leftoff.operations import Project
+from leftoff.operations.stop import give_up
 from tests.workflow.driving import Flow, mark, wait
 
 FLOW = f"""
@@ -67,3 +70,13 @@ def test_giving_a_run_up_by_a_tool_ends_it(flow: Flow) -> None:
     left(flow)
     Tools(str(flow.folder), None).finish_run("abandoned", run_id="r")
     flow.gone()
+
+
+def test_whoever_gives_it_up_ends_it(flow: Flow) -> None:
+    """There is one way to abandon a run, for those too who would rather begin anew than go on."""
+    left(flow)
+    project = Project(str(flow.folder))
+    give_up(project, resolve(project.store, "r").row)
+    project.close()
+    flow.gone()
+    assert "abandoned" == flow.show()["status"]

@@ -21,13 +21,12 @@ from leftoff.engine.resume.answers import Answers
 from leftoff.engine.resume.declared import refuse_unless
 from leftoff.engine.resume.finding import check_codes
 from leftoff.engine.resume.open_again import go_on, run_or_start
-from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.engine.retention import prune as retention
 from leftoff.engine.retention.fsck import FsckReport, fsck
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
-from leftoff.model.words import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -154,11 +153,10 @@ class Store:
             target = find.Target(self._store.read(which), None)
         else:
             raise NotFound(f"There is nothing to resume: there is no store at {self._store.name}.")
-        if target.row.status in FINISHED and target.version is None:
-            raise CannotResume(
-                f"Run {target.row.run_id} is {target.row.status}; nothing is left to do.",
-                hint=f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed.",
-            )
+        over = nothing_left(target)
+        if over is not None:
+            hint = f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed."
+            raise CannotResume(over, hint=hint)
         return target
 
     def _resolved(self, ref: str, rule: str) -> find.Target:

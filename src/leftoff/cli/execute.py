@@ -63,7 +63,6 @@ def execute(ctx: Context, request: RunRequest) -> int:
 
         return told(ctx, remove_run(ctx.project, twin))
     questions = execution.late_questions(ctx.project, Terminal(ctx), yes=bool(ctx.args.yes))
-    _check_agents(ctx, request.workflow, fresh=True)
     execution.check_requirements(ctx.project, request.workflow, questions)
 
     def begin(how: Execution) -> Runner:
@@ -87,15 +86,6 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
     from leftoff.operations.checkpoints import show
 
     return ask(ctx, Target(twin, None), show(ctx.project, ctx.caller, twin.run_id))
-
-
-def _check_agents(ctx: Context, workflow: Workflow, *, fresh: bool = False) -> None:
-    """Agents that the workflow's steps name must be there. ``fresh``: nothing of it is done yet."""
-    if workflow.has("agent"):
-        from leftoff.agents.headless.action import check, register
-
-        check(workflow, ctx.project.folder, prompts=fresh)
-        register(ctx.project.folder)
 
 
 # -- going on
@@ -152,7 +142,6 @@ def _go_on(ctx: Context, request: ResumeRequest, agreed: Callable[[Guard], None]
 
     definitions = execution.definitions_now(ctx.project, request)
     assert definitions.new is not None
-    _check_agents(ctx, definitions.new)
 
     def begin(how: Execution) -> Runner:
         return execution.go_on(ctx.project, request, definitions, how, agreed)
@@ -228,7 +217,7 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
 
     for number in heeded():
         signal.signal(number, heed)
-    code = runner.drive()
+    code = execution.drive(ctx.project, runner)
     observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code})
     return code
 

@@ -5,6 +5,7 @@ A face watches, answers and ends it; nothing here waits for the run's end.
 
 from __future__ import annotations
 
+from leftoff import seams
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening
@@ -21,6 +22,8 @@ from leftoff.errors import BadDefinition, CannotResume, Conflict, NeedsPerson, N
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import this_run
+from leftoff.operations.stop import give_up
+from leftoff.operations.upkeep import by_itself
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,11 +126,19 @@ def late_questions(
     return LateQuestions(answerer, project.settings.parsed("verify", levels_of), accept, yes=yes)
 
 
+def check_agents(project: Project, workflow: Workflow, *, fresh: bool = True) -> None:
+    """Agents that the workflow's steps name must be there, and can be called from now on. ``fresh``: nothing of it is
+    done yet, so what their prompts are read from must be there too."""
+    if workflow.has("agent"):
+        seams.prepare_agents(workflow, project.folder, fresh)
+
+
 def check_requirements(project: Project, workflow: Workflow, questions: LateQuestions) -> None:
     """Tools, variables and paths that the workflow says it needs; actions that can be executed."""
     from leftoff.workflow.run.actions import action_of
     from leftoff.workflow.run.runner import missing
 
+    check_agents(project, workflow)
     for step in workflow.leaves():
         if step.kind not in ("approval", "manual"):
             action_of(step)  # one that cannot be executed is known before anything starts
@@ -224,12 +235,7 @@ def _refuse_twin(twin: RunRow | None) -> None:
 
 def _abandon(project: Project, twin: RunRow) -> None:
     """Start fresh: the old run is not deleted; nothing of it runs on."""
-    from leftoff.engine.lifecycle.finish import Ending, settle
-    from leftoff.workflow.recovery.stop import forsake_attempts
-
-    ending = Ending("abandoned", project.folder, note="abandoned: started afresh")
-    settle(project.store, this_run(twin.run, twin.run_id), ending, Terms(project.now), project.redactor)
-    forsake_attempts(project.store, twin, project.store_folder, project.settings.run.grace)
+    give_up(project, twin, "abandoned: started afresh")
     project.say(f"leftoff: {twin.run_id} is abandoned.")
 
 
@@ -259,7 +265,15 @@ def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
     if found is None or found.new is None:
         problem = found.problem if found is not None else None
         raise problem or NotFound("The run has no definition any more.")
+    check_agents(project, found.new, fresh=False)
     return found
+
+
+def drive(project: Project, runner: Runner) -> int:
+    """To the end; its exit code. Afterwards what retention no longer keeps goes, where the project wants that."""
+    code = runner.drive()
+    by_itself(project)
+    return code
 
 
 def go_on(

@@ -6,6 +6,7 @@ from leftoff.errors import Usage
 from leftoff.model.fields import Fields
 from leftoff.operations.reports import current, guard_of, session_of, usage_errors
 from leftoff.operations.runs import info
+from leftoff.operations.stop import forsake
 from leftoff.operations.upkeep import by_itself
 
 TYPE_CHECKING = False
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.resume.verdict import Report
-    from leftoff.store.rows import RunRow
 
 ENDS = ("completed", "failed", "abandoned")
 
@@ -140,7 +140,7 @@ def finish(project: Project, caller: Caller, status: str = "completed", summary:
             f"A run cannot be finished as {status!r}.", hint=f"status: {', '.join(ENDS[:2])} or {ENDS[2]}."
         )
     done = _settle(project, caller, status, summary=summary)
-    stopped = _stop_steps(project, done.row) if status == "abandoned" else []
+    stopped = forsake(project, done.row) if status == "abandoned" else []
     ended = Ended(info(project, done.row), done.changed, done.left, done.more, stopped)
     by_itself(project)
     return ended
@@ -154,14 +154,3 @@ def _settle(project: Project, caller: Caller, status: str, **words: str | None) 
     ending = Ending(status, project.folder, session_of(project, caller), **masked)
     terms = Terms(project.now, guard_of(caller))
     return settle(project.store, current(project, caller), ending, terms, project.redactor)
-
-
-def _stop_steps(project: Project, row: RunRow) -> list[str]:
-    """What a dead driver left running of a run that is given up."""
-    from leftoff.engine.read.definition import definition_of
-
-    if definition_of(project.store, row) is None:
-        return []
-    from leftoff.workflow.recovery.stop import forsake_attempts
-
-    return forsake_attempts(project.store, row, project.store_folder, project.settings.run.grace)

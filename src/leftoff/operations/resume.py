@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
-from leftoff.engine.lifecycle.finish import Ending, settle
 from leftoff.engine.lifecycle.start import unfinished
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
@@ -26,6 +25,7 @@ from leftoff.model.ids import of_run
 from leftoff.operations import runs
 from leftoff.operations.execution import is_driven
 from leftoff.operations.reports import check_free, current, guard_of, session_of, this_run
+from leftoff.operations.stop import give_up
 from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
@@ -259,6 +259,5 @@ def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
 
 def _give_up(project: Project, row: RunRow) -> None:
     """Start fresh: the run is abandoned, and its files are archived."""
-    ending = Ending("abandoned", project.folder)
-    settle(project.store, this_run(row.run, row.run_id), ending, Terms(project.now), project.redactor)
+    give_up(project, row)
     project.say(f"leftoff: {row.run_id} is abandoned. `leftoff start {row.workflow}` starts anew.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
+from leftoff.operations.reports import this_run
 from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
@@ -44,6 +45,27 @@ def stop(project: Project, caller: Caller, ref: str) -> Stopped:
     if now.status not in FINISHED and (now.status == "running" or ended):
         pause(store, now, project.now, project=project.folder, scrubber=project.redactor, note="stopped")
     return Stopped(row.run_id, info(project, row), now.status, driven, ended)
+
+
+def give_up(project: Project, row: RunRow, note: str | None = None) -> None:
+    """Abandon a run: it is not deleted; nothing of it runs on."""
+    from leftoff.engine.lifecycle.finish import Ending, settle
+    from leftoff.engine.write.commit import Terms
+
+    ending = Ending("abandoned", project.folder, note=note)
+    settle(project.store, this_run(row.run, row.run_id), ending, Terms(project.now), project.redactor)
+    forsake(project, row)
+
+
+def forsake(project: Project, row: RunRow) -> list[str]:
+    """End what a dead driver left running of a run that is given up; the steps."""
+    from leftoff.engine.read.definition import definition_of
+
+    if definition_of(project.store, row) is None:
+        return []
+    from leftoff.workflow.recovery.stop import forsake_attempts
+
+    return forsake_attempts(project.store, row, project.store_folder, project.settings.run.grace)
 
 
 def end_processes(project: Project, row: RunRow) -> list[str]:

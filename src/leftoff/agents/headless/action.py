@@ -97,6 +97,7 @@ def _readable(path: Any, project: str, made: list[str]) -> bool:
     return any(is_template(output) or fnmatch(path, output) for output in made)
 
 
-def register(project: str) -> None:
-    """Make `agent:` steps executable."""
+def prepare(workflow: Workflow, project: str, prompts: bool) -> None:
+    """Raise what is wrong with agent steps, and make them executable."""
+    check(workflow, project, prompts=prompts)
     actions.register("agent", Agent(project))

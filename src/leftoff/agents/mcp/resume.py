@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from leftoff.agents.mcp.words import for_a_model
 from leftoff.engine.resume.answers import Answerer, check_by_proxy
 from leftoff.engine.resume.finding import NEVER_YES, REFUSE
-from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.errors import CannotResume, Conflict, NeedsPerson
-from leftoff.model.words import UNFINISHED
 from leftoff.operations.checkpoints import brief
 from leftoff.operations.execution import is_driven
 from leftoff.operations.resume import RUNNING, find, resume
@@ -58,11 +57,9 @@ def _refuse(project: Project, target: Target, given: str | None) -> None:
             f"{given} is a checkpoint. Going back to one is a person's to do.",
             hint=f"run_id: {row.run_id} goes on from where it is; in a shell, leftoff resume {given} goes back.",
         )
-    if row.status not in UNFINISHED:
-        raise CannotResume(
-            f"Run {row.run_id} is {row.status}: nothing is left to do.",
-            hint="start_run starts a new one.",
-        )
+    over = nothing_left(target)
+    if over is not None:
+        raise CannotResume(over, hint="start_run starts a new one.")
     if is_driven(project, row):
         raise Conflict(
             f"Run {row.run_id} is one of a workflow file, which a runner executes.",

@@ -9,7 +9,7 @@ from leftoff.cli.prompts.answers import Terminal
 from leftoff.cli.render.text import clean
 from leftoff.cli.render.verdict import show
 from leftoff.engine.resume.finding import REFUSE, check_codes
-from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.errors import Usage
 from leftoff.operations.resume import find, unmet_criteria
 from leftoff.operations.verdict import verify
@@ -75,8 +75,9 @@ def run(args: Args, ctx: Context) -> int:
 
         return show_log(History(ctx.project, target), ctx)
     further_back = args.from_step is not None or args.only
-    if target.row.status == "completed" and target.version is None and not further_back:
-        return finished(target, ctx)
+    over = nothing_left(target) if target.row.status == "completed" and not further_back else None
+    if over is not None:
+        return finished(target, over, ctx)
     request = ResumeRequest(
         target,
         from_step=step_path(args.from_step) if args.from_step is not None else None,
@@ -94,7 +95,7 @@ def run(args: Args, ctx: Context) -> int:
     return show(ctx, report, plan=True)
 
 
-def finished(target: Target, ctx: Context) -> int:
+def finished(target: Target, over: str, ctx: Context) -> int:
     """A completed run has nothing left, whatever became of what it made."""
     row, report = target.row, verify(ctx.project, ctx.caller, ResumeRequest(target))
     report.nothing_left()
@@ -107,7 +108,7 @@ def finished(target: Target, ctx: Context) -> int:
     if ctx.args.json:
         emit_end(ctx, row, brief="", **({"unmet": unmet, "could_meet": steps} if unmet else {}))
         return 0
-    ctx.out(f"Run {row.run_id} is completed: nothing is left to do.")
+    ctx.out(over)
     if unmet:
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"

@@ -48,16 +48,14 @@ def run(args: Args, ctx: Context) -> int:
     _exclusive(args)
     given = usage_errors(lambda: assignments(args.var))
     workflow, doubts = _review(args, ctx, given)
-    if args.check or args.graph:
-        if workflow.has("agent"):
-            from leftoff.agents.headless.action import check
+    from leftoff.operations.execution import RunRequest, check_agents
 
-            check(workflow, ctx.project.folder, prompts=True)
+    if args.check or args.graph:
+        check_agents(ctx.project, workflow)
         return _show(args, ctx, workflow, doubts)
     positive(args.max_parallel, "--max-parallel")
     from leftoff.cli.execute import execute
     from leftoff.model.ids import issue_id
-    from leftoff.operations.execution import RunRequest
 
     request = RunRequest(
         workflow,
@@ -68,11 +66,7 @@ def run(args: Args, ctx: Context) -> int:
         resume=bool(args.resume),
         fresh=bool(args.fresh),
     )
-    code = execute(ctx, request)
-    from leftoff.operations.upkeep import by_itself
-
-    by_itself(ctx.project)
-    return code
+    return execute(ctx, request)
 
 
 def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, list[str]]:

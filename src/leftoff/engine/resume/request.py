@@ -6,6 +6,7 @@ from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, NotFound
 from leftoff.model.fields import Fields
+from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +66,14 @@ class ResumeRequest(Fields):
         return Seal(
             "rollback", single[0], f"once more: {', '.join(single[:5])}{'…' if len(single) > 5 else ''}"
         )
+
+
+def nothing_left(target: Target) -> str | None:
+    """What is said of a run that is over, unless somebody means an older version of it."""
+    row = target.row
+    if row.status not in FINISHED or target.version is not None:
+        return None
+    return f"Run {row.run_id} is {row.status}: nothing is left to do."
 
 
 class Selection(Fields):
