@@ -313,3 +313,21 @@ def test_nothing_is_run_or_written(project: Path) -> None:
     written = {path for path in project.rglob("*") if path.is_file() and ".leftoff" not in path.parts}
     assert {project / SITEBUILDER_FILE, project / ".claude/crunch/7/checkpoints/CP-x.yaml"} == written
     assert ["tmp-evil-..-x"] == [run["run_id"][-13:] for run in listed(project) if "evil" in run["run_id"]]
+
+
+@pytest.mark.parametrize("dialect", ["bmad", "crunch", "dotagent", "sitebuilder", "claude"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"version": 1, "phases": [{"name": "plan", "status": "done"}], "completed_steps": [1, 2, 3, 4, 5, 6]},
+        {"checkpoints": [{"at": "2026-01-01", "message": "x"}], "status": "idle", "version": "3"},
+        {"status": "in_progress", "current_step": 2, "started_at": "2026-01-01T00:00:00Z"},
+    ],
+)
+def test_a_dialect_that_somebody_names_is_as_honest(project: Path, dialect: str, document: Any) -> None:
+    """Another tool's file is rejected with its keys, and never passed over in silence."""
+    path = put(project / "session-state.json", document)
+    found = call("import", str(path), "--dialect", dialect, "--json", cwd=project)
+    assert (4, [], 1) == (found.code, found.json["imported"], len(found.json["rejected"])), str(found)
+    assert "session-state.json" in found.json["rejected"][0]["message"]
+    assert not (project / ".leftoff/store.db").exists()

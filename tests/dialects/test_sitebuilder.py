@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from leftoff.clock import SYSTEM, iso
 from leftoff.dialects.sitebuilder.status import updated
-from tests.cli.command import succeed
+from tests.cli.command import call, succeed
 from tests.dialects.examples import SITEBUILDER
 from tests.dialects.files import SITEBUILDER_FILE, put
 
@@ -139,3 +140,30 @@ def test_a_row_is_one_line_of_cells() -> None:
     page = updated("", [{**ROW, "agent": "a|b\nc"}], 120_000)
     assert page.splitlines()[-1].startswith("| a\\|b c | T060 |")
     assert page == updated(page, [{**ROW, "agent": "a|b\nc"}], 120_000)
+
+
+def beaten(minutes: int, **more: Any) -> dict[str, Any]:
+    return {"last_beat": iso(SYSTEM.now() - minutes * 60_000), **more}
+
+
+def test_a_heartbeat_that_an_agent_writes_counts(project: Path) -> None:
+    """Imported, and later in the file: it makes no version, and what else the agent says of it stays."""
+    old = iso(SYSTEM.now() - 40 * 60_000)
+    own = {"interval_seconds": 120, "host": "box"}
+    document = {**SITEBUILDER["schema"], "status": "in_progress", "started_at": old, "updated_at": old}
+    path = put(project / SITEBUILDER_FILE, {**document, "heartbeat": beaten(3, **own)})
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+
+    def run() -> Any:
+        return succeed("ls", "--json", cwd=project).json["runs"][0]
+
+    assert "alive" == run()["health"]
+    succeed("beat", cwd=project)
+    seq, said = run()["head"]["seq"], json.loads(path.read_text())
+    assert own.items() <= said["heartbeat"].items()
+    said["heartbeat"]["last_beat"] = later = iso(SYSTEM.now() + 1000)
+    path.write_text(json.dumps(said))
+    found = call("show", "--json", cwd=project)
+    assert (seq, "") == (found.json["head"]["seq"], found.err) and "conflict" not in found.json["records"]
+    succeed("set", "x=1", cwd=project)
+    assert later <= json.loads(path.read_text())["heartbeat"]["last_beat"]

@@ -11,7 +11,7 @@ import pytest
 from leftoff.agents.mcp.tools import Tools
 from leftoff.errors import CannotResume
 from tests.cli.command import call, succeed
-from tests.dialects.examples import CRUNCH
+from tests.dialects.examples import CRUNCH, DOTAGENT
 from tests.dialects.files import CRUNCH_PLACE, SITEBUILDER_FILE, put
 
 
@@ -104,3 +104,51 @@ def test_dotagent_puts_back_what_was_cut_short(workflow: Path, project: Path) ->
     succeed("step", "fail", "IMPLEMENTATION/task-001", "--error", "no disk", cwd=project)
     (task,) = json.loads(execution.read_text())["tasks"]
     assert ("failed", 2) == (task["status"], task["attempts"])
+
+
+def test_dotagent_is_complete_once_it_was_reflected_on(workflow: Path, project: Path) -> None:
+    """The file of the last phase is there: nothing is done again."""
+    for phase in ("IMPLEMENTATION", "VERIFICATION"):
+        succeed("step", "done", phase, cwd=project)
+    succeed("step", "start", "REFLECTION", cwd=project)
+    reports = project / "memory/reports"
+    reports.mkdir(exist_ok=True)
+    (reports / "reflection-1.md").write_text("Learned a lot.\n")
+    done = call("resume", "--accept", "outputs.missing", cwd=project)
+    assert 0 == done.code and "is complete" in done.err and "re-run" not in done.err, str(done)
+    assert ["completed"] == [
+        run["status"] for run in succeed("ls", "--all", "--json", cwd=project).json["runs"]
+    ]
+
+
+@pytest.mark.parametrize("then", ["in_progress", "failed"])
+def test_dotagent_a_phase_that_was_passed_over(project: Path, then: str) -> None:
+    """IMPLEMENTATION has begun, and ARCHITECTURE was never completed: that is asked about."""
+    document = {**DOTAGENT["with tasks"]["phase"], "current_phase": "IMPLEMENTATION", "phase_status": then}
+    document["completed_phases"] = [document["completed_phases"][0]]
+    put(project / "memory/state/phase.json", document)
+    follow(project, "dotagent")
+    found = call("verify", document["workflow_id"], "--json", cwd=project)
+    assert 7 == found.code and "progress.illegal" in [each["code"] for each in found.json["findings"]]
+
+
+def test_dotagent_designs_wait_for_a_choice(project: Path) -> None:
+    """They are listed, and nobody goes on in silence without a person."""
+    follow(project, "dotagent")
+    succeed("start", "dotagent", "--run-id", "d", cwd=project)
+    succeed("step", "done", "REQUIREMENTS", cwd=project)
+    succeed("step", "start", "ARCHITECTURE", cwd=project)
+    designs = project / "memory/reports/designs"
+    designs.mkdir(parents=True)
+    for name in ("one.md", "two.md"):
+        (designs / name).write_text("x")
+    asked = call("resume", "d", cwd=project)
+    assert 7 == asked.code and "one.md" in asked.err and "two.md" in asked.err, str(asked)
+    assert 0 == call("resume", "d", "--accept", "approval.waiting", cwd=project).code
+
+
+def test_dotagent_old_state_is_not_corrupted(project: Path) -> None:
+    from leftoff.dialects.dotagent.resume import CORRUPTED, STALE, doubt
+
+    assert STALE == doubt({"age.stale"}) and CORRUPTED == doubt({"age.stale", "outputs.missing"})
+    assert doubt({"approval.waiting"}) is None

@@ -320,10 +320,10 @@ def test_dotagent_ancient_state(place: Place) -> None:
     run = dotagent(place, "ARCHITECTURE", "REQUIREMENTS", started_at=old, last_updated=old)
     assert [("age.stale", "ask")] == codes(run.verify(code=7))
     said = run.resume(code=7).err
-    assert 1 == said.count("State appears corrupted. Start fresh? [y/N]")
+    assert 1 == said.count("State is more than 7 days old. Archive it and start fresh? [y/N]")
     with Terminal("resume", "checkout-flow", cwd=place.folder) as terminal:
         terminal.expect("age.stale")
-        terminal.expect("State appears corrupted. Start fresh? [y/N]")
+        terminal.expect("Archive it and start fresh? [y/N]")
         terminal.type("n\n")
         terminal.expect("Resume workflow from ARCHITECTURE? [Y/n]")
         terminal.type("y\n")
@@ -346,8 +346,8 @@ def test_dotagent_start_fresh(place: Place) -> None:
 @pytest.mark.parametrize(
     ("about", "done", "code"),
     [
-        ({"interruption_safe": False}, ["REQUIREMENTS"], "integrity.incomplete_write"),
-        ({"started_at": "2999-01-01T00:00:00Z"}, ["REQUIREMENTS"], "time.future"),
+        ({"interruption_safe": False}, ["REQUIREMENTS", "ARCHITECTURE"], "integrity.incomplete_write"),
+        ({"started_at": "2999-01-01T00:00:00Z"}, ["REQUIREMENTS", "ARCHITECTURE"], "time.future"),
         ({}, ["ARCHITECTURE"], "progress.illegal"),
     ],
 )

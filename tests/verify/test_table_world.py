@@ -433,3 +433,17 @@ def test_wrong_levels_are_told(place: Place, line: str, said: str) -> None:
     (place.folder / "leftoff.toml").write_text(f"[verify.levels]\n{line}\n")
     done = call("verify", "r", cwd=place.folder)
     assert 2 == done.code and "leftoff.toml:1:1: " in done.err and said in done.err
+
+    assert 4 == done.code and said in done.err
+
+
+def test_the_branch_is_at_a_remote(place: Place) -> None:
+    """A colleague's clone has it from there: it is not gone, only not checked out."""
+    git(place.folder, "switch", "-q", "-c", "feature")
+    tracked(place)
+    commit = git(place.folder, "rev-parse", "HEAD").strip()
+    git(place.folder, "switch", "-q", "main")
+    git(place.folder, "branch", "-q", "-D", "feature")
+    git(place.folder, "remote", "add", "up/stream", "nowhere")
+    git(place.folder, "update-ref", "refs/remotes/up/stream/feature", commit)
+    assert "git.branch_other" in dict(codes(place.verify(code=7)))

@@ -102,6 +102,8 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
             ctx.emit({"event": "end", "run": info(ctx.project, request.target.row).to_json()})
         return done.report.exit_code
     if done.outcome == resuming.GIVEN_UP:
+        if ctx.args.json:
+            ctx.emit({"event": "end", "run": info(ctx.project, request.target.row).to_json()})
         return 0
     if done.outcome == resuming.AGREED:
         return _agreed(ctx, done, answerer)

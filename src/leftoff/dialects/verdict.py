@@ -7,7 +7,7 @@ from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import State
@@ -26,9 +26,12 @@ class DialectChecks(CheckProvider):
     def __init__(self, dialect: Dialect, state: State, project: str, *, is_head: bool) -> None:
         self._settled = dialect.settled(state, project) if is_head else {}
         self.waiting = (lambda world: dialect.findings(state, project, world.now),)
-        self.question = dialect.corrupted
+        self._dialect = dialect
         if dialect.errors_block and not state.of("error"):
             self.dismisses = ("blocked.errors",)
+
+    def question(self, codes: Collection[str]) -> str | None:
+        return self._dialect.doubt(codes)
 
     def known(self, world: World, selection: Selection) -> Mapping[str, tuple[str, str]]:
         return {path: _intent(record["status"]) for path, record in self._settled.items()}

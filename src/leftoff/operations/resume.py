@@ -218,7 +218,10 @@ def carry_out(
 
 def _begin(project: Project, dialect: Dialect, request: ResumeRequest, answerer: Answerer) -> bool:
     """Whether to go on, now that nothing stands in the way. Who would rather begin anew gives the run up."""
-    question = dialect.question(_greet(project, dialect, request.target))
+    state = _greet(project, dialect, request.target)
+    if dialect.is_over(state):
+        return False
+    question = dialect.question(state)
     if question is None or request.yes or not answerer.present or answerer.says_yes(question, default=True):
         return True
     _give_up(project, request.target.row)
@@ -232,6 +235,11 @@ def _greet(project: Project, dialect: Dialect, target: Target) -> State:
         _settle(project, dialect, target.row)
     state = state_of(project.store, target, dialect)
     state.at = last  # what was settled just now is no activity of the run
+    if dialect.is_over(state):
+        find, ending = this_run(target.row.run, target.row.run_id), Ending("completed", project.folder)
+        settle(project.store, find, ending, Terms(project.now), project.redactor)
+        project.say(f"leftoff: {target.row.run_id} is complete: nothing is left to do.")
+        return state
     for line in dialect.greeting(state, project.folder, project.now):
         project.say(line)
     return state

@@ -30,6 +30,10 @@ KEYS = tuple(
     """run_id workflow_path session_branch started_at last_checkpoint status steps_completed current_step
     total_steps resume_from_step session_variables artefacts_produced checkpoint_id issues agent_notes""".split()
 )
+#: those that no other tool's files are known to have
+DISTINCT = tuple(
+    "session_branch steps_completed resume_from_step session_variables artefacts_produced agent_notes".split()
+)
 RETENTION = kept_for(7, 30)
 STATUS = run_words({"blocked": "paused", "abandoned": "failed"})
 _ID = re.compile(r"[0-9a-f]{6}([0-9a-f]{6})?\Z")
@@ -78,6 +82,9 @@ class Bmad(BmadFiles):
         if "run_id" in document and own >= 3:
             return 60 + own
         return 50 if "/.runs/" in path and own >= 2 else 0
+
+    def accepts(self, document: dict[str, Any], path: str) -> bool:
+        return "run_id" in document or sum(key in document for key in DISTINCT) >= 2 or self.owns(path)
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         document = self.encode(state)

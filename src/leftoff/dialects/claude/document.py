@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from leftoff.clock import compact, iso
 from leftoff.dialects.claude import parallel, resume
-from leftoff.dialects.claude.files import FAILED, ClaudeFiles
+from leftoff.dialects.claude.files import FAILED, ROOTS, ClaudeFiles
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.draft import DONE, version_numbers
 from leftoff.dialects.core.ordinals import decode_counted, numbers, passed_over, total_of
@@ -104,6 +105,9 @@ class Claude(ClaudeFiles):
         inside = "/.claude/checkpoints/" in f"/{path}" or "/.claude/data/checkpoints/" in f"/{path}"
         named = _id_in(path) is not None and any(key in document for key in REQUIRED)
         return 40 if inside and (named or "checkpoint_id" in document or "id" in document) else 0
+
+    def accepts(self, document: dict[str, Any], path: str) -> bool:
+        return self.recognise(document, f"/{ROOTS[0]}/{os.path.basename(path)}") > 0
 
     def names(self, state: State) -> list[str]:
         return [state.run_id + ".json"]

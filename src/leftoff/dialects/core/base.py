@@ -25,7 +25,7 @@ from leftoff.engine.retention.policy import DEFAULT, phase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
     from leftoff.dialects.core.draft import Decoded, Source, State
@@ -67,6 +67,10 @@ class Dialect:
         """How much a document looks like one of this dialect: 0 not at all, 100 without doubt."""
         raise NotImplementedError
 
+    def accepts(self, document: dict[str, Any], path: str) -> bool:
+        """Whether a document can be one of this dialect where somebody says that it is."""
+        return self.owns(path) or self.recognise(document, path) > 0
+
     def is_own_id(self, name: str) -> bool:
         """Whether this is how the protocol names a checkpoint."""
         return False
@@ -86,8 +90,9 @@ class Dialect:
 
     # -- how it resumes
 
-    #: what is asked first where something needs a person; who says yes starts fresh
-    corrupted: str | None = None
+    def doubt(self, codes: Collection[str]) -> str | None:
+        """What is asked first where these findings need a person; who says yes starts fresh."""
+        return None
 
     #: whether a run that is blocked goes on once somebody has cleared its errors from the file
     errors_block = False
@@ -99,6 +104,10 @@ class Dialect:
     def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
         """Steps that were in flight, as what they left behind says they ended."""
         return {}
+
+    def is_over(self, state: State) -> bool:
+        """Whether nothing is left of a run that was settled just now."""
+        return False
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         """What is said when a run goes on."""

@@ -59,8 +59,8 @@ class State(Fields):
     alias: str | None = None  # the protocol's own id of this version
     trigger: str | None = None
     step: str | None = None  # that it was sealed for
-    beat: int | None = None
-    interval: int = 300  # seconds between beats
+    beat: int | None = None  # the last sign of life that the store has
+    told: int | None = None  # and that the document tells of
     _by: dict[str, dict[str, Any]] | None = None
     _steps: list[tuple[str, dict[str, Any]]] | None = None
     _leaves: list[tuple[str, dict[str, Any]]] | None = None
@@ -106,10 +106,11 @@ class Decoded(Fields):
     at: int
     aliases: list[str]
     trigger: str | None
+    beat: int | None = None  # the last sign of life that it tells of
 
     def state(self) -> State:
         alias = self.aliases[0] if self.aliases else None
-        return State(self.run_id, self.records, self.at, alias=alias, trigger=self.trigger)
+        return State(self.run_id, self.records, self.at, alias=alias, trigger=self.trigger, told=self.beat)
 
 
 class Draft:
@@ -124,6 +125,7 @@ class Draft:
         self.aliases: list[str] = []
         self.at: int | None = None
         self.trigger: str | None = None
+        self.beat: int | None = None
         self._taken: dict[tuple[str, str], int] = {}  # which number the next record of a key gets
 
     # -- what is found
@@ -250,7 +252,7 @@ class Draft:
             self.run("created_at", began or iso(at))
             if began is None:
                 self.repairs.add(f"when the run began is not said; read as {iso(at)}.")
-        return Decoded(self.run_id, self.records, at, self.aliases, self.trigger)
+        return Decoded(self.run_id, self.records, at, self.aliases, self.trigger, self.beat)
 
 
 def _is_path(key: str) -> bool:

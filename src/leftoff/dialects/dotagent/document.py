@@ -18,7 +18,7 @@ from leftoff.model.ids import quote_part, unquote_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
     from leftoff.dialects.core.draft import Draft, State
@@ -102,13 +102,17 @@ class Dotagent(DotagentFiles):
         inside = path.endswith(("/phase.json", "/execution.json")) and "/state/" in f"/{path}"
         return 50 if inside and own else 0
 
-    corrupted = resuming.CORRUPTED
+    def doubt(self, codes: Collection[str]) -> str | None:
+        return resuming.doubt(codes)
+
+    def is_over(self, state: State) -> bool:
+        return current(state) == (PHASES[-1], "completed")
 
     def settled(self, state: State, project: str) -> dict[str, dict[str, Any]]:
         return resuming.settled(state, project)
 
     def findings(self, state: State, project: str, now: int) -> Iterable[Finding]:
-        return resuming.findings(state)
+        return resuming.findings(state, project)
 
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         return resuming.greeting(state, current(state)[0], project, now)

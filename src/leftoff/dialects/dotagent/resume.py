@@ -15,7 +15,7 @@ from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from typing import Any
 
     from leftoff.dialects.core.draft import State
@@ -26,6 +26,7 @@ RESUMING = "Resuming workflow {id} from {phase} phase"
 LAST = "Last activity: {at}"
 COMPLETED = "Completed: {phases}"
 CORRUPTED = "State appears corrupted. Start fresh? [y/N]"
+STALE = "State is more than 7 days old. Archive it and start fresh? [y/N]"
 QUESTION = "Resume workflow from {phase}? [Y/n]"
 ANCIENT_MS = 7 * DAY_MS
 #: who is asked to do a phase again
@@ -44,6 +45,8 @@ FINAL = {
     "REFLECTION": "reflection*",
 }
 MOST_BYTES = 16 << 20
+DESIGN = "ARCHITECTURE"
+WAITING = "approval.waiting"
 
 
 def output_of(phase: str, project: str) -> str | None:
@@ -74,7 +77,7 @@ def read_json(path: str) -> Any:
 
 def next_action(phase: str, project: str) -> str:
     """What to do in a phase that was interrupted."""
-    if phase == "ARCHITECTURE" and glob(f"{REPORTS}/designs/*", root_dir=project):
+    if phase == DESIGN and glob(f"{REPORTS}/designs/*", root_dir=project):
         return ROUNDTABLE
     return AGENTS[phase]
 
@@ -120,18 +123,33 @@ def _ended(step: dict[str, Any], project: str) -> tuple[str | None, str]:
     return None, ""
 
 
-def findings(state: State) -> Iterator[Finding]:
-    """`VALIDATE`, as far as it is not checked of every run: phases in their order."""
+def doubt(codes: Collection[str]) -> str | None:
+    """What is asked first: merely old state is not corrupted, and whoever has to choose a design is asked for that."""
+    others = set(codes) - {WAITING}
+    return None if not others else STALE if others == {"age.stale"} else CORRUPTED
+
+
+def findings(state: State, project: str) -> Iterator[Finding]:
+    """`VALIDATE`, as far as it is not checked of every run: phases in their order; designs that nobody chose from."""
     steps = state.of("step")
-    done = [(name, steps[name].get("status") in DONE) for name in AGENTS if isinstance(steps.get(name), dict)]
-    for (name, ended), (later, too) in pairwise(done):
-        if too and not ended:
+    known = [(name, steps[name].get("status")) for name in AGENTS if isinstance(steps.get(name), dict)]
+    for (name, status), (later, then) in pairwise(known):
+        if status not in DONE and then not in (None, "pending"):
+            what = "is completed" if then in DONE else f"is {then}"
             yield Finding(
                 "progress.illegal",
-                f"{later} is completed, and {name}, which comes before it, is not.",
+                f"{later} {what}, and {name}, which comes before it, is not completed.",
                 "Look at these phases (`leftoff show --steps`); --accept progress.illegal goes on.",
                 name,
             )
+    designs = sorted(glob(f"{REPORTS}/designs/*", root_dir=project))
+    if _status(state, DESIGN) == "running" and designs and output_of(DESIGN, project) is None:
+        yield Finding(
+            WAITING,
+            f"{DESIGN} waits for a person to choose a design: {', '.join(designs)}.",
+            f"Write {REPORTS}/{FINAL[DESIGN]}; --accept {WAITING} runs the roundtable.",
+            DESIGN,
+        )
 
 
 def warnings(state: State, now: int) -> list[str]:

@@ -12,7 +12,7 @@ from leftoff.dialects.core.versions import IMPORTED, as_said, base_of, own_alias
 from leftoff.dialects.importing.merge import GONE, merge
 from leftoff.engine.lifecycle.bulk_import import redacted
 from leftoff.engine.write.commit import Seal, Terms
-from leftoff.engine.write.report import report
+from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.fields import Fields
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow
 
+MOST_AHEAD_MS = 60_000  # of another clock
 MOST_HASHED = 8 << 20  # bytes of files that are read while others wait for the mirror
 
 
@@ -65,12 +66,15 @@ class DocumentEdit:
         self.hashes = FileHashes(project, changed.source, MOST_HASHED)
         self.edits: Edits | None = None
         self.redacted: list[str] = []
+        self.beat: int | None = None
 
     def report(self, find: Find, at: int) -> Reported:
         """Merge it into the run that ``find`` finds. ``NotFound``: it is of another run."""
-        return self.hashes.reading(
+        done = self.hashes.reading(
             lambda: report(self.store, find, self._make, Terms(at), scrubber=self.scrubber)
         )
+        take_beat(self.store, find, self.beat, at)
+        return done
 
     def _make(self, tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         head = state_at(self.store, tx, row, self.dialect)
@@ -78,9 +82,12 @@ class DocumentEdit:
         theirs = self._read(present, head)
         if self.changed.run_id is not None and theirs.run_id != self._said_id(present, head):
             raise NotFound(f"{self.source.path} is of another run: {theirs.run_id}.")
+        self.beat = theirs.beat
         theirs.records = masked(theirs.records, self.scrubber, self.repairs)
         ours = as_said(self.dialect, head, self.source, head)
         self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
+        stored = head.records
+        edits.records = {at: v for at, v in edits.records.items() if stored.get(at, GONE) != v}
         if not edits and not self._is_new(tx, row, theirs):
             return None
         new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
@@ -135,6 +142,16 @@ class DocumentEdit:
         if version is not None:
             return as_said(self.dialect, version, self.source, head)
         return base.records if base is not None else ours
+
+
+def take_beat(store: Store, find: Find, at: int | None, now: int) -> None:
+    """A sign of life that a document tells of, if it is later than what is known."""
+    if at is None or at > now + MOST_AHEAD_MS:
+        return
+    row = store.read(find)
+    lease = store.read(lambda view: view.lease(row.run))
+    if at > row.updated_at and at > (lease.beat or 0 if lease is not None else 0):
+        beat(store, find, at)
 
 
 def _apply(edits: Edits, stored: Records, changes: ChangeSet) -> None:

@@ -10,7 +10,7 @@ from leftoff.dialects.core.notes import masked
 from leftoff.dialects.core.repairs import Rejected, Repairs, rejecting
 from leftoff.dialects.core.versions import IMPORTED, run_named
 from leftoff.dialects.importing import places
-from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit
+from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit, take_beat
 from leftoff.engine.lifecycle.bulk_import import create_runs, imported_versions, redacted, weight
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.engine.steps.artifacts import relative
@@ -71,14 +71,20 @@ class Importer:
         self.project = project
         self.scrubber = scrubber
         self.now = now
-        self.reject = reject
+        self._reject = reject
+        self._rejected = 0
+
+    def reject(self, path: str, error: LeftoffError) -> None:
+        """Somebody is told why a file does not come in."""
+        self._rejected += 1
+        self._reject(path, error)
 
     def read(self, paths: list[str], wanted: Dialect | None, *, strict: bool = False) -> list[ImportedRun]:
         """What the paths hold, each run with its documents; nothing is written."""
         found: list[ImportedRun] = []
         for unit in places.find(paths, wanted, self.reject):
             with rejecting(unit.path, self.reject):
-                found += self._unit(unit)
+                found += self._some(unit)
         if strict:
             for each in found:
                 if len(each.repairs):
@@ -91,6 +97,13 @@ class Importer:
         found: list[ImportedRun] = []
         with rejecting(paths[0], self.reject):
             found = self._unit(places.Unit(dialect, paths))
+        return found
+
+    def _some(self, unit: places.Unit) -> list[ImportedRun]:
+        """The runs of files that belong together; that there is none is told, too."""
+        before, found = self._rejected, self._unit(unit)
+        if not found and self._rejected == before:
+            raise Rejected(f"{unit.path} holds no checkpoint of {unit.dialect.name}.")
         return found
 
     def _unit(self, unit: places.Unit) -> list[ImportedRun]:
@@ -177,6 +190,8 @@ class Importer:
     def _create(self, waiting: list[tuple[ImportedRun, list[ImportedVersion]]]) -> None:
         if waiting:
             create_runs(self.store, [(each.run_id, history) for each, history in waiting], self.now)
+            for each, _ in waiting:
+                take_beat(self.store, run_named(each.run_id), each.decoded[-1].beat, self.now)
             waiting.clear()
 
     def _versions(self, each: ImportedRun) -> list[ImportedVersion]:

@@ -8,7 +8,7 @@ import re
 from leftoff.dialects.core.draft import Source
 from leftoff.dialects.core.reading import read_bytes, read_document
 from leftoff.dialects.core.registry import dialects, recognise
-from leftoff.dialects.core.repairs import Rejected, Repairs, rejecting
+from leftoff.dialects.core.repairs import Rejected, Repairs, rejecting, shown
 from leftoff.errors import LeftoffError
 from leftoff.model.fields import Fields
 
@@ -114,7 +114,14 @@ def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     path = _pointed(path)
     document = read_document(read_bytes(path), path, repairs)
     found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
-    return [Unit(found, paths) for paths in found.group([path])]
+    units = [Unit(found, paths) for paths in found.group([path])]
+    if not units or not found.accepts(document, os.path.abspath(path)):
+        keys = ", ".join(shown(key) for key in list(document)[:5])
+        raise Rejected(
+            f"{path} is nothing of {found.name}: its keys are {keys}.",
+            hint="Nothing of it was imported. `leftoff dialects` shows what the files of each one look like.",
+        )
+    return units
 
 
 def _pointed(path: str) -> str:

@@ -29,6 +29,7 @@ KEYS = tuple(
     context resumable resume_instructions heartbeat""".split()
 )
 _OWN = ("task_id", "task_title", "subtasks", "progress_percent", "acceptance_criteria_met", "resumable")
+HEART = {"interval_seconds": 300, "status": "alive"}
 STATUS = run_words(
     {"running": "in_progress", "paused": "in_progress", "completed": "complete", "abandoned": "failed"},
     {"completed": "completed", "in progress": "running"},
@@ -93,6 +94,7 @@ class Sitebuilder(SitebuilderFiles):
                 draft.records.get(("run", "completed_at")) or draft.records.get(("run", "created_at"))
             )
         draft.alias(draft.text(document, "checkpoint_id") or "")
+        self._heartbeat(draft, document.get("heartbeat"))
         self._subtasks(draft, draft.mapping(document, "subtasks"))
         decode_files(draft, draft.entries(document, "files_created"), "created", "files_created")
         decode_files(draft, draft.entries(document, "files_modified"), "modified", "files_modified")
@@ -107,6 +109,18 @@ class Sitebuilder(SitebuilderFiles):
             draft.run("resumable", said)
         elif said is not None and not isinstance(said, bool):
             draft.repairs.add(f"resumable: {shown(said)} is neither true nor false; kept as it is written.")
+
+    @staticmethod
+    def _heartbeat(draft: Draft, about: Any) -> None:
+        """An agent's own sign of life counts; it makes no version. Whatever else is there is the agent's."""
+        said = about.get("last_beat") if isinstance(about, dict) else None
+        draft.beat = read_time(said, draft.repairs, "heartbeat.last_beat", draft.source.modified or None)
+        if draft.beat is not None:
+            rest = {
+                key: value for key, value in about.items() if key != "last_beat" and HEART.get(key) != value
+            }
+            if rest:
+                draft.run("heartbeat", rest)
 
     def _name(self, draft: Draft, document: dict[str, Any]) -> None:
         agent, task = draft.text(document, "agent"), draft.text(document, "task_id")
@@ -252,11 +266,13 @@ class Sitebuilder(SitebuilderFiles):
             "resumable": _resumable(state),
             "resume_instructions": _resume_instructions(state),
         }
-        if state.beat is not None:
+        beat = state.beat if state.beat is not None else state.told
+        if beat is not None:
+            own = state.run("heartbeat")
             document["heartbeat"] = {
-                "last_beat": iso(state.beat),
-                "interval_seconds": state.interval,
-                "status": "alive",
+                "last_beat": iso(beat),
+                **HEART,
+                **(own if isinstance(own, dict) else {}),
             }
         return document
 

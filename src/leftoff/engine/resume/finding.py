@@ -26,6 +26,7 @@ CODES: dict[str, str] = {
     "time.order": ASK,
     "age.stale": ASK,
     "progress.illegal": ASK,
+    "approval.waiting": ASK,
     "outputs.missing": ASK,
     "outputs.changed": ASK,
     "files.changed": ASK,

@@ -108,7 +108,9 @@ class Report:
     @property
     def question(self) -> str | None:
         """What is asked before anything else where something needs a person."""
-        return next((p.question for p in self._providers if p.question is not None), None)
+        codes = {finding.code for finding in self.findings if finding.level == ASK}
+        asked = (provider.question(codes) for provider in self._providers)
+        return next((question for question in asked if question is not None), None)
 
     def runs_once(self, path: str) -> bool:
         """Whether a step must not simply run a second time."""

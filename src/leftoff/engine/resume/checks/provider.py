@@ -28,8 +28,6 @@ class CheckProvider:
     waiting: Sequence[Check] = ()
     #: codes that are nothing to worry about in this run
     dismisses: Collection[str] = ()
-    #: what is asked before anything else where something needs a person; who says yes begins anew
-    question: str | None = None
     #: why the run could not be executed
     problem: LeftoffError | None = None
 
@@ -40,6 +38,10 @@ class CheckProvider:
     def known(self, world: World, selection: Selection) -> Mapping[str, tuple[str, str]]:
         """What becomes of steps that were in flight or decided, and why."""
         return {}
+
+    def question(self, codes: Collection[str]) -> str | None:
+        """What is asked before anything else where these findings need a person; who says yes begins anew."""
+        return None
 
     def layout(self, world: World) -> Layout | None:
         """The run's steps as they are by now, where that is another than its records say."""

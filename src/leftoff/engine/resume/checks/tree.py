@@ -128,7 +128,7 @@ def git(world: World) -> Iterator[Finding]:
     if not head and now == branch:
         yield from _dirty(world)  # a branch before its first commit: git has no ref for it
         return
-    if branch and run_git(world, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is None:
+    if branch and not _has_branch(world, str(branch)):
         yield Finding(
             "git.branch_gone",
             f"The git branch {branch} that the run worked on does not exist any more.",
@@ -144,6 +144,15 @@ def git(world: World) -> Iterator[Finding]:
         )
     yield from _moved(world, head)
     yield from _dirty(world)
+
+
+def _has_branch(world: World, branch: str) -> bool:
+    """Whether a branch is here, or at a remote: a colleague's clone has only that."""
+    if run_git(world, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is not None:
+        return True
+    remotes = (run_git(world, "remote") or "").split()
+    refs = (f"refs/remotes/{remote}/{branch}" for remote in remotes)
+    return any(run_git(world, "rev-parse", "--verify", "--quiet", ref) is not None for ref in refs)
 
 
 def _moved(world: World, head: object) -> Iterator[Finding]:
