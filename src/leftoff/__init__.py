@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         StepFailed,
         StepTimeout,
         StoreUnavailable,
+        UnsafePath,
         Unsupported,
         Usage,
     )
@@ -110,6 +111,7 @@ __all__ = [
     "StepTimeout",
     "Store",
     "StoreUnavailable",
+    "UnsafePath",
     "Unsupported",
     "Usage",
     "Version",

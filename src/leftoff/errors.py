@@ -20,7 +20,8 @@
     │   ├── StaleEpoch     5   this process was the driver, and is no longer
     │   └── StepDone       5   the step is finished already
     ├── CannotResume       6   the world changed; carries its findings
-    │   └── Diverged       6   a resumed workflow function makes other calls than were recorded
+    │   ├── Diverged       6   a resumed workflow function makes other calls than were recorded
+    │   └── UnsafePath     6   a link, a pipe, a device or a read-only file is where leftoff would write or read
     ├── NeedsPerson        7   a question that only a person may answer
     │   └── Redacted       7   a secret that was never stored, to be given again
     ├── StepFailed         1   a step failed in an earlier process, and its workflow had caught that
@@ -200,6 +201,11 @@ class Diverged(CannotResume):
         "files) belongs in a step. Changed on purpose? A new version= on the step or the workflow runs what no longer "
         "fits again. Or start a new run."
     )
+
+
+class UnsafePath(CannotResume):
+    code = "unsafe_path"
+    default_hint = "It was left as it is. Move it away, or make it a plain file; then try again."
 
 
 class NeedsPerson(LeftoffError):

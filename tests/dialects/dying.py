@@ -15,6 +15,7 @@ from leftoff.clock import SYSTEM
 from leftoff.dialects.mirror import swap
 from leftoff.dialects.mirror.memory import INTENT
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.workspace.paths import Place
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from tests.dialects.rivals import followed
@@ -27,12 +28,12 @@ def main(project: Path, broken: bool) -> None:
     store.follower.look()
     place, edited = swap.place, project / "edited"
 
-    def disturbed(new: str, path: str) -> bool:
+    def disturbed(new: Place, at: Place) -> bool:
         if edited.exists():
-            os.replace(edited, path)
+            os.replace(edited, project / at.path)
         if broken:
-            os.unlink(new + INTENT)
-        return place(new, path)
+            os.unlink(new.name + INTENT, dir_fd=new.folder)
+        return place(new, at)
 
     swap.place = disturbed
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from glob import glob
 
 from leftoff.dialects.core.base import Dialect
 from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.issues import NUMBER
+from leftoff.dialects.core.markdown import cell, inline, one_line
 from leftoff.dialects.core.notes import text_of
 from leftoff.dialects.core.ordinals import numbers, total_of
 from leftoff.dialects.mirror.memory import digest
 from leftoff.engine.redaction.credentials import is_secret_file
+from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.errors import LeftoffError
 from leftoff.model.codec import text
 from leftoff.model.ids import slug
@@ -46,10 +47,9 @@ class BmadFiles(Dialect):
     def before(self, mirror: Mirror, row: RunRow) -> bool:
         """A run that came back from the archive brings its folder along."""
         place = os.path.dirname(next(iter(self.places(mirror, row, mirror.state(row)))))
-        old, new = mirror.memory.full(f"{ARCHIVE}/{row.run_id}"), mirror.memory.full(place)
-        if old != new and os.path.isdir(old) and not os.path.lexists(new):
-            os.makedirs(os.path.dirname(new), exist_ok=True)
-            os.rename(old, new)
+        old = f"{ARCHIVE}/{row.run_id}"
+        if old != place and mirror.files.is_folder(old) and mirror.files.stat(place) is None:
+            mirror.move(old, place)
         return False
 
     def after(self, mirror: Mirror, row: RunRow, state: State) -> None:
@@ -62,7 +62,7 @@ class BmadFiles(Dialect):
         made = mirror.memory.runs.setdefault(state.run_id, {}).setdefault("copies", {})
         for name, about in copies(state).items():
             path = f"{folder}/{name}"
-            if made.get(path) == about["hash"] and os.path.exists(mirror.memory.full(path)):
+            if made.get(path) == about["hash"] and mirror.files.is_file(path):
                 continue
             content = self._content(mirror, about)
             if content is not None:
@@ -72,11 +72,17 @@ class BmadFiles(Dialect):
     @staticmethod
     def _content(mirror: Mirror, about: dict[str, Any]) -> bytes | None:
         """What an artifact held: as it was kept; of one that a document named, what is there, if it is the same."""
-        hash, full = about["hash"].partition(":")[2], mirror.memory.full(about["path"])
+        hash, path = about["hash"].partition(":")[2], about["path"]
         if not about.get("captured"):
-            if "seen" in about or is_secret_file(about["path"].lower()) or not _within(full, mirror.project):
+            there = mirror.files.stat(path)
+            if (
+                "seen" in about
+                or is_secret_file(path.lower())
+                or there is None
+                or there.st_size > MOST_COPIED
+            ):
                 return None  # leftoff chose not to keep it, or it is not the project's
-            content = mirror.memory.read(full) if _size(full) <= MOST_COPIED else None
+            content = mirror.memory.read(path)
             return content if content is not None and digest(content) == hash else None
         try:
             return b"".join(mirror.store.load_blob(bytes.fromhex(hash)))
@@ -86,38 +92,24 @@ class BmadFiles(Dialect):
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """The folder of a run that is gone goes as a whole."""
         super().leave(mirror, path, run_id)
-        folder = os.path.dirname(mirror.memory.full(path))
-        if os.path.basename(folder) == run_id and "/.runs/" in folder and not os.path.islink(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        folder = os.path.dirname(path)
+        if os.path.basename(folder) == run_id and folder.startswith(f"{ROOT}/"):
+            mirror.remove_folder(folder)
 
     def retire(self, project: str, run_id: str, branch: str, now: int, *, removed: bool) -> None:
         """The run's folder moves to `.runs/archive/`, or goes."""
+        files = ProjectFiles(project)
         for folder in (f"{ROOT}/{slug(branch)}/{run_id}", f"{ROOT}/{run_id}"):
-            full = os.path.join(project, folder)
-            if os.path.isfile(os.path.join(full, STATE)) and not os.path.islink(full):
-                if removed:
-                    shutil.rmtree(full, ignore_errors=True)
-                else:
-                    place = os.path.join(project, ARCHIVE)
-                    os.makedirs(place, exist_ok=True)
-                    target = os.path.join(place, run_id)
-                    if os.path.isdir(target) and not os.path.islink(target):  # as it was archived before
-                        shutil.rmtree(target, ignore_errors=True)
-                    os.rename(full, target)
+            if not files.is_file(f"{folder}/{STATE}"):
+                continue
+            if removed:
+                files.remove_folder(folder)
+            else:
+                files.remove_folder(f"{ARCHIVE}/{run_id}")  # as it was archived before
+                files.move(folder, f"{ARCHIVE}/{run_id}")
 
     def ignored(self) -> list[str]:
         return [f"{ROOT}/"]
-
-
-def _within(full: str, project: str) -> bool:
-    return os.path.realpath(full).startswith(os.path.join(os.path.realpath(project), ""))
-
-
-def _size(full: str) -> int:
-    try:
-        return os.path.getsize(full)
-    except OSError:
-        return 0
 
 
 def copies(state: State) -> dict[str, dict[str, Any]]:
@@ -140,29 +132,29 @@ def page(state: State) -> str:
     leaves = state.leaves()
     done = sum(step.get("status") in DONE for _, step in leaves)
     total, place = total_of(leaves, state.run("total")), numbers(leaves)
-    lines = [f"# {state.run('title') or state.run('workflow')}", "", f"- Run: `{state.run_id}`"]
+    lines = [
+        f"# {inline(state.run('title') or state.run('workflow'))}",
+        "",
+        f"- Run: `{one_line(state.run_id)}`",
+    ]
     lines += [f"- Status: {state.status}", f"- Step: {min(done + 1, total) if total else 0}/{total}"]
     lines += [f"- Updated: {state.updated_at}", "", "| # | Step | Status | Started | Completed |"]
     lines += ["| --- | --- | --- | --- | --- |"]
     for path, step in leaves:
         number = place[path]
         cells = (path, step.get("status"), step.get("started_at") or "", step.get("completed_at") or "")
-        lines.append(f"| {number} | " + " | ".join(_cell(cell) for cell in cells) + " |")
+        lines.append(f"| {number} | " + " | ".join(map(cell, cells)) + " |")
     lines += _listed("Artefacts", [_artefact(about) for about in state.of("artifact").values()])
     lines += _listed("Issues", [_issue(about) for about in state.of("error").values()])
     lines += _listed("Notes", [text_of(value) for value in state.of("note").values()])
     over = state.status not in UNFINISHED
     left = next((path for path, step in leaves if step.get("status") not in DONE and not over), None)
-    return "\n".join([*lines, "", f"Next: {left or 'nothing is left'}", ""])
-
-
-def _cell(value: Any) -> str:
-    return " ".join(str(value).replace("|", "\\|").split())
+    return "\n".join([*lines, "", f"Next: {inline(left or 'nothing is left')}", ""])
 
 
 def _listed(title: str, entries: list[str]) -> list[str]:
     return (
-        ["", f"## {title}", "", *(f"- {_cell(entry)}" for entry in entries if entry)] if any(entries) else []
+        ["", f"## {title}", "", *(f"- {inline(entry)}" for entry in entries if entry)] if any(entries) else []
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from leftoff.clock import iso
 from leftoff.dialects.claude.document import DIALECT, is_key, make_id, project_in, snake
@@ -12,9 +11,9 @@ from leftoff.dialects.core.draft import Source, fit_id
 from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.importing.documents import Importer
-from leftoff.dialects.mirror.swap import replace_file
 from leftoff.dialects.retention import Upkeep
 from leftoff.engine.retention.policy import kept_for
+from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.model.ids import slug
 from leftoff.model.words import UNFINISHED
 
@@ -36,6 +35,7 @@ class Checkpoints:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.store = project.store
+        self.files = ProjectFiles(project.folder)
 
     def unfinished(self, kind: str | None, project: str | None = None) -> list[RunRow]:
         """Runs of a type and project, latest first."""
@@ -61,11 +61,10 @@ class Checkpoints:
         before = DIALECT.place(folder, known) if there is not None else None
         path = DIALECT.place(folder, known, said.status) or DIALECT.place(folder, known, "running")
         assert path is not None
-        self._write(os.path.join(folder, path), os.path.join(folder, before or path), document)
+        self._write(path, before or path, document)
         if said.status != "completed":
             return said.run_id, path
-        with suppress(FileNotFoundError):  # the mirror, where there is one, was first
-            os.unlink(os.path.join(folder, path))
+        self.files.remove(path)  # unless the mirror, where there is one, was first
         return said.run_id, None
 
     def _completed(self, kind: str, state: dict[str, Any]) -> dict[str, Any]:
@@ -100,12 +99,12 @@ class Checkpoints:
     def _row(self, run_id: str) -> RunRow | None:
         return self.store.read(lambda view: view.find_run(run_id)) if self.store.exists() else None
 
-    def _write(self, full: str, old: str, document: dict[str, Any]) -> None:
+    def _write(self, path: str, old: str, document: dict[str, Any]) -> None:
         """Write a checkpoint in the place of an old one, and import it; where that is refused, the old one is back."""
-        kept = _bytes(old)
-        replace_file(full, DIALECT.dump(document).encode())
-        if old != full and kept is not None:
-            os.unlink(old)
+        kept = self.files.read(old)
+        self.files.replace(path, DIALECT.dump(document).encode())
+        if old != path and kept is not None:
+            self.files.remove(old)
         rejected: list[LeftoffError] = []
         project = self.project
         importer = Importer(
@@ -115,11 +114,11 @@ class Checkpoints:
             project.now,
             lambda at, error: rejected.append(error),
         )
-        importer.write(importer.read([full], DIALECT))
+        importer.write(importer.read([os.path.join(project.folder, path)], DIALECT))
         if rejected:
-            os.unlink(full)
+            self.files.remove(path)
             if kept is not None:
-                replace_file(old, kept)
+                self.files.replace(old, kept)
             raise rejected[0]
 
     def clean_up(self, days: int) -> list[str]:
@@ -131,11 +130,3 @@ class Checkpoints:
             for about in upkeep.prune(rules=kept_for(days, days)).removed
             if about["kind"] == "run"
         ]
-
-
-def _bytes(full: str) -> bytes | None:
-    try:
-        with open(full, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None

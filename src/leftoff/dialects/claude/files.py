@@ -7,6 +7,7 @@ from glob import glob
 
 from leftoff.dialects.claude.parallel import FOLDER
 from leftoff.dialects.core.base import Dialect
+from leftoff.engine.workspace.project_files import ProjectFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ class ClaudeFiles(Dialect):
         roots = [f"{root}{below}" for root in ROOTS for below in ("", f"/{FOLDER}")]
         for root in roots if removed else ():
             for place in (f"{root}/{FAILED}/{run_id}.json", f"{root}/{run_id}.json"):
-                full = os.path.join(project, place)
-                if os.path.isfile(full):
-                    os.unlink(full)
+                ProjectFiles(project).remove(place)
 
     def ignored(self) -> list[str]:
         return [".claude/checkpoints/"]

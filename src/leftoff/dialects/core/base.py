@@ -13,7 +13,6 @@ Obligations of a dialect:
 
 from __future__ import annotations
 
-import os
 import re
 
 from leftoff.dialects.core import json_text
@@ -188,10 +187,8 @@ class Dialect:
 
     def leave(self, mirror: Mirror, path: str, run_id: str) -> None:
         """A document that no longer belongs where it is."""
-        full = mirror.memory.full(path)
         mirror.memory.forget(path)
-        if os.path.lexists(full):
-            os.unlink(full)
+        mirror.remove(path)
 
     def names(self, state: State) -> list[str]:
         """What the protocol calls a checkpoint that shows this state."""

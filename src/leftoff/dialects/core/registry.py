@@ -7,12 +7,12 @@ environment.
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 
 from leftoff.dialects.core.base import Dialect
 from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.engine.config.settings import FILE
+from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, replace_at
 from leftoff.errors import Conflict, Invalid, Usage
 
 TYPE_CHECKING = False
@@ -107,15 +107,12 @@ def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
             f"leftoff.toml has a section [mirror] already, for {there}.",
             hint="Edit it by hand: a project follows one protocol.",
         )
-    path = os.path.join(project, FILE)
+    files = ProjectFiles(project)
     text = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+    if files.stat(FILE) is not None:
+        text = (files.read(FILE) or b"").decode("utf-8-sig")
         text += "" if text.endswith("\n") or not text else "\n"
     text += ("\n" if text else "") + f'[mirror]\ndialect = "{name}"\n'
-    temp = f"{path}.{os.urandom(4).hex()}"
-    with open(temp, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temp, path)
+    with files.open(FILE) as at:
+        replace_at(at, [text.encode()], mode_at(at), new=0o666)
     return [FILE]

@@ -152,4 +152,4 @@ def _location(value: Any) -> str:
         raise _wrong(
             f"storage.location must be a folder inside the project with {{issue}} in it, not {value!r}"
         )
-    return str(value).rstrip("/")
+    return os.path.normpath(str(value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from glob import glob
 
 from leftoff.clock import iso
@@ -14,9 +13,9 @@ from leftoff.dialects.core.versions import own_alias
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
 from leftoff.dialects.mirror.memory import digest
-from leftoff.dialects.mirror.swap import write_new
 from leftoff.engine.steps.lifecycle import put as put_step
 from leftoff.engine.workspace.issues import STATE_LABEL
+from leftoff.engine.workspace.project_files import ProjectFiles
 from leftoff.engine.write.commit import Seal
 from leftoff.model.changes import PUT
 from leftoff.model.codec import payload
@@ -64,7 +63,7 @@ class CrunchFiles(Dialect):
         for version in reversed(versions):
             alias = own_alias(self, version) or self._named(mirror, row, version)
             path = f"{folder}/{self._file(config, alias)}"
-            if version is not versions[0] and not os.path.exists(mirror.memory.full(known.get(alias, path))):
+            if version is not versions[0] and mirror.files.stat(known.get(alias, path)) is None:
                 data = pack(yaml_text.dump(write(self, mirror.state(row, version.seq))).encode(), path)
                 mirror.memory.ours[digest(data)] = row.run_id
                 mirror.put_bytes(path, data)
@@ -98,8 +97,7 @@ class CrunchFiles(Dialect):
         for alias in [alias for alias in known if alias not in there]:
             path = known.pop(alias)
             mirror.memory.forget(path)
-            if os.path.isfile(mirror.memory.full(path)):
-                os.unlink(mirror.memory.full(path))
+            mirror.remove(path)
 
     def shown(self, mirror: Mirror, row: RunRow) -> State | None:
         """Its newest checkpoint; what was only committed is in no file."""
@@ -129,7 +127,7 @@ class CrunchFiles(Dialect):
             "total_checkpoints": len(entries),
         }
         mirror.put_text(f"{folder}/{INDEX}", yaml_text.dump(index))
-        self._link(mirror.memory.full(folder), self._file(config, str(state.alias)))
+        mirror.link(f"{folder}/{LATEST}", self._file(config, str(state.alias)))
 
     def _entries(self, mirror: Mirror, row: RunRow, state: State) -> list[dict[str, object]]:
         """Every checkpoint of the issue once, as it was made: an edit of its file makes no other one of it."""
@@ -156,16 +154,6 @@ class CrunchFiles(Dialect):
                 }
         return list(out.values())
 
-    @staticmethod
-    def _link(folder: str, name: str) -> None:
-        path, temp = os.path.join(folder, LATEST), os.path.join(folder, f".{LATEST}.leftoff")
-        if os.path.islink(path) and os.readlink(path) == name:
-            return
-        if os.path.lexists(temp):
-            os.unlink(temp)
-        os.symlink(name, temp)
-        os.replace(temp, path)
-
     def config(self, project: str) -> Config:
         return load(project)
 
@@ -178,11 +166,10 @@ class CrunchFiles(Dialect):
         return Seal(trigger) if seal is None else Seal(trigger, seal.step, seal.note, seal.aliases)
 
     def set_up(self, project: str) -> list[str]:
-        path = os.path.join(project, FILE)
-        if os.path.lexists(path):
+        files = ProjectFiles(project)
+        if files.stat(FILE) is not None:
             return []
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_new(path, yaml_text.dump(EXAMPLE).encode())
+        files.create(FILE, yaml_text.dump(EXAMPLE).encode())
         return [FILE]
 
     def ignored(self) -> list[str]:

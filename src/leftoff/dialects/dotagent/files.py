@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+from stat import S_ISDIR
 
 from leftoff.clock import compact
 from leftoff.dialects.core.base import Dialect
@@ -66,21 +66,16 @@ class DotagentFiles(Dialect):
         """`.archive/{workflow_id}_{timestamp}/`; both files of a workflow into one folder."""
         row = mirror.store.read(lambda view: view.find_run(run_id))
         folder = f"{ARCHIVE}/{run_id}_{compact(row.updated_at if row is not None else mirror.clock())}"
-        full = mirror.memory.full(path)
         mirror.memory.forget(path)
-        if os.path.isfile(full):
-            os.makedirs(mirror.memory.full(folder), exist_ok=True)
-            os.replace(full, mirror.memory.full(f"{folder}/{os.path.basename(path)}"))
-        self._thin_out(mirror.memory.full(ARCHIVE))
+        if mirror.files.is_file(path):
+            mirror.move(path, f"{folder}/{os.path.basename(path)}")
+        self._thin_out(mirror)
 
     @staticmethod
-    def _thin_out(place: str) -> None:
-        if not os.path.isdir(place):
-            return
-        folders = [entry for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
-        folders.sort(key=lambda entry: (entry.stat().st_mtime_ns, entry.name), reverse=True)
-        for entry in folders[KEPT:]:
-            shutil.rmtree(entry.path, ignore_errors=True)
+    def _thin_out(mirror: Mirror) -> None:
+        found = [(st.st_mtime_ns, name) for name, st in mirror.files.list(ARCHIVE) if S_ISDIR(st.st_mode)]
+        for _, name in sorted(found, reverse=True)[KEPT:]:
+            mirror.remove_folder(f"{ARCHIVE}/{name}")
 
     def ignored(self) -> list[str]:
         return [f"{ROOT}/"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.core.draft import Source
-from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import read_packed
 from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.versions import run_named
@@ -55,18 +54,18 @@ class FileChanges:
         """A file that cannot be followed is told of; the others are."""
         try:
             took = look(about)
-            self.mirror.works(path)
+            if path not in self.memory.refused:
+                self.mirror.works(path)
             return took
         except Exception as error:
             self.mirror.tell(path, error)
             return False
 
     def _look_at(self, path: str) -> bool:
-        about, full = self.memory.files[path], self.memory.full(path)
-        stat = stat_of(full)
+        about, stat = self.memory.files[path], self.memory.stat(path)
         if stat is None or stat == about["stat"]:
             return False
-        data = self.memory.read(full)
+        data = self.memory.read(path)
         if data is None or digest(data) == about["hash"]:
             about["stat"] = stat
             return False
@@ -80,14 +79,14 @@ class FileChanges:
         return True
 
     def look_at_displaced(self, entry: dict[str, Any]) -> bool:
-        stat = stat_of(entry["place"])
+        stat = self.memory.displaced_stat(entry)
         if stat is None or stat == entry["stat"]:
             return False
-        data = self.memory.read(entry["place"])
+        data = self.memory.displaced(entry)
         if data is None or digest(data) == entry["hash"]:
             entry["stat"] = stat
             return False
-        took = self._take(entry["path"], data, self.memory.read(entry["base"]), entry)
+        took = self._take(entry["path"], data, self.memory.displaced_base(entry), entry)
         if took is None:
             return False
         entry["stat"], entry["hash"], entry["at"] = stat, digest(data), self.clock()
@@ -159,8 +158,8 @@ class FileChanges:
         """Files that somebody else began: runs of their own."""
         new = []
         for path in self.dialect.present(self.project):
-            stat = stat_of(self.memory.full(path))
-            if path not in self.memory.files and self.memory.seen.get(path) != stat:
+            stat = self.memory.stat(path)
+            if stat is not None and path not in self.memory.files and self.memory.seen.get(path) != stat:
                 self.memory.seen[path] = stat
                 if not self._is_ours(path):
                     new.append(path)
@@ -172,13 +171,13 @@ class FileChanges:
 
     def _is_ours(self, path: str) -> bool:
         """Whether we wrote what a file holds, for a run that is here and has its own file: it is nobody's run."""
-        data = self.memory.read(self.memory.full(path))
+        data = self.memory.read(path)
         run_id = self.memory.ours.get(digest(data)) if data is not None else None
         if run_id is None:
             return False
         here = self.store.read(lambda view: view.find_run(run_id)) or bundle_of(self.store, run_id)
         own = [other for other, about in self.memory.files.items() if about["run"] == run_id]
-        if here is None or not all(os.path.exists(self.memory.full(other)) for other in own):
+        if here is None or any(self.mirror.files.stat(other) is None for other in own):
             return False
         self._is_copy(path, run_id)
         return True
@@ -186,7 +185,7 @@ class FileChanges:
     def _import(self, paths: list[str]) -> bool:
         """Files that are none of ours become a run, or checkpoints of one; where one is a copy, it is left alone."""
         rejected: list[str] = []
-        contents = {path: self.memory.read(self.memory.full(path)) for path in paths}
+        contents = {path: self.memory.read(path) for path in paths}
         importer = Importer(
             self.store,
             self.project,
@@ -226,7 +225,7 @@ class FileChanges:
     def _moved(self, path: str, run_id: str) -> bool | None:
         """Somebody moved the file of a run: it is the same file. Whether it was changed; ``None``: it is not so."""
         others = self._others(path, run_id)
-        if len(others) != 1 or os.path.exists(self.memory.full(others[0])):
+        if len(others) != 1 or self.mirror.files.stat(others[0]) is not None:
             return None
         about, base = self.memory.files[others[0]], self.memory.base(others[0])
         self.memory.forget(others[0])

@@ -1,7 +1,8 @@
 """What the mirror remembers between calls: which files it wrote, what was in them, and what they displaced.
 
 It lies beside the store and can be lost without harm: then the version that a file was written from is found by the
-time or the id that the file carries.
+time or the id that the file carries. A folder that somebody else made may bring one along: so it says which files, and
+never where anything of ours lies, which is worked out from names that are checked.
 
 Before a file is replaced, what is about to happen is written down (an *intent*), with a copy of what it will hold.
 Whoever dies in between leaves the intent behind, and the next one finishes it: our own write is known as ours, and what
@@ -14,11 +15,12 @@ import fcntl
 import json
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.mirror import swap
-from leftoff.errors import Invalid
+from leftoff.engine.workspace.paths import Place
+from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, write_new
+from leftoff.errors import UnsafePath
 from leftoff.model.hashing import sha256
 
 TYPE_CHECKING = False
@@ -31,6 +33,7 @@ SOON_MS = 1000  # and at least: who is just opening it has it open by then
 MOST_KEPT = 2000
 QUARANTINE = "quarantine"  # a folder beside the store: what is in there is never deleted
 INTENT, BASE, NEXT = ".json", ".base", ".next"  # behind the name of a new version
+_SAVED = ("n", "files", "pool", "runs", "seen", "ours", "problems", "refused")
 
 
 def digest(data: bytes) -> str:
@@ -43,7 +46,9 @@ class Memory:
     def __init__(self, project: str, folder: str) -> None:
         self.project = project
         self.folder = folder
+        self.project_files = ProjectFiles(project)
         self._pool = os.path.join(folder, "pool")
+        self._aside = ProjectFiles(self._pool)
         self._done: list[str] = []  # intents that are carried out, once what is known is saved
         self.n = 0  # the store-wide number of the last commit that is in the files
         self.files: dict[str, dict[str, Any]] = {}  # by path: run, part, stat
@@ -52,12 +57,16 @@ class Memory:
         self.seen: dict[str, list[int] | None] = {}  # files of others, as they were when they were taken in
         self.ours: dict[str, str] = {}  # by the hash of what was written: the run that it says something of
         self.problems: dict[str, str] = {}  # by run or file: why it could not be followed
+        self.refused: dict[str, str] = {}  # files that could not be written: the run that they belong to
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """One at a time; what is changed is kept."""
         os.makedirs(self._pool, mode=0o700, exist_ok=True)
-        with open(os.path.join(self.folder, "lock"), "ab") as lock:
+        for folder in (self.folder, self._pool):
+            if os.path.islink(folder):
+                raise UnsafePath(f"{folder} is a symbolic link, and leftoff goes through none.")
+        with open(os.path.join(self.folder, "lock"), "ab", opener=_private) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 self._load()
@@ -71,7 +80,7 @@ class Memory:
 
     def _saved(self) -> dict[str, Any]:
         try:
-            with open(os.path.join(self.folder, "desk.json"), encoding="utf-8") as file:
+            with open(os.path.join(self.folder, "desk.json"), encoding="utf-8", opener=_private) as file:
                 found = json.load(file)
         except (OSError, ValueError, RecursionError):
             return {}
@@ -88,19 +97,15 @@ class Memory:
         self.files, self.pool = found.get("files", {}), found.get("pool", [])
         self.runs, self.seen = found.get("runs", {}), found.get("seen", {})
         self.ours, self.problems = found.get("ours", {}), {**found.get("problems", {}), **self.problems}
+        self.refused = found.get("refused", {})
         self._before = json.dumps(found)
 
     def _save(self) -> None:
-        known = {"n": self.n, "files": self.files, "pool": self.pool, "runs": self.runs, "seen": self.seen}
-        ours = dict(list(self.ours.items())[-MOST_KEPT:])
-        known |= {"ours": ours, "problems": self.problems}
-        data = json.dumps(known)
+        self.ours = dict(list(self.ours.items())[-MOST_KEPT:])
+        data = json.dumps({name: getattr(self, name) for name in _SAVED})
         if data != self._before:
-            temp = os.path.join(self.folder, "desk.json.part")
-            with open(temp, "w", encoding="utf-8") as file:
-                file.write(data)
-            os.replace(temp, os.path.join(self.folder, "desk.json"))
-        swap.forget(*self._done)
+            _keep(os.path.join(self.folder, "desk.json"), data.encode())
+        _forget(*self._done)
         self._done = []
 
     # -- files
@@ -108,136 +113,147 @@ class Memory:
     def full(self, path: str) -> str:
         return os.path.join(self.project, path)
 
-    def read(self, full: str) -> bytes | None:
-        try:
-            with open(full, "rb") as file:
-                return file.read()
-        except OSError:
-            return None
+    def read(self, path: str) -> bytes | None:
+        """What a file of the project holds; ``None`` where there is no plain one."""
+        return self.project_files.read(path)
+
+    def stat(self, path: str) -> list[int] | None:
+        """What tells a file from another, or from what it was; ``None``: there is no plain one."""
+        return _stat(self.project_files, path)
 
     def base(self, path: str) -> bytes | None:
         """What was last known to be in a file."""
-        return self.read(self._base(path))
+        return _bytes(self._base(path))
 
     def _base(self, path: str) -> str:
         return os.path.join(self.folder, digest(path.encode())[:32])
 
     def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> None:
         """This is in the file now, and the store knows it."""
-        temp = f"{self._base(path)}.part"
-        with open(temp, "wb") as file:
-            file.write(data)
-        os.replace(temp, self._base(path))
+        _keep(self._base(path), data)
         self.files[path] = {"run": run_id, "part": part, "stat": None, "hash": digest(data)}
 
     def forget(self, path: str) -> None:
         self.files.pop(path, None)
-        swap.forget(self._base(path))
+        _forget(self._base(path))
 
     def set_aside(self, path: str, data: bytes) -> str | None:
         """A lasting copy of what somebody wrote and nobody can read; where it is, unless it was there already."""
-        folder = os.path.join(os.path.dirname(self.folder), QUARANTINE, "files")
-        os.makedirs(folder, mode=0o700, exist_ok=True)
         stem, suffix = os.path.splitext(os.path.basename(path))
-        place = os.path.join(folder, f"{stem}-{digest(data)[:8]}{suffix}")
-        if os.path.exists(place):
+        private, name = ProjectFiles(os.path.dirname(self.folder)), f"{stem}-{digest(data)[:8]}{suffix}"
+        kept = f"{QUARANTINE}/files/{name}"
+        if private.is_file(kept):
             return None
-        swap.replace_file(place, data)
-        return place
+        private.replace(kept, data)
+        return os.path.join(private.root, kept)
 
     # -- replacing them
 
     def put(self, path: str, data: bytes, run_id: str, part: str | None, now: int) -> dict[str, Any] | None:
         """Write a file; what it displaced, to be looked at again."""
-        about = self._intend(path, data, run_id, part, now)
-        try:
-            displaced = swap.place(about["place"], self.full(path))
-        except BaseException:
-            swap.forget(about["name"] + INTENT, about["place"], about["name"] + NEXT, about["name"] + BASE)
-            raise
+        with self.project_files.open(path) as at:
+            mode = mode_at(at)
+            about = {"path": path, "run": run_id, "part": part, "at": now, "stamp": _stamp()}
+            with self._new(at, about) as new:
+                self._intend(new, about, data, mode)
+                try:
+                    displaced = swap.place(new, at)
+                except BaseException:
+                    os.unlink(new.name, dir_fd=new.folder)
+                    name = self._name(about)
+                    _forget(name + INTENT, name + NEXT, name + BASE)
+                    raise
         entry = self._carried_out(about, displaced)
-        self.files[path]["stat"] = stat_of(self.full(path))
+        self.files[path]["stat"] = self.stat(path)
         return entry
 
-    def _intend(self, path: str, data: bytes, run_id: str, part: str | None, now: int) -> dict[str, Any]:
-        """Write down what is about to happen to a file: where its new version is, and what it will hold."""
-        place, name = self._new_name(self.full(path))
-        inode = swap.write_new(place, data)
-        with open(name + NEXT, "wb") as file:
-            file.write(data)
-        before = self.files.get(path, {}).get("hash", "")
-        try:
-            os.link(self._base(path), name + BASE)
-        except FileNotFoundError:
-            before = ""
-        self.ours[digest(data)] = run_id
-        about = {"name": name, "place": place, "path": path, "run": run_id, "part": part, "at": now}
-        about |= {"inode": inode, "hash": digest(data), "before": before}
-        with open(name + INTENT + ".part", "w", encoding="utf-8") as file:
-            json.dump(about, file)
-        os.rename(name + INTENT + ".part", name + INTENT)
-        return about
+    def _new(self, at: Place, about: dict[str, Any]) -> Place:
+        """Where a new version is made: among what is aside, or beside its place where that is on another disk."""
+        new = self._aside.open(about["stamp"])
+        about["hidden"] = not swap.reaches(new.folder, at.folder)
+        if not about["hidden"]:
+            return new
+        os.close(new.folder)
+        return Place(_hidden(about), os.dup(at.folder))
 
-    def _new_name(self, full: str) -> tuple[str, str]:
-        """Where a new version of a file is made, and the name of what is known of it."""
-        stamp = f"{time.time_ns():016x}{os.urandom(4).hex()}"  # in this order they are finished
-        folder, name = os.path.dirname(full), os.path.join(self._pool, stamp)
-        if not os.path.normpath(full).startswith(os.path.join(os.path.normpath(self.project), "")):
-            raise Invalid(
-                f"{full} is outside of the project, and is not written.", hint="Mend the id in the file."
-            )
-        os.makedirs(folder, exist_ok=True)
-        if swap.reaches(self._pool, folder):
-            return name, name
-        hidden = f".{os.path.basename(full)}.{os.path.basename(name)}.leftoff"
-        return os.path.join(folder, hidden), name
+    def _intend(self, new: Place, about: dict[str, Any], data: bytes, mode: int | None) -> None:
+        """Write down what is about to happen to a file: what it will hold, and what tells that it came to it."""
+        name = self._name(about)
+        about["inode"] = write_new(new, new.name, [data], mode)
+        _write(name + NEXT, data)
+        about["before"] = self.files.get(about["path"], {}).get("hash", "")
+        try:
+            os.link(self._base(about["path"]), name + BASE)
+        except FileNotFoundError:
+            about["before"] = ""
+        about["hash"] = digest(data)
+        self.ours[about["hash"]] = about["run"]
+        _keep(name + INTENT, json.dumps(about).encode())
+
+    def _name(self, about: dict[str, Any]) -> str:
+        """The name of what is known of a new version, without what stands behind it."""
+        return os.path.join(self._pool, about["stamp"])
+
+    def _where(self, about: dict[str, Any]) -> tuple[ProjectFiles, str]:
+        """Where a new version is made, and what it displaced lies."""
+        return (self.project_files, _hidden(about)) if about["hidden"] else (self._aside, about["stamp"])
 
     def _carried_out(self, about: dict[str, Any], displaced: bool) -> dict[str, Any] | None:
-        name, path = about["name"], about["path"]
+        name, path = self._name(about), about["path"]
         if os.path.exists(name + NEXT):  # else that was done already, and not saved
             os.replace(name + NEXT, self._base(path))
         self.files[path] = {"run": about["run"], "part": about["part"], "stat": None, "hash": about["hash"]}
         self._done.append(name + INTENT)
         if not displaced:
-            swap.forget(name + BASE)
+            _forget(name + BASE)
             return None
-        entry = {key: about[key] for key in ("place", "path", "run", "part", "at")}
-        entry |= {"base": name + BASE, "hash": about["before"], "stat": None}
+        entry = {key: about[key] for key in ("stamp", "hidden", "path", "run", "part", "at")}
+        entry |= {"hash": about["before"], "stat": None}
         self.pool.append(entry)
         return entry
 
+    # -- what was displaced
+
+    def displaced(self, entry: dict[str, Any]) -> bytes | None:
+        """What a displaced file holds by now."""
+        files, path = self._where(entry)
+        return files.read(path)
+
+    def displaced_stat(self, entry: dict[str, Any]) -> list[int] | None:
+        return _stat(*self._where(entry))
+
+    def displaced_base(self, entry: dict[str, Any]) -> bytes | None:
+        """What was known to be in it."""
+        return _bytes(self._name(entry) + BASE)
+
     def _finish(self) -> None:
         """What was intended and cut short: carried out, or forgotten."""
-        known = {entry["place"] for entry in self.pool}
+        known = {entry["stamp"] for entry in self.pool}
         there = sorted(entry.path for entry in os.scandir(self._pool))
         for path in there:
             if path.endswith(INTENT):
-                about = _intent(self.read(path))
-                if about is None or about["place"] in known:
+                about = _intent(_bytes(path), os.path.basename(path))
+                if about is None or about["stamp"] in known:
                     self._done.append(path)
                 else:
                     self._finish_one(about)
-        known = {name for entry in self.pool for name in (entry["place"], entry["base"])}
+        kept = {self._name(entry) + end for entry in self.pool for end in ("", BASE)}
         for path in there:
-            if path not in known and path not in self._done and self._is_old(path):
-                swap.forget(path)
-
-    def _is_old(self, path: str) -> bool:
-        found = stat_of(path)
-        return found is None or time.time_ns() - found[2] > KEPT_MS * 1_000_000
+            if path not in kept and path not in self._done and _is_old(path):
+                _forget(path)
 
     def _finish_one(self, about: dict[str, Any]) -> None:
-        place, name = about["place"], about["name"]
-        there = stat_of(self.full(about["path"]))
-        if os.path.exists(place + swap.OLD):  # no names could be exchanged
-            if there is not None and there[0] == about["inode"]:
-                os.rename(place + swap.OLD, place)
+        (files, aside), name = self._where(about), self._name(about)
+        there = self.stat(about["path"])
+        placed = there is not None and there[0] == about["inode"]
+        if files.stat(aside + swap.OLD) is not None:  # no names could be exchanged
+            if placed:
+                files.move(aside + swap.OLD, aside)
             else:
-                swap.forget(place + swap.OLD)
-        old = stat_of(place)
+                files.remove(aside + swap.OLD)
+        old = _stat(files, aside)
         if old is not None and old[0] == about["inode"]:
-            placed = there is not None and there[0] == about["inode"]
-            swap.forget(place)
+            files.remove(aside)
             if not placed:  # it did not come to it
                 self._done += [name + INTENT, name + NEXT, name + BASE]
                 return
@@ -246,9 +262,7 @@ class Memory:
 
     def put_alone(self, path: str, data: bytes) -> None:
         """Write a file that nobody else writes, whole or not at all."""
-        place, _ = self._new_name(self.full(path))
-        swap.write_new(place, data)
-        os.replace(place, self.full(path))
+        self.project_files.replace(path, data)
 
     def tidy(self, now: int) -> None:
         """Displaced files that nobody has open, or wrote to for long, are let go."""
@@ -258,23 +272,98 @@ class Memory:
             if number < MOST_KEPT and 0 <= age < KEPT_MS and not self._is_over(entry, age):
                 keep.append(entry)
             else:
-                swap.forget(entry["place"], entry["base"])
+                files, path = self._where(entry)
+                with suppress(OSError):
+                    files.remove(path)
+                _forget(self._name(entry) + BASE)
         self.pool = keep[::-1]
 
     def _is_over(self, entry: dict[str, Any], age: int) -> bool:
         """Whether nobody can write to a displaced file any more, and all that was written has been looked at."""
-        if age < SOON_MS or swap.in_use(entry["place"]):
+        if age < SOON_MS or self.displaced_stat(entry) != entry["stat"]:
             return False
-        return bool(stat_of(entry["place"]) == entry["stat"])
+        files, path = self._where(entry)
+        with files.open(path) as at:
+            return not swap.in_use(at)
 
 
-def _intent(data: bytes | None) -> dict[str, Any] | None:
+# -- what is only ours
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _keep(path: str, data: bytes) -> None:
+    """Whole or not at all."""
+    _write(f"{path}.part", data)
+    os.replace(f"{path}.part", path)
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb", opener=_private) as file:
+        file.write(data)
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        with open(path, "rb", opener=_private) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _forget(*paths: str) -> None:
+    for path in paths:
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+
+
+def _is_old(path: str) -> bool:
+    try:
+        return time.time_ns() - os.lstat(path).st_mtime_ns > KEPT_MS * 1_000_000
+    except OSError:
+        return True
+
+
+def _stat(files: ProjectFiles, path: str) -> list[int] | None:
+    info = files.stat(path)
+    if info is None or info.st_mode & 0o170000 != 0o100000:
+        return None
+    return [info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
+
+
+def _stamp() -> str:
+    """In the order of their stamps they are finished."""
+    return f"{time.time_ns():016x}{os.urandom(4).hex()}"
+
+
+def _hidden(about: dict[str, Any]) -> str:
+    """Beside the file itself."""
+    folder, slash, name = about["path"].rpartition("/")
+    return f"{folder}{slash}.{name}.{about['stamp']}.leftoff"
+
+
+def _intent(data: bytes | None, name: str) -> dict[str, Any] | None:
     try:
         found = json.loads(data or b"")
     except ValueError:
         return None
-    needed = {"name", "place", "path", "run", "part", "at", "inode", "hash", "before"}
-    return found if isinstance(found, dict) and needed <= found.keys() else None
+    needed = {"path", "run", "part", "at", "inode", "hash", "before", *_ASIDE}
+    whole = isinstance(found, dict) and needed <= found.keys() and _is_aside(found)
+    return found if whole and name == found["stamp"] + INTENT else None
+
+
+_ASIDE = ("stamp", "hidden")
+
+
+def _is_aside(about: dict[str, Any]) -> bool:
+    """Whether this names something aside, and nothing else."""
+    stamp = about.get("stamp")
+    plain = isinstance(stamp, str) and len(stamp) == 24 and all(char in "0123456789abcdef" for char in stamp)
+    return plain and isinstance(about.get("hidden"), bool) and isinstance(about.get("path"), str)
 
 
 def _is_ours(found: Any) -> bool:
@@ -282,9 +371,9 @@ def _is_ours(found: Any) -> bool:
     if not isinstance(found, dict) or type(found.get("n", 0)) is not int:
         return False
     files, runs, pool = found.get("files", {}), found.get("runs", {}), found.get("pool", [])
-    maps = (files, runs, *(found.get(name, {}) for name in ("seen", "ours", "problems")))
+    maps = (files, runs, *(found.get(name, {}) for name in ("seen", "ours", "problems", "refused")))
     if not (all(isinstance(each, dict) for each in maps) and isinstance(pool, list)):
         return False
     known, needed = [*files.values(), *pool], {"run", "part", "stat", "hash"}
     whole = all(isinstance(about, dict) and needed <= about.keys() for about in known)
-    return whole and all(isinstance(about, dict) for about in runs.values())
+    return whole and all(isinstance(about, dict) for about in runs.values()) and all(map(_is_aside, pool))

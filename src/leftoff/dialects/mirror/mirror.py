@@ -13,7 +13,6 @@ from _thread import allocate_lock as Lock
 
 from leftoff import log
 from leftoff.dialects.core.base import write
-from leftoff.dialects.core.files import stat_of
 from leftoff.dialects.core.reading import GZIP, pack, read_packed, unpack
 from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.residue import same
@@ -22,19 +21,21 @@ from leftoff.dialects.mirror.file_changes import FileChanges
 from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.engine.retention.archive import bundle_of
-from leftoff.errors import LeftoffError
+from leftoff.errors import Invalid, LeftoffError, UnsafePath
 from leftoff.store.sqlite.location import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import State
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
+
+    T = TypeVar("T")
 
 FOLDER = "mirror"
 FEW = 50  # runs that are looked at first
@@ -61,11 +62,13 @@ class Mirror:
         self.clock = clock
         self.say = say
         self.memory = Memory(project, _own_folder(str(getattr(store, "folder", "")), project))
+        self.files = self.memory.project_files
         self.file_changes = FileChanges(self)
         self._pid = os.getpid()
         self._mutex = Lock()
         self._busy = False
         self._wanted = False
+        self._run = ""  # whose files are being written
         self.stale: set[str] = set()  # runs whose files say something else than the store
         self._writes = (
             False  # else files that somebody changed are left as they are, if they say what is known
@@ -135,6 +138,7 @@ class Mirror:
         """Files could not be followed: said once, and kept for `leftoff status` until it works again. ``about``: the
         run, or the file."""
         why = error.message if isinstance(error, LeftoffError) else _plain(error)
+        why += f" {error.hint}" if isinstance(error, UnsafePath) else ""
         log.debug("the mirror of %s, %s: %r", self.dialect.name, about, error)
         if self.memory.problems.get(about) != why:
             self.memory.problems[about] = why
@@ -192,15 +196,18 @@ class Mirror:
 
     def _drop_removed(self) -> None:
         """Files of runs that were removed go too; those of archived ones are where the protocol keeps them."""
-        runs = {about["run"] for about in self.memory.files.values()}
+        runs = {*(about["run"] for about in self.memory.files.values()), *self.memory.refused.values()}
         gone = self.store.read(lambda view: [run for run in runs if view.find_run(run) is None])
+        for path in [path for path, run_id in self.memory.refused.items() if run_id in gone]:
+            del self.memory.refused[path]
+            self.works(path)
         for path in [path for path, about in self.memory.files.items() if about["run"] in gone]:
             run_id = self.memory.files[path]["run"]
             if bundle_of(self.store, run_id) is not None:
                 self.memory.forget(path)
             else:
                 self.dialect.leave(self, path, run_id)
-            self.memory.seen[path] = stat_of(self.memory.full(path))  # what stays is no new run
+            self.memory.seen[path] = self.memory.stat(path)  # what stays is no new run
 
     def _changed(self, view: View) -> list[RunRow]:
         """Runs with a commit, or a beat, that is not in the files yet; latest first."""
@@ -211,7 +218,7 @@ class Mirror:
         edited = {
             about["run"] for about in self.memory.files.values() if about.get("edited") and self._writes
         }
-        behind = self.stale | self.memory.problems.keys() | edited
+        behind = {*self.stale, *self.memory.problems, *self.memory.refused.values(), *edited}
         stale = [view.find_run(run_id) for run_id in sorted(behind)]
         out += [row for row in stale if row is not None and row.n <= self.memory.n]
         self.stale.clear()
@@ -227,7 +234,7 @@ class Mirror:
         return lease.beat if lease is not None else None
 
     def _write_run(self, row: RunRow) -> bool:
-        own = self.dialect.includes(row)
+        self._run, own = row.run_id, self.dialect.includes(row)
         again = self.dialect.before(self, row) if own else False
         state = self.dialect.shown(self, row) if own else None
         wanted = self.dialect.places(self, row, state) if state is not None else {}
@@ -260,7 +267,7 @@ class Mirror:
         return again
 
     def _file_says(self, path: str, document: dict[str, Any]) -> bool:
-        there = self.memory.read(self.memory.full(path))
+        there = self.memory.read(path)
         return there is not None and self._says(there, path, document)
 
     def _name(self, row: RunRow, state: State) -> None:
@@ -280,7 +287,7 @@ class Mirror:
 
     def put(self, path: str, document: dict[str, Any], row: RunRow, part: str | None = None) -> bool:
         """Write a document, unless the file says the same; whether what it displaced was taken in."""
-        there = self.memory.read(self.memory.full(path))
+        there = self.memory.read(path)
         if there is not None and self._says(there, path, document):
             self.memory.remember(path, there, row.run_id, part)
             return False
@@ -288,7 +295,7 @@ class Mirror:
         if edited and there is not None and self._says(there, path, document, self.dialect.stamps):
             return False
         data = pack(self._text(path, there, document).encode(), path)
-        entry = self.memory.put(path, data, row.run_id, part, self.clock())
+        entry = self._try(path, lambda: self.memory.put(path, data, row.run_id, part, self.clock()))
         return entry is not None and self.file_changes.look_at_displaced(entry)
 
     def _text(self, path: str, there: bytes | None, document: dict[str, Any]) -> str:
@@ -317,7 +324,7 @@ class Mirror:
     def _with_secrets(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
         """Secrets are not stored; what the file has in their place stays there."""
         mask = getattr(self.scrubber, "mask", None)
-        data = self.memory.read(self.memory.full(path)) if mask and needs_secrets(document) else None
+        data = self.memory.read(path) if mask and needs_secrets(document) else None
         try:
             there = read_packed(data, path, Repairs()) if data is not None else None
         except LeftoffError:
@@ -330,8 +337,37 @@ class Mirror:
         self.put_bytes(path, pack(text.encode(), path))
 
     def put_bytes(self, path: str, data: bytes) -> None:
-        if self.memory.read(self.memory.full(path)) != data:
-            self.memory.put_alone(path, data)
+        if self.memory.read(path) != data:
+            self._try(path, lambda: self.memory.put_alone(path, data))
+
+    # -- the files beside the documents; what must not be written is told, and stops nothing else
+
+    def append(self, path: str, text: str) -> None:
+        self._try(path, lambda: self.files.append(path, text.encode()))
+
+    def link(self, path: str, target: str) -> None:
+        self._try(path, lambda: self.files.link(path, target))
+
+    def remove(self, path: str) -> None:
+        self._try(path, lambda: self.files.remove(path))
+
+    def remove_folder(self, path: str) -> None:
+        self._try(path, lambda: self.files.remove_folder(path))
+
+    def move(self, path: str, to: str) -> None:
+        self._try(path, lambda: self.files.move(path, to))
+
+    def _try(self, path: str, work: Callable[[], T]) -> T | None:
+        """Do something to a file. What is in the way is told once, kept, and tried again when the run is written."""
+        try:
+            done = work()
+        except (Invalid, UnsafePath, OSError) as error:
+            self.memory.refused[path] = self._run
+            self.tell(path, error)
+            return None
+        if self.memory.refused.pop(path, None) is not None:
+            self.works(path)
+        return done
 
     def state(self, row: RunRow, seq: int | None = None) -> State:
         return self.store.read(lambda view: state_at(self.store, view, row, self.dialect, seq))

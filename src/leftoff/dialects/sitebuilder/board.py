@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.dialects.core.markdown import cell
 from leftoff.engine.read.info import LIMITS, list_info
 from leftoff.model.times import DAY_MS, ago
 from leftoff.model.words import STEP_STATUS, UNFINISHED
@@ -21,7 +22,10 @@ _WORDS = {"running": "in_progress", "completed": "complete"}
 
 def table(store: Store, now: int, limits: tuple[int, int] = LIMITS) -> str:
     """The table as Markdown, without an end of line at its end."""
-    rows = [f"| {' | '.join(map(_cell, _row(run, now)))} |" for run in active(store, now, limits)]
+    rows = [
+        f"| {' | '.join(cell(value) or '—' for value in _row(run, now))} |"
+        for run in active(store, now, limits)
+    ]
     return "\n".join([*HEAD, *rows])
 
 
@@ -47,12 +51,6 @@ def _begun(run: RunInfo) -> bool:
     if sum(run.steps[word] for word in STEP_STATUS) == 0:
         return bool(run.row.seq > 1)
     return any(run.steps[word] for word in STEP_STATUS if word != "pending")
-
-
-def _cell(text: str) -> str:
-    """One cell: on one line, and without anything that would end it."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(shown.replace("\\", "\\\\").replace("|", "\\|").split()) or "—"
 
 
 def active(store: Store, now: int, limits: tuple[int, int]) -> list[RunInfo]:

@@ -6,6 +6,7 @@ import os
 from glob import glob
 
 from leftoff.dialects.core.base import Dialect
+from leftoff.dialects.core.markdown import inline, one_line
 from leftoff.dialects.sitebuilder.status import updated
 from leftoff.model.ids import slug
 
@@ -73,22 +74,20 @@ class SitebuilderFiles(Dialect):
     @staticmethod
     def _message(mirror: Mirror, root: str, document: dict[str, Any]) -> None:
         """One line in the agent's outbox for each percentage; a crash may make us look for it again."""
-        line = MESSAGE.format(task=document["task_id"], percent=document["progress_percent"])
-        agent = document["agent"].replace("/", "-").replace("\0", "-")
-        path = mirror.memory.full(os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md"))
+        line = MESSAGE.format(task=inline(document["task_id"]), percent=document["progress_percent"])
+        agent = one_line(document["agent"]).replace("/", "-")
+        path = os.path.join(os.path.dirname(root), f"messages/outbox-{agent}.md")
         there = (mirror.memory.read(path) or b"").decode("utf-8", "replace")
         about = line.rpartition(" ")[0]
         own = [each for each in there.splitlines() if each.startswith(about)]
         if own and own[-1] == line:
             return
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "a", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-            file.write(("" if there.endswith("\n") or not there else "\n") + line + "\n")
+        mirror.append(path, ("" if there.endswith("\n") or not there else "\n") + line + "\n")
 
     def _table(self, mirror: Mirror, root: str) -> None:
         """Only the table under its title is ours; the rest of the page stays."""
         path = f"{root}/STATUS.md"
-        there = (mirror.memory.read(mirror.memory.full(path)) or b"").decode("utf-8", "surrogateescape")
+        there = (mirror.memory.read(path) or b"").decode("utf-8", "surrogateescape")
         known = [about["row"] for about in mirror.memory.runs.values() if "row" in about]
         mirror.put_bytes(path, updated(there, known, mirror.clock()).encode("utf-8", "surrogateescape"))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from leftoff.dialects.core.markdown import cell
 from leftoff.dialects.sitebuilder.board import HEAD, TITLE
 from leftoff.model.times import ago, millis
 
@@ -27,7 +28,7 @@ def updated(page: str, known: list[dict[str, Any]], now: int) -> str:
     head, there = lines[first : first + 2], lines[first + 2 : last]
     names = _cells(head[0])
     rows = {_key(line, names): line for line in there}
-    ours = {(_cell(about["agent"]), _cell(about["task"])): about for about in known}
+    ours = {(cell(about["agent"]), cell(about["task"])): about for about in known}
     new = [_row(about, names, rows.get(key, ""), now) + end for key, about in sorted(ours.items())]
     kept = [line for line in there if _key(line, names) not in ours]
     return "\n".join([*lines[:first], *head, *new, *kept, *lines[last:]])
@@ -84,7 +85,7 @@ def _row(about: dict[str, Any], names: list[str], before: str, now: int) -> str:
     }
     old = _cells(before)
     said = dict(zip((name.lower() for name in names), old, strict=False))
-    cells = [_cell(values[key]) if (key := name.lower()) in values else said.get(key, "") for name in names]
+    cells = [cell(values[key]) if (key := name.lower()) in values else said.get(key, "") for name in names]
     return f"| {' | '.join([*cells, *old[len(names) :]])} |"
 
 
@@ -96,8 +97,3 @@ def _key(line: str, names: list[str]) -> tuple[str, str]:
 def _cells(line: str) -> list[str]:
     inside = _BAR.split(line.strip())
     return [cell.strip() for cell in inside[1:-1]] if len(inside) > 2 else []
-
-
-def _cell(value: Any) -> str:
-    """A text as one cell of one line."""
-    return " ".join(str(value).split()).replace("\\|", "|").replace("|", "\\|")

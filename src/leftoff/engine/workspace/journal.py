@@ -1,7 +1,8 @@
 """The journal of a rollback: durable before the first file is touched, gone after the last.
 
 It lies in the store's folder, not in the records: what is being done to the files of this folder on this machine is
-nobody else's business, and no bundle can bring one along. Whoever finds one completes it. One at a time: an flock.
+nobody else's business, and no bundle can bring one along. A folder that somebody else made may have one all the same,
+so what it says is checked like any record. Whoever finds one completes it. One at a time: an flock.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 
-from leftoff.engine.workspace.content import Content
+from leftoff.engine.workspace.content import ABSENT, FILE, LINK, PERMISSIONS, Content
+from leftoff.engine.workspace.paths import check_path
 from leftoff.errors import Conflict, Corrupt
 from leftoff.model.codec import decode, encode
 from leftoff.model.fields import Fields
@@ -52,7 +54,10 @@ class Todo(Fields):
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Todo:
         was, want = Content.from_json(given["was"]), Content.from_json(given["want"])
-        return cls(given["path"], was, want, given["commit"], given["folders"])
+        folders, commit = [int(mode) & PERMISSIONS for mode in given["folders"]], given["commit"]
+        if want.kind not in (FILE, LINK, ABSENT) or not _is_hex(commit):
+            raise ValueError("no such thing is ever to be done")
+        return cls(check_path(given["path"], "The journal"), was, want, commit, folders)
 
 
 class Journal(Fields):
@@ -87,6 +92,8 @@ class Journal(Fields):
     def from_json(cls, found: dict[str, Any]) -> Journal:
         todo = None if found["todo"] is None else [Todo.from_json(one) for one in found["todo"]]
         words = {name: found[name] for name in ("kind", "run", "run_id", "ref", "seq", "token", "saved")}
+        if not _is_hex(words["token"]):
+            raise ValueError("the token is part of names")
         return cls(**words, todo=todo, placed=found.get("placed") is True)
 
 
@@ -127,7 +134,7 @@ class Journals:
         try:
             with open(path, "rb") as file:
                 found = decode(file.read())
-            if found["run"] != run:
+            if found["run"] != run or found["run_id"] != run_id:
                 return None  # of one that was removed
             if found["project"] != self.project:
                 raise Conflict(
@@ -162,6 +169,10 @@ class Journals:
         except FileNotFoundError:
             return
         sync_folder(self._folder)
+
+
+def _is_hex(text: object) -> bool:
+    return isinstance(text, str) and all(char in "0123456789abcdef" for char in text)
 
 
 class CutShort(Fields):

@@ -2,22 +2,23 @@
 
 A record may come from somebody else's bundle, so its path is checked before anything is made of it. And a folder on the
 way may be a symbolic link, now or a moment later, so a file is reached through its folder's descriptor, which was
-opened part by part without following links. A link that stays inside the project is followed on purpose.
+opened part by part without following any link. Only the project's own folder may be reached through one. Whoever names
+a file through a link (``given_path``) means the file behind it, and its record names that.
 """
 
 from __future__ import annotations
 
 import os
 
-from leftoff.errors import CannotResume, Invalid
+from leftoff.errors import Invalid, UnsafePath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
 _OWN = (".git", ".leftoff")  # never tracked, never restored
-_MOST_LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINK, _IS_FOLDER = 0o120000, 0o040000
 
 
 def check_path(path: object, what: str = "A record") -> str:
@@ -39,14 +40,15 @@ def is_own(path: str) -> bool:
 
 
 def given_path(project: str, given: str) -> str:
-    """As records name the file that somebody names from the current folder; ``Invalid`` where it is outside."""
-    project = os.path.abspath(project)
-    full = os.path.abspath(given)
-    inside = os.path.relpath(full, project)
-    if inside.split("/")[0] == "..":  # the current folder may be known under another name
-        folder = os.path.realpath(os.path.dirname(full))
-        inside = os.path.relpath(os.path.join(folder, os.path.basename(full)), os.path.realpath(project))
+    """As records name the file that somebody names from the current folder; ``Invalid`` where it is outside.
+
+    A link on the way is followed: what is behind it is what is meant. The file itself may be a link.
+    """
+    folder, name = os.path.split(os.path.abspath(given))
+    inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(project))
     if inside.split("/")[0] == "..":
+        if os.path.relpath(os.path.join(folder, name), os.path.abspath(project)).split("/")[0] != "..":
+            raise _behind(given, hint="Nothing was recorded, and no file was touched.")
         raise Invalid(
             f"{given} is outside the project.", hint=f"The project is {project}. Nothing was changed."
         )
@@ -83,22 +85,28 @@ def place(project: str, path: str, *, make: list[int] | None = None) -> Place | 
     """Open the folder of a path inside the project; ``None`` where that folder is not there.
 
     ``make``: the modes of the folders on the way, for those that must be made; 0o777 where there are too few.
-    ``CannotResume`` where a symbolic link leads out of the project, ``NotADirectoryError`` where a file is in the way.
+    ``UnsafePath`` where a symbolic link is on the way, ``NotADirectoryError`` where a file is.
     """
-    parts = path.split("/")[:-1]
-    for _ in range(_MOST_LINKS):
-        found = _walk(project, parts, make)
-        if not isinstance(found, list):
-            return Place(path, found) if found is not None else None
-        parts = found
-    raise _leaves(path)
+    fd = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        parts = path.split("/")[:-1]
+        for at, part in enumerate(parts):
+            mode = None if make is None else make[at] if at < len(make) else 0o777
+            step = _step(fd, part, mode, "/".join(parts[: at + 1]))
+            if step is None:
+                return None
+            os.close(fd)
+            fd = step
+        return Place(path, os.dup(fd))
+    finally:
+        os.close(fd)
 
 
-def leads_out(project: str, path: str) -> bool:
-    """Whether a path is behind a symbolic link that leads out of the project by now."""
+def is_behind_link(project: str, path: str) -> bool:
+    """Whether a folder on the way to a path is a symbolic link by now."""
     try:
         at = place(project, path)
-    except CannotResume:
+    except UnsafePath:
         return True
     except NotADirectoryError:
         return False
@@ -107,50 +115,35 @@ def leads_out(project: str, path: str) -> bool:
     return False
 
 
-def _walk(project: str, parts: list[str], make: list[int] | None) -> int | list[str] | None:
-    """The descriptor of the last folder; or the parts to go instead, where a link points elsewhere inside."""
-    fd = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for at, part in enumerate(parts):
-            step = _step(fd, part, None if make is None else make[at] if at < len(make) else 0o777)
-            if step is None:
-                if _is_link(fd, part):
-                    return _led(project, parts, at)
-                if make is None and _type(fd, part) == 0:
-                    return None
-                raise NotADirectoryError(20, "Not a directory", "/".join(parts[: at + 1]))
-            os.close(fd)
-            fd = step
-        return os.dup(fd)
-    finally:
-        os.close(fd)
-
-
-def _step(fd: int, part: str, mode: int | None) -> int | None:
-    """One folder further, which is made if need be; ``None`` where there is something else, or nothing."""
-    try:
-        return os.open(part, _FOLDER, dir_fd=fd)
-    except FileNotFoundError:
-        if mode is None:
-            return None
-    except OSError:
-        if _is_link(fd, part) or not _is_folder(fd, part):
-            return None
-        raise
-    os.mkdir(part, 0o777, dir_fd=fd)
-    made = os.open(part, _FOLDER, dir_fd=fd)
-    if mode != 0o777:
-        os.fchmod(made, mode)
-    os.fsync(fd)
-    return made
-
-
-def _is_link(fd: int, name: str) -> bool:
-    return _type(fd, name) == 0o120000
-
-
-def _is_folder(fd: int, name: str) -> bool:
-    return _type(fd, name) == 0o040000
+def _step(fd: int, part: str, mode: int | None, so_far: str) -> int | None:
+    """One folder further, which is made if need be; ``None`` where there is none."""
+    if part in ("", ".", ".."):
+        raise UnsafePath(f"{so_far} is no plain path.", hint="No file was touched.")
+    made = False
+    while True:
+        try:
+            step = os.open(part, _FOLDER, dir_fd=fd)
+            break
+        except FileNotFoundError:
+            if mode is None:
+                return None
+        except OSError:
+            kind = _type(fd, part)
+            if kind == _LINK:
+                raise _behind(so_far) from None
+            if kind not in (0, _IS_FOLDER):
+                raise NotADirectoryError(20, "Not a directory", so_far) from None
+            raise
+        try:
+            os.mkdir(part, 0o777, dir_fd=fd)
+            made = True
+        except FileExistsError:  # somebody else made it just now, or put something else there
+            pass
+    if made:
+        if mode != 0o777:
+            os.fchmod(step, mode or 0)
+        os.fsync(fd)
+    return step
 
 
 def _type(fd: int, name: str) -> int:
@@ -160,18 +153,9 @@ def _type(fd: int, name: str) -> int:
         return 0
 
 
-def _led(project: str, parts: list[str], at: int) -> list[str]:
-    """The parts of the path that a link among them leads to, if that is inside."""
-    root = os.path.realpath(project)
-    real = os.path.realpath(os.path.join(project, *parts[: at + 1]))
-    inside = os.path.relpath(real, root)
-    if inside.split("/")[0] == ".." or is_own(inside):
-        raise _leaves("/".join(parts[: at + 1]))
-    return [*([] if inside == "." else inside.split("/")), *parts[at + 1 :]]
-
-
-def _leaves(path: str) -> CannotResume:
-    return CannotResume(
-        f"{path} is a symbolic link that leads out of the project.",
-        hint="No file was touched. Remove the link, or leave the files behind it alone.",
+def _behind(path: str, hint: str = "") -> UnsafePath:
+    return UnsafePath(
+        f"{path} is, or is behind, a symbolic link, and leftoff goes through none.",
+        hint=hint
+        or "No file was touched. Put a folder in the place of the link, or leave the files behind it alone.",
     )

@@ -12,6 +12,7 @@ import os
 from leftoff.engine.workspace.content import ABSENT, FILE, LINK, present_at
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
+from leftoff.engine.workspace.project_files import write_new
 from leftoff.errors import Corrupt
 from leftoff.model.fields import Fields
 from leftoff.model.hashing import long_sha256 as sha256
@@ -19,7 +20,7 @@ from leftoff.store.sqlite.location import sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from leftoff.engine.workspace.content import Content
     from leftoff.engine.workspace.git import Repo
@@ -107,26 +108,18 @@ class Putter(Fields):
             os.close(fd)
 
     def _write(self, at: Place, temp: str, want: Content, commit: str, now: Content) -> None:
-        mode = (
-            want.mode if want.mode is not None else now.mode
-        )  # an old record does not say; None: as umask has it
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(temp, flags, 0o600 if mode is not None else 0o666, dir_fd=at.folder)
+        # an old record does not say which permissions; a new file without any has those of the umask
+        mode = want.mode if want.mode is not None else now.mode
+        write_new(at, temp, self._checked(at.path, want, commit), mode, new=0o666)
+
+    def _checked(self, path: str, want: Content, commit: str) -> Iterator[bytes]:
+        """The content; at its end it must have been what was recorded."""
         digest = sha256()
-        try:
-            for chunk in self._content(at.path, want, commit):
-                digest.update(chunk)
-                _write_all(fd, chunk)
-            if want.hash != f"sha256:{digest.hexdigest()}":
-                raise Corrupt(f"The content for {at.path} is not what was recorded.", where=at.path)
-            if mode is not None:
-                os.fchmod(fd, mode)
-            sync(fd)
-        except BaseException:
-            os.unlink(temp, dir_fd=at.folder)
-            raise
-        finally:
-            os.close(fd)
+        for chunk in self._content(path, want, commit):
+            digest.update(chunk)
+            yield chunk
+        if want.hash != f"sha256:{digest.hexdigest()}":
+            raise Corrupt(f"The content for {path} is not what was recorded.", where=path)
 
     def _content(self, path: str, want: Content, commit: str) -> Iterable[bytes]:
         if not commit:
@@ -148,9 +141,3 @@ class Putter(Fields):
             return want.kind == ABSENT
         with at:
             return present_at(at).same(want)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

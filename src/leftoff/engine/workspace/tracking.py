@@ -7,7 +7,7 @@ from leftoff.engine.steps.artifacts import WITHHELD, Captured
 from leftoff.engine.workspace.birth import born
 from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_status
 from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
-from leftoff.engine.workspace.paths import given_path, leads_out
+from leftoff.engine.workspace.paths import given_path, is_behind_link
 from leftoff.engine.workspace.stat import SAME, look
 from leftoff.errors import CannotResume, NotFound, StoreUnavailable
 from leftoff.model.fields import Fields
@@ -97,7 +97,9 @@ def for_checkpoint(workspace: Workspace, row: RunRow) -> Found:
     known = files_of(workspace.store, row)
     entries = {path: about for path, about in known.items() if "hash" in about or "target" in about}
     seen = look(workspace.folder, entries, modes=True)
-    paths = [path for path, what in seen.items() if what != SAME and not leads_out(workspace.folder, path)]
+    paths = [
+        path for path, what in seen.items() if what != SAME and not is_behind_link(workspace.folder, path)
+    ]
     return track(workspace, row, paths) if paths else Found([], [])
 
 
