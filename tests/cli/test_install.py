@@ -235,13 +235,39 @@ def test_a_command_of_the_same_name_stays(project: Path) -> None:
     assert {".claude/commands/resume.md": b"my own"} == everything(project)
 
 
-def test_a_link_is_followed_and_modes_stay(project: Path) -> None:
-    """Settings that are kept elsewhere, private ones too."""
-    real = project / "dotfiles" / "claude.json"
+def test_a_link_in_the_home_is_followed_and_modes_stay(project: Path) -> None:
+    """Settings that somebody keeps elsewhere, private ones too: the file behind the link changes, and that is said."""
+    home = project / "home"
+    real = home / "dotfiles" / "claude.json"
     put(real, "{}")
     real.chmod(0o600)
-    (project / ".claude").mkdir()
-    (project / SETTINGS["claude"]).symlink_to(real)
-    succeed("install", "claude", cwd=project)
-    assert (project / SETTINGS["claude"]).is_symlink() and "hooks" in json.loads(real.read_text())
+    (home / ".claude").mkdir()
+    (home / SETTINGS["claude"]).symlink_to(real)
+    done = succeed("install", "claude", "--user", cwd=project, HOME=str(home))
+    assert f"it is a link, and {real} is what changes" in done.err
+    assert (home / SETTINGS["claude"]).is_symlink() and "hooks" in json.loads(real.read_text())
     assert 0o600 == os.stat(real).st_mode & 0o777
+    succeed("install", "claude", "--user", "--uninstall", cwd=project, HOME=str(home))
+    assert ((home / SETTINGS["claude"]).is_symlink(), "{}") == (True, real.read_text())
+
+
+@pytest.mark.parametrize("what", ["link", "folder", "pipe", "read-only"])
+def test_settings_of_a_project_that_are_no_plain_file(project: Path, what: str) -> None:
+    """A project may have come from anybody: nothing is followed, waited for or replaced, and nothing else changes."""
+    path, elsewhere = project / SETTINGS["claude"], project.parent / f"{project.name}-elsewhere"
+    elsewhere.mkdir()
+    put(elsewhere / "settings.json", "{}")
+    if what == "folder":
+        path.parent.symlink_to(elsewhere)
+    else:
+        path.parent.mkdir(parents=True)
+        if what == "link":
+            path.symlink_to(elsewhere / "settings.json")
+        elif what == "pipe":
+            os.mkfifo(path)
+        else:
+            put(path, "{}")
+            path.chmod(0o444)
+    result = call("install", "claude", cwd=project)
+    assert (6, "{}") == (result.code, (elsewhere / "settings.json").read_text()), str(result)
+    assert ["settings.json"] == os.listdir(elsewhere) and [".claude"] == os.listdir(project)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.operations.status_page import keep_current, replaced
+from tests.cli.command import succeed
 
 TABLE = b"| Agent |\n|---|\n| x |"
 PIECES = [
@@ -114,15 +115,14 @@ def test_what_is_saved_meanwhile_is_kept(tmp_path: Path) -> None:
     assert not keep_current(str(page), lambda: "| x |")
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """A page that is a symbolic link is changed where it is."""
-    from leftoff.engine.config.settings import parse
-    from leftoff.operations.status_page import page_path
-
-    (tmp_path / "real.md").write_text("")
-    (tmp_path / "link.md").symlink_to("real.md")
-    path = page_path(str(tmp_path), parse('[status]\nfile = "link.md"'))
-    assert path is not None
-    keep_current(path, lambda: "| x |")
-    assert (tmp_path / "link.md").is_symlink()
-    assert "| x |" in (tmp_path / "real.md").read_text()
+def test_a_page_that_is_a_link(tmp_path: Path) -> None:
+    """Nothing is written through it, wherever it leads; that is said, and no verb fails."""
+    (tmp_path / "project/sub").mkdir(parents=True)
+    project, real = tmp_path / "project", tmp_path / "real.md"
+    real.write_text("mine")
+    (project / "link.md").symlink_to(real)
+    (project / "way").symlink_to("sub")
+    for page in ("link.md", "way/STATUS.md"):
+        (project / "leftoff.toml").write_text(f'[status]\nfile = "{page}"\n')
+        assert "symbolic link" in succeed("start", "w", cwd=project).err
+    assert ("mine", []) == (real.read_text(), list((project / "sub").iterdir()))

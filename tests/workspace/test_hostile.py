@@ -148,3 +148,51 @@ def test_content_that_is_damaged_is_never_put_in_place(project: Path) -> None:
     checkpoint = forge(project, "g", hash="sha256:" + "0" * 64)
     found = succeed("rollback", checkpoint, "--files", "--json", cwd=project).json["files"]
     assert (["g"], False) == ([one["path"] for one in found["keep"]], (project / "g").exists())
+
+
+@pytest.mark.parametrize(
+    ("change", "todo"),
+    [
+        ({}, {"path": "../outside/victim"}),
+        ({}, {"path": ".git/hooks/pre-commit"}),
+        ({}, {"path": "link/victim"}),
+        ({"token": "x/../../../outside/victim"}, {}),
+        ({"run_id": "../../../outside/victim"}, {}),
+        ({}, {"commit": "--output=../outside/victim"}),
+        ({}, {"want": {"kind": "folder"}}),
+        ({}, {"folders": "0777"}),
+    ],
+)
+@pytest.mark.parametrize("verb", ["rollback", "restore"])
+def test_a_journal_that_somebody_else_made(
+    verb: str, change: dict[str, Any], todo: dict[str, Any], project: Path, tmp_path: Path
+) -> None:
+    """It lies in the store's folder, and is believed no more than a record: nothing is written or removed elsewhere."""
+    (project / "link").symlink_to(tmp_path / "outside")
+    saved = succeed("save", "--json", cwd=project).json
+    run, seq = saved["run_id"], saved["seq"]
+    was = {"kind": "absent"}
+    want = {
+        "kind": "file",
+        "hash": succeed("get", "file/f", "--json", cwd=project).json["hash"],
+        "mode": 0o777,
+    }
+    one = {"path": "g", "was": was, "want": want, "commit": "", "folders": []}
+    journal = {
+        "kind": verb,
+        "run": 1,
+        "run_id": run,
+        "project": str(project),
+        "ref": f"{run}@{seq}",
+        "seq": seq,
+    }
+    journal |= {"token": "ab", "todo": [{**one, **todo}], "saved": seq, "placed": False, **change}
+    (project / ".leftoff/restore").mkdir()
+    (project / f".leftoff/restore/{run}.json").write_text(json.dumps(journal))
+    ref = f"{run}@{seq}"
+    words = ["rollback", ref, "--files", "--yes"] if verb == "rollback" else ["restore", ref, "g", "--yes"]
+    result = call(*words, cwd=project)
+    assert result.code in (0, 3, 4, 6), str(result)
+    assert {"victim": "untouched"} == {p.name: p.read_text() for p in (tmp_path / "outside").iterdir()}
+    assert {"outside", "project"} == {path.name for path in tmp_path.iterdir()}
+    assert not (project / ".git").exists()

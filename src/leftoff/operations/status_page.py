@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from leftoff.dialects.sitebuilder.board import TITLE, table
+from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, read_at, replace_at
 from leftoff.errors import Invalid, LeftoffError
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
+    from leftoff.engine.workspace.paths import Place
 
 HEADING = TITLE.encode()
 _TRIES = 5
@@ -29,9 +31,9 @@ def update_page(project: Project) -> None:
     try:
         path = page_path(project.folder, project.settings)
         if path is not None and project.store.exists():
-            keep_current(path, lambda: table(project.store, project.now, project.limits))
+            keep_current(path, lambda: table(project.store, project.now, project.limits), project.folder)
     except (LeftoffError, OSError) as error:
-        why = error.message if isinstance(error, LeftoffError) else str(error)
+        why = f"{error.message} {error.hint}" if isinstance(error, LeftoffError) else str(error)
         project.say(f"leftoff: the page of `[status] file` is not up to date: {why}")
 
 
@@ -51,62 +53,35 @@ def _named(project: str, section: dict[str, Any]) -> str | None:
         raise Invalid(
             f"status.file must be a path, not {name!r}.", path="file", hint='For example: file = "STATUS.md"'
         )
-    return os.path.realpath(os.path.join(project, name))
+    return os.path.normpath(os.path.join(project, name))
 
 
-def keep_current(path: str, make: Callable[[], str]) -> bool:
-    """Rewrite the table in the page if it differs; whether it did. ``make`` is called when it is our turn."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
+def keep_current(path: str, make: Callable[[], str], project: str = "") -> bool:
+    """Rewrite the table in the page if it differs; whether it did. ``make`` is called when it is our turn.
+
+    Below the project no link is followed to the page; elsewhere, it is its own folder that is opened.
+    """
     import fcntl
 
-    turn = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    root = project if project and path.startswith(os.path.join(project, "")) else os.path.dirname(path)
+    with ProjectFiles(root).open(os.path.relpath(path, root)) as at:
+        fcntl.flock(at.folder, fcntl.LOCK_EX)
         for _ in range(_TRIES):
-            before, seen = _read(path)
+            mode, seen = mode_at(at), _seen(at)
+            before = (read_at(at) or b"") if seen is not None else b""
             after = replaced(before, make().encode())
             if after == before:
                 return False
-            if _write(path, after, seen):
+            if _seen(at) == seen:
+                replace_at(at, [after], mode, new=0o666)
                 return True
         return False  # somebody writes it all the time: the next commit tries again
-    finally:
-        os.close(turn)
 
 
-_Seen = tuple[int, int, int, int] | None
-
-
-def _read(path: str) -> tuple[bytes, _Seen]:
-    try:
-        with open(path, "rb") as file:
-            info = os.fstat(file.fileno())
-            return file.read(), (info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode)
-    except FileNotFoundError:
-        return b"", None
-
-
-def _write(path: str, data: bytes, seen: _Seen) -> bool:
-    """Replace the page, unless it is not the one that was read any more."""
-    part = f"{path}.{os.getpid()}.leftoff"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            if seen is not None:
-                os.fchmod(file.fileno(), seen[3] & 0o7777)
-            os.fsync(file.fileno())
-        if _read(path)[1] != seen:
-            os.unlink(part)
-            return False
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
-    return True
+def _seen(at: Place) -> tuple[int, int, int, int] | None:
+    """What tells the page from the one that somebody else wrote meanwhile."""
+    info = at.lstat()
+    return (info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode) if info is not None else None
 
 
 def replaced(page: bytes, fresh: bytes) -> bytes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
+from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, replace_at
 from leftoff.errors import Invalid, StoreUnavailable
 from leftoff.model.fields import Fields
 
@@ -32,46 +32,64 @@ class Change(Fields):
         lines = [line if line.endswith("\n") else f"{line}\n" for line in found]
         return "".join(lines).replace("\r\n", "\n")
 
-    def write(self) -> None:
-        if self.before == self.after:
-            return
+
+class SettingsFiles:
+    """The files below the project, or the user's home, which were opened for an install.
+
+    In a project, which may have come from anybody, no link is followed. In the user's own home one is: those who keep
+    their settings elsewhere put it there.
+    """
+
+    def __init__(self, base: str, *, user: bool) -> None:
+        self._base = base
+        self._user = user
+
+    def _at(self, path: str) -> tuple[ProjectFiles, str]:
+        real = os.path.realpath(path) if self._user else path
+        root = self._base if real.startswith(os.path.join(self._base, "")) else os.path.dirname(real)
+        return ProjectFiles(root), os.path.relpath(real, root)
+
+    def elsewhere(self, path: str) -> str:
+        """Where a link in the user's home leads; empty where there is none."""
+        real = os.path.realpath(path)
+        return real if self._user and os.path.islink(path) else ""
+
+    def read(self, path: str) -> str | None:
+        files, inside = self._at(path)
+        files.check(inside, write=False)
+        if files.stat(inside) is None:
+            return None
+        data = files.read(inside)
+        if data is None:
+            raise StoreUnavailable(
+                f"{path} cannot be read.", hint="Nothing was changed. Check its permissions."
+            )
         try:
-            os.unlink(self.path) if self.after is None else _write(self.path, self.after)
+            return data.decode()
+        except UnicodeDecodeError:
+            raise Invalid(f"{path} is not UTF-8 text.", hint="Nothing was changed.") from None
+
+    def check(self, change: Change) -> None:
+        """Before anything is written anywhere."""
+        files, inside = self._at(change.path)
+        if change.action != "keep":
+            files.check(inside)
+
+    def write(self, change: Change) -> None:
+        """All of it or nothing, with the permissions that were there."""
+        if change.action == "keep":
+            return
+        files, inside = self._at(change.path)
+        try:
+            if change.after is None:
+                files.remove(inside)
+                return
+            with files.open(inside) as at:
+                replace_at(at, [change.after.encode()], mode_at(at), new=0o644)
         except OSError as error:
             raise StoreUnavailable(
-                f"{self.path} cannot be written: {error.strerror}.", hint="Check its permissions."
+                f"{change.path} cannot be written: {error.strerror}.", hint="Check its permissions."
             ) from None
-
-
-def read(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        raise Invalid(f"{path} is not UTF-8 text.", hint="Nothing was changed.") from None
-    except OSError as error:
-        raise StoreUnavailable(
-            f"{path} cannot be read: {error.strerror}.", hint="Nothing was changed."
-        ) from None
-
-
-def _write(path: str, text: str) -> None:
-    """All of it or nothing; through a link, and with the permissions that were there."""
-    real = os.path.realpath(path)
-    os.makedirs(os.path.dirname(real), exist_ok=True)
-    fd, part = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".leftoff-")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, os.stat(real).st_mode & 0o7777 if os.path.exists(real) else 0o644)
-        os.replace(part, real)
-    except BaseException:
-        os.unlink(part)
-        raise
 
 
 def tidy(path: str, base: str) -> None:

@@ -6,9 +6,10 @@ import copy
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
-from leftoff.agents.install.files import Change, read, tidy
+from leftoff.agents.install.files import Change, SettingsFiles, tidy
 from leftoff.agents.install.json_text import JsonText
 from leftoff.agents.install.merge import hooks_in, hooks_out, server_in, server_out
 from leftoff.agents.install.recipes import Recipe
@@ -26,7 +27,8 @@ class Plan:
         self.uninstall = uninstall
         self._texts: dict[str, str | None] = {}  # as they will be
         self._notes: dict[str, str] = {}
-        self._memory = Memory(recipe.folder, recipe.base)
+        self._files = SettingsFiles(recipe.base, user=recipe.user)
+        self._memory = Memory(recipe.folder, recipe.base, self._files.read)
         edits: dict[str, list[Any]] = {}
         edits.setdefault(recipe.settings, []).append(self._hooks)
         edits.setdefault(recipe.servers, []).append(self._server)
@@ -38,18 +40,26 @@ class Plan:
     @property
     def changes(self) -> list[Change]:
         """In the order to be made: nothing of ours stands anywhere without being remembered."""
-        made = [
-            Change(path, read(path), text, self._notes.get(path, "")) for path, text in self._texts.items()
-        ]
+        made = [self._change(path, text) for path, text in self._texts.items()]
         kept = None if self.uninstall else self._memory.text
         memory = Change(self._memory.path, self._memory.written, kept)
         if memory.before is None and memory.after is None:
             return made
         return [*made, memory] if self.uninstall else [memory, *made]
 
+    def _change(self, path: str, text: str | None) -> Change:
+        change = Change(path, self._files.read(path), text, self._notes.get(path, ""))
+        real = self._files.elsewhere(path)
+        if real and not change.note and change.action != "keep":
+            change.note = f"it is a link, and {real} is what changes"
+        return change
+
     def apply(self) -> None:
-        for change in self.changes:
-            change.write()
+        changes = self.changes
+        for change in changes:
+            self._files.check(change)
+        for change in changes:
+            self._files.write(change)
             if change.action == "remove":
                 tidy(change.path, self.recipe.base)
 
@@ -59,7 +69,7 @@ class Plan:
         return (TomlText if path.endswith(".toml") else JsonText)(text, path, part.get("empty"))
 
     def _into(self, path: str, edits: list[Any]) -> None:
-        before = read(path)
+        before = self._files.read(path)
         blank = before is None or not before.strip(_BLANKS)
         part = None if blank else self._memory.of(path)
         known = part is not None
@@ -76,7 +86,7 @@ class Plan:
         self._texts[path] = text.text
 
     def _out_of(self, path: str, edits: list[Any]) -> None:
-        before = read(path)
+        before = self._files.read(path)
         if before is None or not before.strip(_BLANKS):
             return
         known = self._memory.of(path)
@@ -111,7 +121,7 @@ class Plan:
     # -- files of our own
 
     def _own(self, path: str, text: str) -> None:
-        there, part = read(path), self._memory.of(path)
+        there, part = self._files.read(path), self._memory.of(path)
         ours = part is not None and there is not None and part.get("own") == digest(there)
         if there is None or ours:
             self._texts[path] = text
@@ -122,7 +132,7 @@ class Plan:
                 self._notes[path] = "it is not as leftoff wrote it, and stays as it is"
 
     def _remove_own(self, path: str, text: str) -> None:
-        there, part = read(path), self._memory.of(path)
+        there, part = self._files.read(path), self._memory.of(path)
         if there is None:
             return
         wrote = digest(text) if self._memory.written is None else (part or {}).get("own")
@@ -160,7 +170,7 @@ class Memory:
     (``server``, ``hooks``); and, for files of our own, the digest of what was written (``own``).
     """
 
-    def __init__(self, folder: str, base: str) -> None:
+    def __init__(self, folder: str, base: str, read: Callable[[str], str | None]) -> None:
         self.path = os.path.join(folder, NAME)
         self._base = base
         self.written = read(self.path)

@@ -47,7 +47,7 @@ class ProjectFiles:
         try:
             at = place(self.root, check_path(path, "What is to be written"), make=[])
         except NotADirectoryError as error:
-            raise UnsafePath(f"{error.filename} is a file, where a folder is needed for {path}.") from None
+            raise _no_folder(error, path) from None
         assert at is not None
         return at
 
@@ -85,6 +85,16 @@ class ProjectFiles:
             return read_at(at)
 
     # -- writing
+
+    def check(self, path: str, *, write: bool = True) -> None:
+        """``UnsafePath`` where a file cannot be written; or only, whatever its permissions, is no plain one."""
+        try:
+            at = place(self.root, check_path(path, "What is to be written"))
+        except NotADirectoryError as error:
+            raise _no_folder(error, path) from None
+        if at is not None:
+            with at:
+                mode_at(at, write=write)
 
     def replace(self, path: str, data: bytes) -> None:
         """The whole file anew, or not at all; with the permissions that it had, else private."""
@@ -165,14 +175,14 @@ class ProjectFiles:
 # -- in a folder that was opened
 
 
-def mode_at(at: Place) -> int | None:
+def mode_at(at: Place, *, write: bool = True) -> int | None:
     """The permissions of the file that is to be replaced; ``None``: there is none. What must not be is refused."""
     st = at.lstat()
     if st is None:
         return None
     if _kind(st) != _FILE:
         raise _not_plain(at.path, _kind(st))
-    if not st.st_mode & 0o200:
+    if write and not st.st_mode & 0o200:
         raise UnsafePath(
             f"{at.path} is read-only, and is left as it is.",
             hint=f"`chmod u+w {at.path}` lets leftoff write it.",
@@ -245,6 +255,10 @@ def _kind(st: os.stat_result) -> int:
 
 def _named(st: os.stat_result) -> str:
     return _KINDS.get(_kind(st), "a file")
+
+
+def _no_folder(error: OSError, path: str) -> UnsafePath:
+    return UnsafePath(f"{error.filename} is a file, where a folder is needed for {path}.")
 
 
 def _not_plain(path: str, kind: int) -> UnsafePath:

@@ -1,0 +1,182 @@
+"""A repository that somebody else made: what lies where a protocol's files are written leads nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.dialects.test_company import DIALECTS, OWN, PLACES, own_run
+
+
+@pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("outside")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def written(project: Path) -> list[Path]:
+    """What a protocol wrote, folders before what is in them."""
+    own = (".leftoff", "leftoff.toml")
+    return sorted(path for path in project.rglob("*") if path.relative_to(project).parts[0] not in own)
+
+
+def goes_on(project: Path, dialect: str, run: str) -> list[str]:
+    """The run is reported on in all ways; what was said."""
+    step = OWN[dialect][1]
+    words = (("set", "x=1"), ("step", "start", step), ("step", "done", f"{step}-2"), ("note", "n"), ("save",))
+    return [succeed(*each, "--run", run, cwd=project).err for each in words]
+
+
+def moved_out(path: Path, outside: Path) -> None:
+    """What was there is elsewhere, and a link leads to it."""
+    there = outside / path.name
+    path.rename(there)
+    path.symlink_to(there)
+
+
+@DIALECTS
+def test_every_file_is_a_link(project: Path, outside: Path, dialect: str) -> None:
+    """None is written through, no verb fails, each is told once and kept for `status`, and written again later."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    links = [path for path in written(project) if path.is_file() and not path.is_symlink()]
+    for path in links:
+        moved_out(path, outside)
+    before = contents(outside)
+    said = "".join(goes_on(project, dialect, run))
+    assert before == contents(outside)
+    refused = [path for path in links if path.is_symlink()]
+    told = {
+        str(path.relative_to(project)): said.count(f"{path.relative_to(project)} is a") for path in refused
+    }
+    assert {1} == set(told.values()) - {0}, "older checkpoints and settings are not written"
+    assert "is a symbolic link" in call("status", cwd=project).out
+    for path in refused:
+        path.unlink()
+    succeed("save", "--run", run, cwd=project)
+    assert "symbolic link" not in call("status", cwd=project).out
+    assert all((project / path).is_file() for path, times in told.items() if times)
+
+
+@DIALECTS
+@pytest.mark.parametrize("inside", [False, True])
+def test_its_folder_is_a_link(project: Path, outside: Path, dialect: str, inside: bool) -> None:
+    """The whole place of a protocol, wherever it leads."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    target = project / "elsewhere" if inside else outside
+    target.mkdir(exist_ok=True)
+    moved_out(project / PLACES[dialect], target)
+    before = contents(target)
+    assert "symbolic link" in "".join(goes_on(project, dialect, run))
+    assert before == contents(target)
+
+
+@pytest.mark.crash_full
+@DIALECTS
+def test_each_part_is_a_link(project: Path, tmp_path: Path, outside: Path, dialect: str) -> None:
+    """Every folder and every file, one at a time."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    for number, path in enumerate(written(project)):
+        copy, away = tmp_path / f"copy-{number}", outside / str(number)
+        shutil.copytree(project, copy, symlinks=True)
+        away.mkdir()
+        moved_out(copy / path.relative_to(project), away)
+        before = contents(away)
+        goes_on(copy, dialect, run)
+        for words in (("finish", "--run", run), ("archive", run), ("rm", run, "--yes"), ("prune",)):
+            assert call(*words, cwd=copy).code in (0, 3), words
+        assert before == contents(away), path
+
+
+@DIALECTS
+@pytest.mark.parametrize("what", ["pipe", "folder", "read-only"])
+def test_something_else_is_in_the_way(project: Path, dialect: str, what: str) -> None:
+    """It stays, nobody waits for it, and no verb fails."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    paths = [path for path in written(project) if path.is_file() and not path.is_symlink()]
+    for path in paths:
+        if what == "read-only":
+            path.chmod(0o444)
+        else:
+            path.unlink()
+            os.mkfifo(path) if what == "pipe" else path.mkdir()
+    before = {path: (path.lstat().st_ino, path.lstat().st_mode) for path in paths}
+    said = "".join(goes_on(project, dialect, run))
+    there = {path: (path.lstat().st_ino, path.lstat().st_mode) for path in paths if os.path.lexists(path)}
+    assert before == {**before, **there} and "not up to date" in said
+
+
+def test_a_repository_that_writes_outside_of_itself(project: Path, outside: Path) -> None:
+    """A document with a line break in its id, and a link for the outbox: neither the line nor the file comes about."""
+    shell = outside / "bashrc"
+    shell.write_text("# mine\n")
+    (project / "leftoff.toml").write_text('[mirror]\ndialect = "sitebuilder"\n')
+    folder = project / "progress/checkpoints"
+    folder.mkdir(parents=True)
+    (project / "messages").mkdir()
+    for agent in ("a", "x"):
+        (project / f"messages/outbox-{agent}.md").symlink_to(shell)
+    evil = "T1\ntouch /tmp/evil\n"
+    document = {"agent": "a", "task_id": evil, "status": "in_progress", "progress_percent": 40}
+    (folder / "a-T1.json").write_text(json.dumps({**document, "updated_at": "2026-01-01T00:00:00Z"}))
+    succeed("start", "x", "--task", evil, "--steps", "one,two", cwd=project)
+    succeed("step", "done", "one", "--run", "latest", cwd=project)
+    assert "# mine\n" == shell.read_text()
+    (project / "messages/outbox-x.md").unlink()
+    succeed("step", "done", "two", "--run", "latest", cwd=project)
+    lines = (project / "messages/outbox-x.md").read_text().splitlines()
+    assert lines and all(
+        line.startswith("@orchestrator: Task T1 touch /tmp/evil progress:") for line in lines
+    )
+
+
+@pytest.mark.parametrize("dialect", ["bmad", "sitebuilder"])
+def test_text_on_a_page_is_no_markup(project: Path, dialect: str) -> None:
+    """One line, one cell: no row of its own, no code, no HTML, no comment."""
+    evil = "a | b\n| x | y |\n<!-- `c` \x1b[31m \u202e -->"
+    (project / "leftoff.toml").write_text(f'[mirror]\ndialect = "{dialect}"\n[status]\nfile = "BOARD.md"\n')
+    run = succeed("start", "w", "--task", evil, "--title", evil, "--steps", "s", cwd=project).out.strip()
+    succeed("note", evil, "--run", run, cwd=project)
+    succeed("step", "fail", evil.replace("\n", " "), "--error", evil, "--run", run, cwd=project)
+    pages = [path for path in project.rglob("*.md") if path.is_file()]
+    assert {"bmad": 2, "sitebuilder": 3}[dialect] == len(pages)
+    for page in pages:
+        text = page.read_text()
+        assert "&lt;!--" in text and not any(
+            mark in text for mark in ("<!--", "-->", "\x1b", "\u202e", " `c` ")
+        )
+        assert not any(line.startswith("| x") for line in text.splitlines())
+
+
+def test_a_memory_that_came_along_names_only_what_is_aside(project: Path, outside: Path) -> None:
+    """What the mirror remembers is no way to move or delete anything."""
+    succeed("init", "--dialect", "bmad", cwd=project)
+    run = own_run(project, "bmad")
+    victim = outside / "victim"
+    victim.write_text("untouched")
+    memory = project / ".leftoff/mirror"
+    known = json.loads((memory / "desk.json").read_text())
+    entry = {"run": run, "part": None, "stat": None, "hash": "", "at": 0, "path": "../x", "hidden": False}
+    old = {"place": str(victim), "base": str(victim), "name": str(victim)}
+    for stamp in (str(victim), "../../../victim", f"../../../../{outside.name}/victim"):
+        forged = {**entry, **old, "stamp": stamp}
+        (memory / "desk.json").write_text(json.dumps({**known, "pool": [forged]}))
+        intent = {**forged, "inode": victim.stat().st_ino, "before": ""}
+        (memory / "pool/0000000000000000.json").write_text(json.dumps(intent))
+        succeed("set", "x=1", "--run", run, cwd=project)
+        assert "untouched" == victim.read_text()
+    shutil.rmtree(memory)
+    memory.symlink_to(outside)
+    succeed("set", "x=2", "--run", run, cwd=project)
+    assert {"victim": b"untouched"} == contents(outside)
