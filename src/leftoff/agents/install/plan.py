@@ -9,12 +9,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from leftoff.agents.install.files import Change, SettingsFiles, tidy
+from leftoff.agents.install.files import Change, tidy
 from leftoff.agents.install.json_text import JsonText
 from leftoff.agents.install.merge import hooks_in, hooks_out, server_in, server_out
 from leftoff.agents.install.recipes import Recipe
 from leftoff.agents.install.toml_text import TomlText
 from leftoff.errors import Invalid
+from leftoff.operations.settings_files import SettingsFiles
 
 _BLANKS = "\ufeff \t\r\n"
 
@@ -55,11 +56,11 @@ class Plan:
         return change
 
     def apply(self) -> None:
-        changes = self.changes
+        changes = [change for change in self.changes if change.action != "keep"]
         for change in changes:
-            self._files.check(change)
+            self._files.check(change.path)
         for change in changes:
-            self._files.write(change)
+            self._files.write(change.path, change.after)
             if change.action == "remove":
                 tidy(change.path, self.recipe.base)
 
