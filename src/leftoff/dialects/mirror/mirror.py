@@ -132,7 +132,10 @@ class Mirror:
     def problems(self) -> list[str]:
         """What could not be followed, and why."""
         known = {**self.memory.remembered("problems"), **self.memory.problems}
-        return [why if about in (ALL, CONFIG) else f"{about}: {why}" for about, why in sorted(known.items())]
+        by_why: dict[str, list[str]] = {}
+        for about, why in sorted(known.items()):
+            by_why.setdefault(why, []).append(about)
+        return [f"{_named(about)}{why}" for why, about in by_why.items()]
 
     def tell(self, about: str, error: Exception) -> None:
         """Files could not be followed: said once, and kept for `leftoff status` until it works again. ``about``: the
@@ -140,8 +143,8 @@ class Mirror:
         why = error.message if isinstance(error, LeftoffError) else _plain(error)
         why += f" {error.hint}" if isinstance(error, UnsafePath) else ""
         log.debug("the mirror of %s, %s: %r", self.dialect.name, about, error)
-        if self.memory.problems.get(about) != why:
-            self.memory.problems[about] = why
+        known, self.memory.problems[about] = [*self.memory.problems.values()], why
+        if why not in known:  # it may be in the way of several
             of = "" if about in (ALL, CONFIG) else f" ({about})"
             self.say(f"leftoff: the files of {self.dialect.name} are not up to date{of}: {why}")
 
@@ -378,6 +381,13 @@ def _without(value: Any, keys: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
         return {key: _without(item, keys) for key, item in dict.items(value) if key not in keys}
     return [_without(item, keys) for item in value] if isinstance(value, list) else value
+
+
+def _named(about: list[str]) -> str:
+    """Of which runs or files something is said."""
+    if {ALL, CONFIG} & {*about}:
+        return ""
+    return f"{about[0]}{f' and {len(about) - 1} more' if len(about) > 1 else ''}: "
 
 
 def _plain(error: Exception) -> str:

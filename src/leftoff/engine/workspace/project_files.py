@@ -47,7 +47,7 @@ class ProjectFiles:
         try:
             at = place(self.root, check_path(path, "What is to be written"), make=[])
         except NotADirectoryError as error:
-            raise _no_folder(error, path) from None
+            raise _no_folder(error) from None
         assert at is not None
         return at
 
@@ -91,7 +91,7 @@ class ProjectFiles:
         try:
             at = place(self.root, check_path(path, "What is to be written"))
         except NotADirectoryError as error:
-            raise _no_folder(error, path) from None
+            raise _no_folder(error) from None
         if at is not None:
             with at:
                 mode_at(at, write=write)
@@ -257,8 +257,8 @@ def _named(st: os.stat_result) -> str:
     return _KINDS.get(_kind(st), "a file")
 
 
-def _no_folder(error: OSError, path: str) -> UnsafePath:
-    return UnsafePath(f"{error.filename} is a file, where a folder is needed for {path}.")
+def _no_folder(error: OSError) -> UnsafePath:
+    return UnsafePath(f"{error.filename} is a file, where a folder is needed.")
 
 
 def _not_plain(path: str, kind: int) -> UnsafePath:
