@@ -173,3 +173,11 @@ def test_beside_a_live_driver(tmp_path: Path) -> None:
     with driven(tmp_path) as run:
         succeed("set", "a=1", "--run", run, cwd=tmp_path)
         assert "1\n" == succeed("get", "a", cwd=tmp_path).out
+
+
+@pytest.mark.parametrize("name", ["latest", "w", "Title"])
+def test_the_run_by_a_name(name: str, tmp_path: Path) -> None:
+    """It is looked for by several readings in the transaction that writes."""
+    started(tmp_path, "w", "--title", "title")
+    succeed("set", "a=1", "--run", name, cwd=tmp_path)
+    assert "1\n" == succeed("get", "a", cwd=tmp_path).out

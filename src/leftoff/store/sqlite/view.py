@@ -95,7 +95,12 @@ class SqliteView(View):
             tests.append("substr(r.run_id, 1, ?) = ?")
             values += [len(where["prefix"]), where["prefix"]]
         if where.get("name") is not None:
-            self.db.create_scalar_function("folded", _folded, 1, deterministic=True)
+            import apsw
+
+            try:
+                self.db.create_scalar_function("folded", _folded, 1, deterministic=True)
+            except apsw.BusyError:  # it is there, and in use
+                pass
             tests.append("? IN (folded(r.workflow), folded(r.title))")
             values.append(_folded(where["name"]))
         sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
