@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
+from leftoff.engine.lifecycle.finish import Ending, settle
 from leftoff.engine.lifecycle.start import unfinished
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
