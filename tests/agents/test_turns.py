@@ -210,3 +210,70 @@ def test_a_session_that_talks_stands_back(repository: Path, living: Living) -> N
     succeed("step", "done", "b", cwd=repository)
     succeed("finish", cwd=repository)
     assert "Write the guide" in succeed("brief", cwd=repository).out
+
+
+def states(cwd: Path) -> dict[str, str]:
+    found = succeed("show", "latest", "--json", cwd=cwd).json["step_records"]
+    return {step["step"]: step["status"] for step in found}
+
+
+def task(session: Session, number: int, subject: str = "", status: str = "") -> None:
+    """As Claude Code tells of tasks: by an id, which begins with 1 in each session."""
+    if subject:
+        answer = {"task": {"id": str(number), "subject": subject}}
+        session.fire(
+            "PostToolUse", tool_name="TaskCreate", tool_input={"subject": subject}, tool_response=answer
+        )
+    if status:
+        given = {"taskId": str(number), "status": status}
+        session.fire("PostToolUse", tool_name="TaskUpdate", tool_input=given, tool_response={"success": True})
+
+
+def test_a_run_that_is_taken_over_keeps_its_tasks(repository: Path) -> None:
+    """Three times: ids begin with 1 again each time, and the same subject is the same step."""
+    subjects = ["Write the guide", "Fix notes", "Ship", "Tell"]
+    for number, subject in enumerate(subjects):
+        living = Living(repository, f"s{number}")
+        living.fire("UserPromptSubmit", prompt="resume" if number else "Write it all")
+        for place, one in enumerate(subjects[number:]):
+            task(living, place + 1, one)
+        task(living, 1, status="in_progress")
+        task(living, 1, status="completed")
+        living.kill()
+        done = {one: "completed" for one in subjects[: number + 1]}
+        wanted = {one: done.get(one, "pending") for one in subjects}
+        assert wanted == titled(repository), subject
+    assert 1 == len(runs(repository))
+
+
+def titled(cwd: Path) -> dict[str, str]:
+    found = succeed("show", "latest", "--json", cwd=cwd).json["step_records"]
+    return {step["title"]: step["status"] for step in found}
+
+
+def test_a_list_of_a_session_that_took_over_drops_nothing(repository: Path, living: Living) -> None:
+    """What another session planned stays; what it did is done, also where the new list has it as pending, twice."""
+    living.fire("UserPromptSubmit", prompt="Write it all")
+    living.todos(one="completed", two="in_progress", three="pending")
+    living.kill()
+    other = Session(repository, "other")
+    other.fire("UserPromptSubmit", prompt="resume")
+    for _ in range(2):
+        other.todos(one="pending", four="in_progress")
+    wanted = {"one": "completed", "two": "pending", "three": "pending", "four": "running"}
+    assert wanted == states(repository)
+    other.todos(one="in_progress", four="completed")
+    assert {**wanted, "one": "running", "four": "completed"} == states(repository)
+    other.todos(one="completed")
+    assert {**wanted, "four": "completed"} == states(repository)
+
+
+def test_a_task_that_a_session_does_not_know_is_nobodys(repository: Path, living: Living) -> None:
+    """Its id is that of another session's task: nothing is changed by it."""
+    living.fire("UserPromptSubmit", prompt="Write it all")
+    task(living, 1, "Write the guide")
+    living.kill()
+    other = Session(repository, "other")
+    other.fire("UserPromptSubmit", prompt="resume")
+    task(other, 1, status="completed")
+    assert {"Write the guide": "pending"} == titled(repository)

@@ -341,6 +341,7 @@ def _edits(paths: list[str]) -> str:
 
 def keep_list(session: Session, items: list[Item]) -> None:
     """The agent's list, whole: the steps of its own run; beside those of a run that has steps of its own."""
+    from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.engine.steps.lists import put_list
 
     at = session.project.at
@@ -349,7 +350,7 @@ def keep_list(session: Session, items: list[Item]) -> None:
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         if row.workflow == SESSION:
-            put_list(session.project.store, tx, row, changes, items, at)
+            put_list(steps_in(session.project.store, tx, row, changes, at), items, session.who.session)
             return
         todos = [{"text": item.text, "status": item.status} for item in items]
         changes.put("context", f"todos of {session.who.session}", {"todos": todos, "at": iso(at)})
@@ -360,6 +361,7 @@ def keep_list(session: Session, items: list[Item]) -> None:
 
 def keep_task(session: Session, item: Item, *, seal: bool = False) -> None:
     """One entry of the agent's list. ``seal``: a checkpoint, too."""
+    from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.engine.steps.lists import put_task
 
     text = item.text = session.project.redactor.mask(item.text)
@@ -367,7 +369,8 @@ def keep_task(session: Session, item: Item, *, seal: bool = False) -> None:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         if row.workflow != SESSION:
             return None
-        step = put_task(session.project.store, tx, row, changes, item, session.project.at)
+        steps = steps_in(session.project.store, tx, row, changes, session.project.at)
+        step = put_task(steps, item, session.who.session)
         return Seal("step_complete", step, text) if seal else None
 
     _report(session, make, start=bool(text), title=text[:_TITLE] or None)
