@@ -129,13 +129,56 @@ def _parent(pid: int) -> int:
     return int(fields[1]) if len(fields) > 1 else 0
 
 
-def ancestor(skip: frozenset[str]) -> Process | None:
-    """The nearest process above this one that is none of these programs; ``None`` where that is the first of all."""
+def agent_above(*names: str) -> Process | None:
+    """The agent that called this process: the nearest one above that does more than to call it; ``None`` where that is
+    the first of all. ``names``: what agents are called; one of that name close by goes before any other."""
     pid = os.getppid()
-    while pid > 1 and _name(pid) in skip:
+    while pid > 1 and _only_calls(pid):
         pid = _parent(pid)
-    began = started(pid) if pid > 1 else ""
-    return Process(scope(), pid, began) if began else None
+    near, above = pid, pid
+    for _ in range(_NEAR):
+        if above <= 1:
+            break
+        if not names or is_called(above, names):
+            near = above
+            break
+        above = _parent(above)
+    began = started(near) if near > 1 else ""
+    return Process(scope(), near, began) if began else None
+
+
+_NEAR = 4  # processes that are looked at: a program of an agent's may have a wrapper of any kind around us
+
+
+def _only_calls(pid: int) -> bool:
+    """Whether a process is a shell, a script of one, or something that was called with our own words."""
+    if _name(pid) in SHELLS or _program(pid) in SHELLS:
+        return True
+    own = sys.argv[1:]
+    return bool(own) and words_of(pid)[-len(own) :] == own
+
+
+def is_called(pid: int, names: tuple[str, ...]) -> bool:
+    """Whether a process is a program of one of these names, or a script of that name that a program runs."""
+    return any(os.path.basename(word) in names for word in words_of(pid)[:2])
+
+
+def words_of(pid: int) -> list[str]:
+    """The words that a process was started with."""
+    if sys.platform == "darwin":
+        import subprocess
+
+        out = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True)
+        return out.stdout.split()
+    return _text(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
+
+
+def _program(pid: int) -> str:
+    """The name of the file that a process runs: that of the shell, where its own name is that of a script."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
 
 
 def _name(pid: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ for line in sys.stdin:
     if pid == 0:
         sys.stdin = io.TextIOWrapper(io.BytesIO(asked["event"].encode()))
         sys.stdout = io.TextIOWrapper(os.fdopen(writing, "wb"))
+        sys.argv = ["leftoff", *asked["words"]]
         code = main(asked["words"])
         sys.stdout.flush()
         os._exit(code)
@@ -96,15 +98,16 @@ class Spawned(Session):
 class Living(Session):
     """A session in a process of its own, which can be killed; its hooks are children of that, and take their time."""
 
-    def __init__(self, cwd: Path, name: str = "s1", agent: str = "claude") -> None:
+    def __init__(self, cwd: Path, name: str = "s1", agent: str = "claude", *words: str) -> None:
         super().__init__(cwd, name, agent)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", AGENT],
+            [agent, "-c", AGENT, *words],
+            executable=sys.executable,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=cwd,
-            env=environment(),
+            env=environment(PYTHONPATH=os.pathsep.join(sys.path)),  # its name is not that of a Python
         )
 
     def fire(self, event: str, **more: Any) -> Called:

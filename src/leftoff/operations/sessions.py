@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.workspace.workspace import Workspace
+    from leftoff.host import Process
     from leftoff.store.rows import RunRow
 
 _LONGEST = 2000  # characters of a text that is kept
@@ -101,6 +102,16 @@ def _there(folder: str) -> str:
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return folder
+
+
+def process_of(project: Project, session: str, found: list[Process]) -> Process | None:
+    """Of the processes that a session may have, its own: the one it had, else the first that no other session has."""
+    store = project.store
+    leases = store.read(lambda view: view.leases()) if store.exists() and found else []
+    held = {lease.process: lease.session for _, lease in leases if lease.kind == "session"}
+    own = [process for process in found if held.get(process) == session]
+    free = [process for process in found if process not in held]
+    return next(iter(own or free or found), None)
 
 
 def in_order(session: Session, *, alone: bool, begins: bool) -> InOrder:

@@ -10,7 +10,7 @@ import time
 from leftoff.agents.hooks import log
 from leftoff.agents.hooks.events import read_event, started_in
 from leftoff.errors import LeftoffError
-from leftoff.host import SHELLS, ancestor
+from leftoff.host import agent_above
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
 
@@ -45,7 +45,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
         from leftoff.operations.sessions import find_place
 
         project, folder = find_place(event.cwd, started_in(), call.project, call.store)
-        caller = Caller(agent=ancestor(SHELLS))
+        caller = Caller(agent=agent_above(call.agent))
         answer = bounded(lambda: _work(call, event, project, folder, caller))
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
@@ -67,6 +67,8 @@ def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> 
             return b""
         project = Project(place, call.store, lambda text: log.note(folder, call.agent, text))
         try:
+            if call.agent == "codex":
+                caller = _caller_of(project, event, caller)
             session = sessions.Session(
                 project, caller, event.session, call.agent, anywhere=call.anywhere, until=until
             )
@@ -80,6 +82,19 @@ def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> 
     except Exception as error:
         log.note(folder, call.agent, event.name, event.session, _told(error))
         return b""
+
+
+def _caller_of(project: Project, event: Event, caller: Caller) -> Caller:
+    """Interactive Codex runs the hooks of all its sessions in one daemon: the session is that of a terminal."""
+    from leftoff.agents.hooks import daemon
+
+    if caller.agent is None or not daemon.is_one(caller.agent):
+        return caller
+    from leftoff.operations.sessions import process_of
+
+    found = process_of(project, event.session, daemon.terminals(event.cwd))
+    daemon.become(found)
+    return Caller(agent=found)
 
 
 def _told(error: Exception) -> str:

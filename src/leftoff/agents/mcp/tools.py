@@ -14,11 +14,12 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from leftoff.agents.hooks.events import AGENTS
 from leftoff.agents.mcp.resume import not_now, resume_run, verify_resume
 from leftoff.agents.mcp.words import told
 from leftoff.engine.steps.reports import STATUS, StepReport
 from leftoff.errors import Invalid, LeftoffError, Usage
-from leftoff.host import SHELLS, ancestor
+from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
 from leftoff.model.ids import check_step
@@ -56,7 +57,7 @@ class Tools(Fields):
         """What an operation answers. A store per call: tools run on threads, and the store may change between two."""
         project = Project(self.project, self.store)
         try:
-            caller = Caller(named=run_id, branch=branch, agent=ancestor(SHELLS), person=False)
+            caller = Caller(named=run_id, branch=branch, agent=agent_above(*AGENTS), person=False)
             found = operation(project, caller, *request, **more)
             answer: Answer = found if isinstance(found, dict) else found.to_json()
             return answer

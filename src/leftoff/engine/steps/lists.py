@@ -58,7 +58,7 @@ class List:
         self.there = steps.all()
 
     def is_ours(self, record: dict[str, Any]) -> bool:
-        return record.get("session", self.session) == self.session
+        return bool(record.get("session", self.session) == self.session)
 
     def move(self, path: str, item: Item, order: int | None) -> None:
         """A step becomes what its entry says; what a person decides is not for an agent's list to say."""
