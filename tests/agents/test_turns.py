@@ -277,3 +277,55 @@ def test_a_task_that_a_session_does_not_know_is_nobodys(repository: Path, living
     other.fire("UserPromptSubmit", prompt="resume")
     task(other, 1, status="completed")
     assert {"Write the guide": "pending"} == titled(repository)
+
+
+def test_a_run_that_a_session_starts_is_its_only_one(repository: Path, living: Living) -> None:
+    """The turn goes on there: what is written is kept there, and no second run is left behind."""
+    living.fire("UserPromptSubmit", prompt="Release it")
+    run_id = succeed("start", "release", "--steps", "a,b", cwd=repository, LEFTOFF_SESSION="dead").out.strip()
+    living.writes("guide.md", "# Guide\n")
+    (run,) = runs(repository)
+    assert (run_id, "dead", "alive") == (run["run_id"], run["session_id"], run["health"])
+    (turn,) = turns(repository)
+    assert ("Release it", "running", ["guide.md"]) == (turn["prompt"], turn["status"], turn["files"])
+    living.kill()
+    told = Session(repository, "other").context("SessionStart", source="startup")
+    assert told is not None and run_id in told
+
+
+@pytest.mark.parametrize("ending", ["Stop", None])
+def test_a_run_that_a_session_starts_ends_with_it(ending: str | None, repository: Path) -> None:
+    """It is paused, for it has steps left; and going back to its start brings the files back."""
+    session = Session(repository, "s1")
+    (repository / "notes.txt").write_text("by hand\n")
+    session.fire("UserPromptSubmit", prompt="Release it")
+    succeed("start", "release", "--steps", "a,b", cwd=repository, LEFTOFF_SESSION="s1")
+    session.writes("guide.md", "# Guide\n")
+    (repository / "notes.txt").write_text("by the agent\n")
+    if ending is not None:
+        session.fire(ending, last_assistant_message="Half of it.")
+    session.fire("SessionEnd", reason="exit")
+    (run,) = runs(repository)
+    assert ("paused", "idle") == (run["status"], run["health"])
+    assert ["completed" if ending else "interrupted"] == [turn["status"] for turn in turns(repository)]
+    found = succeed("log", "latest", "--json", cwd=repository).json["checkpoints"]
+    first = next(one["checkpoint_id"] for one in found if one["trigger"] == "agent_start")
+    succeed("rollback", first, "--files", "--yes", cwd=repository)
+    assert "by hand\n" == (repository / "notes.txt").read_text() and not (repository / "guide.md").exists()
+
+
+def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
+    repository: Path, living: Living
+) -> None:
+    """`leftoff resume RUN` in the middle of a turn: the turn belongs to that run, and ends there."""
+    living.fire("UserPromptSubmit", prompt="Write the guide")
+    living.kill()
+    (run,) = runs(repository)
+    other = Session(repository, "other")
+    other.fire("UserPromptSubmit", prompt="Please go on with what is left")
+    told = succeed("resume", str(run["run_id"]), cwd=repository, LEFTOFF_SESSION="other").out
+    assert "what turn 1 was asked: Write the guide" in told
+    other.fire("Stop", last_assistant_message="Done.")
+    other.fire("SessionEnd", reason="exit")
+    assert [(run["run_id"], "completed")] == [(one["run_id"], one["status"]) for one in runs(repository)]
+    assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]

@@ -46,7 +46,7 @@ def this_run(run: int, run_id: str) -> Find:
 def session_of(project: Project, caller: Caller) -> str | None:
     """The agent's session that the caller belongs to."""
     if caller.session or caller.agent is None or not project.store.exists():
-        return caller.session
+        return caller.session or caller.first_session
     return project.store.read(caller.session_in)
 
 

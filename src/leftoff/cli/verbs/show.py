@@ -105,8 +105,8 @@ def _turns(found: dict[str, Any]) -> list[Line]:
 
     parts = {
         "Asked, newest first": turns.asked(known, health, quote),
-        "Where it stopped": turns.stopped(known[-1], health, quote),
-        "Left to do": turns.left(known[-1], quote),
+        "Where it stopped": turns.stopped(known, health, quote),
+        "Left to do": turns.left(known, quote),
     }
     out: list[Line] = []
     for title, told in parts.items():

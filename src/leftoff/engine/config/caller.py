@@ -73,12 +73,17 @@ class Caller:
         return self._session or self.variable("LEFTOFF_SESSION")
 
     def session_in(self, view: View) -> str | None:
-        """The session: as the environment says, or the one that the agent's process was last seen with."""
+        """The session: as the environment says, or that which the agent's process was last seen with, or began with."""
         if self.session or self.agent is None:
             return self.session
         from leftoff.engine.lifecycle.sessions import session_of
 
-        return session_of(view, self.agent)
+        return session_of(view, self.agent) or self.first_session
+
+    @property
+    def first_session(self) -> str | None:
+        """The session that an agent's program had when it started a server of ours; it may have another by now."""
+        return self.variable("CLAUDE_CODE_SESSION_ID") if self.agent is not None else None
 
     @property
     def run(self) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from leftoff import log
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in, status_changes
+from leftoff.engine.lifecycle.turns import drop_talk
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import SESSION, is_own, is_spent, twins
 from leftoff.engine.resume.open_again import cut_turn, put_back
@@ -18,11 +19,10 @@ from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.lease import LIMIT_MS, NOBODY, refuse_driven
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report_in
-from leftoff.errors import Conflict, LeaseHeld
+from leftoff.errors import LeaseHeld
 from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
-from leftoff.model.versions import counts_of
 from leftoff.model.words import UNFINISHED
 from leftoff.store.rows import Holder
 
@@ -251,28 +251,6 @@ def end_session(project: Project, who: Who, why: str, last: Make, blobs: list[Bl
         return done
 
     drop_talk(store, store.write(work))
-
-
-def drop_talk(store: Store, ended: list[RunRow]) -> None:
-    """A session that only talked, and was answered, leaves no run."""
-    for row in ended:
-        if row.workflow == SESSION and is_spent(row) and not sum(counts_of(row.counts).values()):
-            _drop_talk(store, row)
-
-
-def _drop_talk(store: Store, row: RunRow) -> None:
-    from leftoff.engine.lifecycle.turns import is_talk
-
-    def allowed(view: View) -> None:
-        there = view.run_row(row.run)
-        done = there is not None and there.status == "completed"
-        if not (done and is_talk(Reader(store, view, row.run, row.run_id))):
-            raise Conflict(f"Run {row.run_id} has something to keep.")
-
-    try:
-        store.remove(row.run, allowed)
-    except Conflict:
-        pass
 
 
 def finish_spent(project: Project, branch: str) -> int:

@@ -7,6 +7,7 @@ to go on, the second goes on with what the first has started.
 from __future__ import annotations
 
 from leftoff.engine.lifecycle.opening import asked_id, newest_of, opening_changes, start_in
+from leftoff.engine.lifecycle.turns import drop_talk, move_turn
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.steps import lifecycle
@@ -59,6 +60,8 @@ def start_run(
     changes = opening_changes(opening, at, scrubber)
     changes, blobs = save_blobs(store, changes)
 
+    moved: list[RunRow] = []
+
     def work(tx: Tx) -> Started:
         twin, there = opening.twin(tx), unfinished(tx, tx.follower, opening, at)
         if resume and there is not None:
@@ -71,9 +74,13 @@ def start_run(
         if session is not None:
             holder = Holder("session", session.process, session.id, session.who, at)
             take_session(tx, started.run, started.run_id, at, holder)
+        bound = opening.facts.get("session_id")
+        moved[:] = move_turn(store, tx, bound, started.run, at) if bound else []
         return started
 
-    return store.write(work)
+    started = store.write(work)
+    drop_talk(store, moved)
+    return started
 
 
 def unfinished(view: View, follower: Follower | None, opening: Opening, at: int) -> RunRow | None:

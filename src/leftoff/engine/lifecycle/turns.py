@@ -8,17 +8,25 @@ as it was. Each is a record of the run, in order. The run's own record names the
 from __future__ import annotations
 
 from leftoff.clock import iso
-from leftoff.engine.read.which import OPEN_TURN
+from leftoff.engine.lifecycle.opening import status_changes
+from leftoff.engine.read.state import Reader
+from leftoff.engine.read.which import OPEN_TURN, SESSION, is_spent
+from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.lease import NOBODY
+from leftoff.engine.write.report import report_in
+from leftoff.errors import Conflict
+from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
+from leftoff.model.versions import counts_of
+from leftoff.model.words import UNFINISHED
+from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.lifecycle.sessions import Who
-    from leftoff.engine.read.state import Reader
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import View
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
 RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
@@ -132,3 +140,68 @@ def is_talk(reader: Reader) -> bool:
     return all(
         turn.get("status") == COMPLETED and not turn.get("files") and not turn.get("failed") for turn in turns
     )
+
+
+def drop_talk(store: Store, ended: list[RunRow]) -> None:
+    """A session that only talked, and was answered, leaves no run."""
+    for row in ended:
+        if row.workflow == SESSION and is_spent(row) and not sum(counts_of(row.counts).values()):
+            _drop_talk(store, row)
+
+
+def _drop_talk(store: Store, row: RunRow) -> None:
+    def allowed(view: View) -> None:
+        there = view.run_row(row.run)
+        done = there is not None and there.status == "completed"
+        if not (done and is_talk(Reader(store, view, row.run, row.run_id))):
+            raise Conflict(f"Run {row.run_id} has something to keep.")
+
+    try:
+        store.remove(row.run, allowed)
+    except Conflict:
+        pass
+
+
+# -- a session that goes on in another run
+
+
+def move_turn(store: Store, tx: Tx, session: str, run: int, at: int) -> list[RunRow]:
+    """A session has started or taken a run: what it is doing belongs there from now on.
+
+    The run that it got by itself, and that has no steps, is over; its turn, what is known of files, and the lease go to
+    the other one. Those that are over are returned.
+    """
+    rows = tx.list_runs({"session": session, "workflow": SESSION, "status": UNFINISHED})
+    rows = [row for row in rows if row.run != run and not sum(counts_of(row.counts).values())]
+    for row in rows:
+        _move(store, tx, row, run, at)
+    found = [tx.run_row(row.run) for row in rows]
+    return [row for row in found if row is not None]
+
+
+def _move(store: Store, tx: Tx, row: RunRow, run: int, at: int) -> None:
+    there = tx.run_row(run)
+    assert there is not None
+    reader = Reader(store, tx, row.run, row.run_id)
+
+    def receive(tx: Tx, there: RunRow, changes: ChangeSet) -> None:
+        turn = Turn(reader, row, ChangeSet(), at)
+        if turn.record is not None:
+            key = next_key(tx, run)
+            changes.put("turn", key, {**turn.record, "seq": there.seq + 1})
+            changes.put("run", OPEN_TURN, key)
+        for name in ("file", "context"):
+            for key, record in reader.raw(name).items():
+                if tx.row(run, name, key) is None:
+                    changes.put_stored(name, key, record.stored)
+
+    def leave(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        Turn(reader, row, changes, at).end(COMPLETED, f"It goes on in run {there.run_id}.")
+        status_changes(changes, "completed", at, summary=f"It goes on in run {there.run_id}.")
+
+    report_in(store, tx, there, receive, Terms(at), ChangeSet())
+    report_in(store, tx, row, leave, Terms(at), ChangeSet())
+    lease, other = tx.lease(row.run), tx.lease(run) or NOBODY
+    if lease is not None and lease.held and not getattr(other, "held", False):
+        tx.put_lease(run, other.epoch + 1, Holder("session", lease.process, lease.session, lease.who, at))
+        tx.put_lease(row.run, lease.epoch + 1)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 _FILES = 12  # names in a line
 _FAILURES = 5
+_LEFT = 5  # turns
 _WORKING = ("alive", "quiet", "stalled")  # health of a run that somebody may be working on
 
 
@@ -52,8 +53,13 @@ def asked(turns: list[dict[str, Any]], health: str, quote: Callable[[Any, int], 
     return out
 
 
-def stopped(turn: dict[str, Any], health: str, quote: Callable[[Any, int], str]) -> list[str]:
-    """Where the last turn stopped: what became of it, what failed in it, what the agent said last."""
+def stopped(turns: list[dict[str, Any]], health: str, quote: Callable[[Any, int], str]) -> list[str]:
+    """Where it stopped: what became of the last turn (of the one before, while somebody is at work), what failed in it,
+    what the agent said last."""
+    known = turns[:-1] if turns and _is_at_work(turns[-1], health) else turns
+    if not (known or turns):
+        return []
+    turn = (known or turns)[-1]
     who = f" ({quote(turn['agent'], 40)})" if turn.get("agent") else ""
     out = [f"- turn {turn['number']}{who} {quote(became(turn, health), 300)}"]
     if turn.get("said"):
@@ -66,8 +72,15 @@ def stopped(turn: dict[str, Any], health: str, quote: Callable[[Any, int], str])
     return out
 
 
-def left(turn: dict[str, Any], quote: Callable[[Any, int], str]) -> list[str]:
-    """What was asked last, where that is not done."""
-    if turn.get("status") == "completed":
-        return []
-    return [f"- what turn {turn['number']} was asked: {quote(turn.get('prompt') or '', 1200)}"]
+def _is_at_work(turn: dict[str, Any], health: str) -> bool:
+    return turn.get("status") == "running" and health in _WORKING
+
+
+def left(turns: list[dict[str, Any]], quote: Callable[[Any, int], str]) -> list[str]:
+    """What was asked since a turn last ended well."""
+    out: list[str] = []
+    for turn in reversed(turns):
+        if turn.get("status") == "completed" or len(out) == _LEFT:
+            break
+        out.append(f"- what turn {turn['number']} was asked: {quote(turn.get('prompt') or '', 1200)}")
+    return out[::-1]

@@ -7,6 +7,7 @@ transaction, in which it is also looked at once more whether somebody else drive
 from __future__ import annotations
 
 from leftoff.engine.lifecycle.rollback import rollback_in, save_present
+from leftoff.engine.lifecycle.turns import drop_talk, move_turn
 from leftoff.engine.read.state import Reader
 from leftoff.engine.resume.open_again import put_back
 from leftoff.engine.steps import lifecycle
@@ -46,6 +47,7 @@ def continue_run(
     for key, value in request.variables.items():
         given.put("variable", key, value)
     ready, blobs = save_blobs(store, given)
+    moved: list[RunRow] = []
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
@@ -65,8 +67,10 @@ def continue_run(
         changes.changes.update(ready.changes)
         report_in(store, tx, _row(tx, request.target), make, Terms(at, guard, blobs=blobs), changes)
         let_go(tx, row.run, lease, session)
+        moved[:] = move_turn(store, tx, session, row.run, at) if session else []
 
     store.write(work)
+    drop_talk(store, moved)
     return given
 
 
