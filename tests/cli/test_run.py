@@ -116,9 +116,10 @@ def test_what_is_given(project: Path) -> None:
 
 def test_doubts_are_told_and_change_nothing(project: Path) -> None:
     """On stderr, with their place; the file is right all the same."""
-    (project / "flow.yaml").write_text(GOOD + "  - {id: last, run: 'echo {{ topc }}'}\n")
+    more = "  - {id: by, python: 'm:f'}\n  - {id: last, run: 'echo {{ topc }}'}\n"
+    (project / "flow.yaml").write_text(GOOD + more)
     result = succeed("run", "flow.yaml", "--check", cwd=project)
-    told = "flow.yaml:11:30: `topc` is not under `vars`; an earlier step must set it. Did you mean `topic`?"
+    told = "flow.yaml:12:30: `topc` is not under `vars`; an earlier step must set it. Did you mean `topic`?"
     assert f"leftoff: {told}\n" == result.err
     assert [told] == succeed("run", "flow.yaml", "--check", "--json", cwd=project).json["warnings"]
 

@@ -375,7 +375,9 @@ def test_ten_thousand_steps() -> None:
 def test_review_gives_doubts(tmp_path: Path) -> None:
     """What may well be right is told apart from what is wrong."""
     path = tmp_path / "flow.yaml"
-    path.write_text("vars: {topic: x}\nsteps:\n  - {id: a, run: b}\n  - {id: c, run: 'echo {{ topc }}'}\n")
+    path.write_text(
+        "vars: {topic: x}\nsteps:\n  - {id: a, python: 'm:f'}\n  - {id: c, run: 'echo {{ topc }}'}\n"
+    )
     workflow, doubts = review(str(path))
     assert 2 == len(workflow.steps)
     told = f"{path}:4:27: `topc` is not under `vars`; an earlier step must set it. Did you mean `topic`?"

@@ -33,7 +33,7 @@ CASES = {
     ),
     "unknown key, nothing near": (
         "zzz: x\nsteps: [{id: a, run: b}]\n",
-        "1:1: unknown key `zzz`. Its keys are name, description, vars, secrets, requires, defaults, max_parallel, ",
+        "1:1: unknown key `zzz`. Its keys are name, description, vars, other_vars, secrets, requires, defaults, ",
     ),
     "unknown key in retries": (
         "steps:\n  - id: a\n    run: b\n    retries: {max: 3, backof: 2s}\n",
@@ -289,8 +289,8 @@ steps:
 """
     lines = told(text)
     places = [line.split(" ")[0] for line in lines]
-    assert [f"flow.yaml:{place}:" for place in ("2:12", "6:14", "7:9", "9:13", "10:5")] == places
-    assert "5 problems; nothing was started." == wrong(text).hint
+    assert [f"flow.yaml:{place}:" for place in ("2:12", "5:18", "6:14", "7:9", "9:13", "10:5")] == places
+    assert "6 problems; nothing was started." == wrong(text).hint
 
 
 def test_a_variable_among_other_problems() -> None:
@@ -299,6 +299,19 @@ def test_a_variable_among_other_problems() -> None:
     assert ["flow.yaml:2:27: `b` is not defined", "flow.yaml:2:34: unknown key `tiemout`"] == [
         line.partition(". ")[0] for line in lines
     ]
+
+
+@pytest.mark.parametrize("key", ["rnu", "runn", "command", "pyhton", "aproval", "stesp", "agnet"])
+def test_a_misspelt_action_is_one_problem(key: str) -> None:
+    """What follows from it is not told."""
+    text = f"steps:\n  - {{id: a, {key}: x, title: t}}\n  - {{id: b, run: x}}\n"
+    assert [f"flow.yaml:2:13: unknown key `{key}`"] == [line.partition(". ")[0] for line in told(text)]
+
+
+def test_a_misspelt_run_with_all_that_goes_with_it() -> None:
+    """Keys that go with `run` are right beside it."""
+    text = "steps:\n  - {id: a, rnu: x, foreach: [1], as: n, outputs: [x], env: {A: b}, timeout: 3s, checks: [x]}\n"
+    assert ["flow.yaml:2:13: unknown key `rnu`. Did you mean `run`?"] == told(text)
 
 
 def test_many() -> None:

@@ -113,6 +113,8 @@ def test_what_an_exit_vouches_for_is_synced(tmp_path: Path, monkeypatch: pytest.
         shim, "sync_folder", lambda path: synced.append(os.path.basename(os.path.realpath(path)))
     )
     assert 0 == shim.write(Exit(0, at=1).line(), str(tmp_path))
+    assert [] == synced
+    assert 0 == shim.sync_exit(str(tmp_path))
     assert ["vars", "result", "exit", tmp_path.name, tmp_path.parent.name] == synced
 
 

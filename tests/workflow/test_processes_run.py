@@ -335,7 +335,9 @@ def test_stop_after_the_end(desk: Desk) -> None:
     """A shim that is free ends when it is asked to; the next job gets another, and is not ended."""
     token = desk.go("true")
     desk.end(token)
-    groups.terminate(desk.processes[token])
+    process = desk.processes[token]
+    groups.terminate(process)
+    wait_for(lambda: not started(process.pid), "it ended")
     assert ENDED_WELL == facts(desk.sh("true")[0])
 
 

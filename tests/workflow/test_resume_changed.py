@@ -49,7 +49,7 @@ def test_new_steps_are_done_and_removed_ones_are_not(flow: Flow) -> None:
     driver = flow.resume()
     driver.end(0)
     message = driver.of("warning")[0]["message"]
-    assert "new: x, y" in message and "gone: c" in message
+    assert "new: x, y" in message and "removed: c" in message
     assert [1, 2, 0, 1, 1] == starts(flow, "abcxy")
     shown = flow.show()
     assert ["a", "b", "x", "y"] == [record["step"] for record in shown["step_records"]]

@@ -9,7 +9,7 @@ import pytest
 from leftoff.errors import BadDefinition
 from leftoff.workflow.definition.parse import parse, review
 
-NOT_SET = "Give it under `vars`, with --var, or let an earlier step set it."
+NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 
 
 def told(text: str, *given: str) -> list[str]:
@@ -225,16 +225,16 @@ def test_doubts(tmp_path: Path) -> None:
     text = """\
 vars: {topic: whales, n: 1}
 steps:
-  - {id: a, run: x}
+  - {id: a, python: 'm:f'}
   - id: b
     run: |
-      echo {{ topc }} {{ outputs.late }}
+      echo {{ topc }} {{ outputs.beside }}
       echo `cat {{ topic }}` $(({{ n | int }} + 1))
-  - {id: late, run: x}
+  - {id: beside, needs: [a], run: x}
 """
     assert [
         "6:15: `topc` is not under `vars`; an earlier step must set it. Did you mean `topic`?",
-        "6:34: nothing says that `late` is over before `b` starts. `needs: [late]` makes sure of it.",
+        "6:34: nothing says that `beside` is over before `b` starts. `needs: [beside]` makes sure of it.",
         "7:17: a value in `…`, where it cannot be quoted. One with blanks or quotes will be an error. "
         'Give it to the step in `env:` and write "$NAME" in the script; or insert it as it is, with `| raw`.',
     ] == doubts(text, tmp_path)
@@ -244,8 +244,31 @@ def test_no_doubts(tmp_path: Path) -> None:
     """Of what is merely set by an earlier step, and of phases and steps that are over, there are none."""
     text = """\
 steps:
-  - {id: a, run: x}
+  - {id: a, run: 'echo found=1 >> "$LEFTOFF_VARS"'}
   - {id: p, steps: [{id: b, run: x}]}
   - {id: c, run: 'echo {{ found }} {{ outputs.p }} {{ outputs.a }} {{ failed("p/b") }}', checks: ['{{ outputs.c }}']}
 """
     assert [] == doubts(text, tmp_path)
+
+
+def test_a_name_that_no_script_before_it_knows() -> None:
+    """After a step that runs a script, too: what it sets stands in it, or under `variables_to_persist`."""
+    late = "  - {id: b, run: 'echo {{ count }}'}\n"
+    assert ["3:27: `count` is not defined"] == [
+        line.partition(":")[2].partition(". ")[0] for line in told("steps:\n  - {id: a, run: make}\n" + late)
+    ]
+    assert [] == told("steps:\n  - {id: a, run: leftoff set count=3}\n" + late)
+    assert [] == told("steps:\n  - {id: a, run: make, checkpoint: {variables_to_persist: [count]}}\n" + late)
+    assert [] == told("steps:\n  - {id: a, python: 'm:f'}\n" + late)
+
+
+def test_results_of_a_later_step() -> None:
+    """They are not there yet; the advice makes no circle."""
+    text = (
+        "steps:\n  - {id: a, run: 'cat {{ outputs.b }} {{ results.b }}'}\n  - {id: b, run: x, outputs: [x]}\n"
+    )
+    lines = told(text)
+    assert ["2:34: `b` runs after `a`", "2:50: `b` runs after `a`"] == [
+        line.partition(":")[2].partition(". ")[0] for line in lines
+    ]
+    assert "needs" not in lines[0]

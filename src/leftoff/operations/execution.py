@@ -215,8 +215,10 @@ def start(
     project: Project, caller: Caller, request: RunRequest, execution: Execution, twin: RunRow | None
 ) -> Runner:
     """A new run, driven by this process; ``twin``, an unfinished one, is abandoned."""
+    from leftoff.workflow.run.items import check_first
     from leftoff.workflow.run.runner import start
 
+    check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
     setting = setting_of(project, request.workflow, execution, request.issue)
     if twin is not None:
         _abandon(project, twin)
@@ -265,7 +267,10 @@ def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
     if found is None or found.new is None:
         problem = found.problem if found is not None else None
         raise problem or NotFound("The run has no definition any more.")
+    from leftoff.workflow.definition.parse import check_given
+
     check_agents(project, found.new, fresh=False)
+    check_given(found.new, request.variables, names_of(project.store, request.target.row))
     return found
 
 

@@ -11,26 +11,38 @@ if TYPE_CHECKING:
 
 
 class Difference:
-    """Steps by what became of them; ``finished``: those that were done, wholly or in part, under another definition."""
+    """Steps by what became of them; ``finished``: those that were done, wholly or in part, under another definition.
+
+    ``variables``: those whose value under ``vars`` is another now. The run keeps the values that it has.
+    """
 
     def __init__(self) -> None:
         self.added: list[str] = []
         self.removed: list[str] = []
         self.changed: list[str] = []
         self.finished: list[str] = []
+        self.dropped: list[str] = []  # finished, and not in the file any more
+        self.variables: list[str] = []
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed or self.finished)
+        return bool(self.told())
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is about what was done already."""
+        return bool(self.finished or self.dropped)
 
     def told(self) -> str:
         """In a sentence."""
         parts = [
             f"{word} {', '.join(paths[:5])}{'…' if len(paths) > 5 else ''}"
             for word, paths in (
-                ("finished, and now another:", self.finished),
+                ("finished, and changed since:", self.finished),
+                ("finished, and removed since:", self.dropped),
                 ("changed:", self.changed),
                 ("new:", self.added),
-                ("gone:", self.removed),
+                ("removed:", self.removed),
+                ("other values under `vars`, where the run keeps those that it has:", self.variables),
             )
             if paths
         ]
@@ -49,7 +61,9 @@ def compare(old: Workflow, new: Workflow, done: Collection[str]) -> Difference:
             (out.finished if finished else out.changed).append(step.path)
     for step in old.walk():
         if new.find(step.path) is None:
-            (out.finished if step.path in done else out.removed).append(step.path)
+            (out.dropped if step.path in done else out.removed).append(step.path)
+    names = {*old.vars, *new.vars}
+    out.variables = sorted(name for name in names if old.vars.get(name) != new.vars.get(name))
     return out
 
 

@@ -66,6 +66,7 @@ class Foreach:
 
     kind: Literal["list", "variable", "glob", "lines", "command"]
     value: Any
+    allow_empty: bool = False  # a pattern that matches nothing is no mistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +156,7 @@ class Workflow:
     steps: tuple[Step, ...]
     description: str = ""
     vars: dict[str, Any] = field(default_factory=dict)
+    other_vars: bool = False  # whether variables may be given that the file does not name
     secrets: tuple[str, ...] = ()
     requires: Requires = Requires()
     max_parallel: int = MAX_PARALLEL

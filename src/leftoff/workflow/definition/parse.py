@@ -6,7 +6,7 @@ import os
 import re
 from itertools import pairwise
 
-from leftoff.errors import BadDefinition, NotFound, StoreUnavailable
+from leftoff.errors import BadDefinition, NotFound, StoreUnavailable, Usage
 from leftoff.model.codec import sha256
 from leftoff.workflow.definition import source
 from leftoff.workflow.definition.drafts import STAND_IN, Draft
@@ -15,8 +15,9 @@ from leftoff.workflow.definition.model import MAX_PARALLEL, Requires, Workflow
 from leftoff.workflow.definition.needs import Needs
 from leftoff.workflow.definition.parse_step import Steps
 from leftoff.workflow.definition.parse_values import Values, shown
-from leftoff.workflow.definition.problems import Problems
+from leftoff.workflow.definition.problems import Problems, nearest
 from leftoff.workflow.template.check import check_templates
+from leftoff.workflow.template.mentioned import mentioned_anywhere
 from leftoff.workflow.template.names import RESERVED
 
 TYPE_CHECKING = False
@@ -27,7 +28,17 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition.source import Node
     from leftoff.workflow.template.sites import Site
 
-KEYS = ("name", "description", "vars", "secrets", "requires", "defaults", "max_parallel", "steps")
+KEYS = (
+    "name",
+    "description",
+    "vars",
+    "other_vars",
+    "secrets",
+    "requires",
+    "defaults",
+    "max_parallel",
+    "steps",
+)
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -49,7 +60,22 @@ def review(path: str, *, given: Collection[str] = ()) -> tuple[Workflow, list[st
     problems = Problems(path)
     workflow = _parse(_read(path), path, problems, given)
     problems.check()
+    check_given(workflow, given)
     return workflow, problems.told()
+
+
+def check_given(workflow: Workflow, given: Collection[str], known: Collection[str] = ()) -> None:
+    """Refuse variables of which nothing in the file has ever heard: they are misspelt. ``known``: those of the run."""
+    if workflow.other_vars or not set(given) - set(workflow.vars) - set(known):
+        return
+    names = {*workflow.vars, *known, *mentioned_anywhere(workflow)}
+    for name in given:
+        if name not in names:
+            hint = nearest(name, {*workflow.vars, *known} or names)
+            more = (
+                "A step that asks for it by itself needs it under `vars`, or `other_vars: true` at the top."
+            )
+            raise Usage(f"--var {name}: {workflow.path} has no such variable.", hint=f"{hint} {more}".strip())
 
 
 def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> Workflow:
@@ -128,6 +154,8 @@ def _top(top: dict[str, Node], values: Values, path: str) -> dict[str, Any]:
         fields["max_parallel"] = values.whole(
             top["max_parallel"], "max_parallel", least=1, default=MAX_PARALLEL
         )
+    if "other_vars" in top:
+        fields["other_vars"] = values.flag(top["other_vars"], "other_vars", default=False)
     if "vars" in top:
         fields["vars"] = _vars(top["vars"], values)
     if "secrets" in top:

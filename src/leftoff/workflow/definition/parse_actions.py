@@ -75,7 +75,9 @@ class Actions:
 
     def _source(self, draft: Draft, node: Node) -> Foreach:
         kinds = {"glob": TEXT, "lines": TEXT, "command": SHELL, "list": TEXT, "variable": EXPRESSION}
-        given = self.values.mapping(node, "foreach", tuple(kinds))
+        given = self.values.mapping(node, "foreach", (*kinds, "allow_empty"))
+        flag = given.pop("allow_empty", None)
+        allow_empty = flag is not None and self.values.flag(flag, "allow_empty", default=False)
         if len(given) != 1:
             if given or not node.value:
                 self.problems.add(
@@ -89,7 +91,7 @@ class Actions:
         draft.sites.append(
             Site(draft.path, "foreach", f"foreach.{kind}", value, text, kinds[kind], item=False)
         )
-        return Foreach(kind, text)  # type: ignore[arg-type]  # one of its kinds
+        return Foreach(kind, text, allow_empty)  # type: ignore[arg-type]  # one of its kinds
 
     def action(self, draft: Draft, given: dict[str, Node], kind: str) -> None:
         if kind == "run" and "run" in given:
@@ -124,6 +126,8 @@ class Actions:
     def _agent(self, draft: Draft, given: dict[str, Node]) -> None:
         names = [name for name in ("agent", *AGENT) if name in given]
         draft.fields["agent"] = {name: self.values.json(given[name], name) for name in names}
+        if not names or (names == ["agents"] and "agents" not in given):
+            return  # it was misspelt, which is told
         if "agent" not in given and "agents" not in given:
             self.problems.add(draft.node, "a prompt without an agent", "Say whose it is: `agent: claude`.")
         prompted = "prompt" in given or "prompt_file" in given

@@ -123,8 +123,16 @@ class Steps:
             named = " and ".join(f"`{name}`" for name in found)
             self.problems.add(key, f"a step does one thing, and this has {named}", "Make it two steps.")
         if not found:
-            return "agent" if "prompt" in node.value or "prompt_file" in node.value else "manual"
+            agent = "prompt" in node.value or "prompt_file" in node.value
+            found = ["agent"] if agent else [*self._misspelt(node), "manual"]
         return {"steps": "phase", "agents": "agent"}.get(found[0], found[0])
+
+    def _misspelt(self, node: Node) -> list[str]:
+        """What a step was meant to do, so that one wrong word is one problem."""
+        near = (
+            nearest(key, ACTIONS).partition("`")[2].partition("`")[0] for key in node.value if key not in ALL
+        )
+        return [action for action in near if action]
 
     def _id(self, node: Node) -> str:
         found = _id_node(node)

@@ -84,6 +84,7 @@ class _Shim:
         self.job = job
         self.again = TRIES - 1  # if it dies before it is ready, another one takes the job
         self.ready = self.failed = self.ended = False
+        self.unsent = False  # it is known, so its job is sent with the word to go
         self.told: float | None = None  # when it was told to go
         self.why = "its shim was never started, or was killed"
 
@@ -92,14 +93,28 @@ class _Shim:
         assert self.job is not None
         return self.job.token
 
-    def give(self, job: Job) -> bool:
-        """Whether the shim took the job, as far as that can be told: if it is dead, its channel ends."""
+    def give(self, job: Job) -> None:
+        """Send it a job; if it is dead, its channel ends."""
         self.take(job)
+        self.send(framed(job.pack()))
+
+    def send(self, message: bytes) -> bool:
         try:
-            self.channel.sendall(framed(job.pack()))
+            self.channel.sendall(message)
         except OSError:
             return False
         return True
+
+    @property
+    def waits(self) -> bool:
+        """Whether a free one is still there."""
+        try:
+            self.channel.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
 
 class _Orphan:
@@ -137,6 +152,7 @@ class Launcher:
         self._selector = selectors.DefaultSelector()
         self._shims: dict[str, _Shim] = {}  # by the token of their job
         self._free: list[_Shim] = []
+        self._known: list[Ready] = []  # to be told: their shims were there already
         self._orphans: dict[str, _Orphan] = {}
         self._socket: socket.socket | None = None
         self._process: Popen[bytes] | None = None
@@ -147,8 +163,11 @@ class Launcher:
         log.debug("starts attempt %s", job.token)
         while self._free:
             shim = self._free.pop()
-            if shim.give(job):
+            if shim.waits and shim.process is not None:
+                shim.take(job)
+                shim.ready = shim.unsent = True
                 self._shims[job.token] = shim
+                self._known.append(Ready(job.token, shim.process))
                 return
             self._hang_up(shim)
         self._start_anew(job)
@@ -158,11 +177,9 @@ class Launcher:
         shim = self._shims.get(token)
         if shim is None:
             return
-        try:
-            shim.channel.sendall(GO)
+        job, shim.unsent = shim.job if shim.unsent else None, False
+        if shim.send(GO if job is None else framed(job.pack()) + GO):  # else it is gone: `Lost` follows
             shim.told = monotonic()
-        except OSError:  # its shim is gone: `Lost` follows
-            pass
 
     def drop(self, token: str) -> None:
         """Hear no more of a job. One that was not told to go never runs; one that was goes on."""
@@ -177,9 +194,17 @@ class Launcher:
         """Readable when there are events. Ask for events every second in any case: some come without notice."""
         return self._selector.fileno()
 
+    def known(self) -> list[Ready]:
+        """Those jobs that a shim took which was there already."""
+        known, self._known = self._known, []
+        return [event for event in known if event.token in self._shims]
+
     def events(self, timeout: float | None = 0.0) -> list[Ready | Ended | Lost]:
         """What happened, in order; waits up to ``timeout`` seconds (None: without end) for something."""
         until = None if timeout is None else monotonic() + timeout
+        known = self.known()
+        if known:
+            return [*known]
         while True:
             left = None if until is None else max(0.0, until - monotonic())
             if self._orphans:
@@ -314,6 +339,8 @@ class Launcher:
     def _understand(self, shim: _Shim, line: bytes) -> list[Ready | Ended | Lost]:
         word, _, rest = line.partition(b" ")
         kind, fate = word[:1], word[1:]
+        if kind == READY and shim.ready:
+            return []
         if kind == READY:
             if shim.process is None:
                 # Asked here, not there: it waits meanwhile, and to a process that is used to asking it costs a tenth.

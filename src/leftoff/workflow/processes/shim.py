@@ -5,6 +5,9 @@ does not end it. It says who it is, and waits: for the driver's one byte, or for
 that nobody has recorded it and that it must not run. ``exit`` is written when nothing of the attempt runs any more but
 the shim, so whoever reads it may start the next one.
 
+A driver that hears of the end commits it, synced. So the exit code is synced here only where there is no driver, or
+where it dies before it can have committed: it gives a shim the word to go again only after that.
+
 Forked from the launcher and never replaced by another program: everything it needs was imported there. What costs in
 such a process is every page of memory that it is the first to touch, so it does little, with plain system calls.
 """
@@ -52,19 +55,24 @@ def live(channel: int, bell: Bell, redactor: Masks | None) -> None:
     """A shim's whole life, in a process that was forked for it: one job after the other, while all ends in order."""
     os.setsid()
     bell.arm()
+    last: str | None = None  # the folder of an attempt whose end the driver may not have committed
     while True:
         packed = receive(channel)
         if packed is None:
-            return
+            break
         say(channel, b"%s %d\n" % (READY, os.getpid()))
         if not wait_for_go(channel):
-            return
+            break
         bell.idle = False
-        if not attempt(Order(packed), channel, bell, redactor):
+        order = Order(packed)
+        last = os.fsdecode(order.folder)
+        if not attempt(order, channel, bell, redactor):
             return
         bell.idle = True
         if bell.stop:
-            return
+            break
+    if last is not None:
+        sync_exit(last)
 
 
 def wait_for_go(channel: int) -> bool:
@@ -103,15 +111,18 @@ def begin(folder: str) -> None:
 
 
 def record(exit: Exit, folder: str, channel: int, free: bool) -> None:
-    """Write it down, for good, and tell the driver if there is one."""
+    """Write it down and tell the driver; for good, if there is none or if this process has no more to do."""
     exit.left = left_in(folder)
     line = exit.line()
     failure = write(line, folder)
-    say(channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line))
+    failure = failure or (0 if free and not gone(channel) else sync_exit(folder))
+    heard = say(channel, b"%s%s %s" % (ENDED, UNWRITTEN if failure else FREE if free else LEAVING, line))
+    if free and not heard and not failure:
+        failure = sync_exit(folder)
     until = None
     while failure and failure != errno.ENOENT:  # without the folder there is no use in trying again
         time.sleep(RETRY_S)
-        failure = write(line, folder)
+        failure = write(line, folder) or sync_exit(folder)
         if not failure:
             say(channel, b"%s%s\n" % (WRITTEN, FREE if free else LEAVING))
         elif gone(channel):
@@ -121,17 +132,22 @@ def record(exit: Exit, folder: str, channel: int, free: bool) -> None:
 
 
 def write(line: bytes, folder: str) -> int:
-    """0 once the exit is on the disk, with what it vouches for and the names that lead there; else the error."""
+    """0 once the exit is written; else the error."""
     try:
-        for name in VOUCHED:
-            keep(f"{folder}/{name}")
         fd = os.open(f"{folder}/exit", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            if os.write(fd, line) != len(line):
-                return errno.ENOSPC
-            sync(fd)
+            return 0 if os.write(fd, line) == len(line) else errno.ENOSPC
         finally:
             os.close(fd)
+    except OSError as error:
+        return error.errno or errno.EIO
+
+
+def sync_exit(folder: str) -> int:
+    """0 once the exit is on the disk, with what it vouches for and the names that lead there; else the error."""
+    try:
+        for name in (*VOUCHED, "exit"):
+            keep(f"{folder}/{name}")
         sync_folder(folder)
         sync_folder(f"{folder}/..")
     except OSError as error:
@@ -151,11 +167,13 @@ def keep(path: str) -> None:
         os.close(fd)
 
 
-def say(channel: int, line: bytes) -> None:
+def say(channel: int, line: bytes) -> bool:
+    """Whether it could be said; not where the driver is gone."""
     try:
         os.write(channel, line)
-    except OSError:  # the driver is gone
-        pass
+    except OSError:
+        return False
+    return True
 
 
 def gone(channel: int) -> bool:

@@ -34,6 +34,7 @@ from leftoff.workflow.recovery.attempts import (
 from leftoff.workflow.recovery.reopen import DONE, is_rejected
 from leftoff.workflow.run.runner import missing as lacking
 from leftoff.workflow.run.state import order_of
+from leftoff.workflow.template.mentioned import mentioned
 from leftoff.workflow.template.render import Templates
 
 if TYPE_CHECKING:
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
         @property
         def seq(self) -> int | None:
             """The version, where it is not the newest."""
-
-    from leftoff.workflow.definition.model import Step
 
 
 _GO_ON = "Steps that are finished do not run again; --accept definition.changed goes on."
@@ -167,7 +166,7 @@ class WorkflowChecks(CheckProvider):
         done |= {orphan.step.path for orphan in self.look(seen, selection)[0] if orphan.action in TAKEN}
         differs = compare(self.old, new, done)
         if differs:
-            hint, level = (_GO_ON, "") if differs.finished else ("", WARN)
+            hint, level = (_GO_ON, "") if differs.doubtful else ("", WARN)
             yield Finding("definition.changed", f"{what} {differs.told()}.", hint, self._path, level=level)
 
     # -- values that were not stored
@@ -378,30 +377,3 @@ def _question(run_id: str, path: str, why: str, code: str) -> Finding:
         f"`leftoff resume {run_id} --accept {code}` runs it again."
     )
     return Finding(code, f"Step {path}: {why}.", hint, path)
-
-
-def mentioned(templates: Templates, step: Step) -> set[str]:
-    texts = [*_texts(step.key_facts())]
-    if step.foreach is not None and step.foreach.kind == "variable":
-        texts.append(f"{{{{ {step.foreach.value} }}}}")
-    if step.when:
-        texts.append(f"{{{{ {step.when} }}}}")
-    found: set[str] = set()
-    for text in texts:
-        try:
-            found |= templates.names(text)
-        except LeftoffError:
-            pass  # it is no expression: a template, which is among the texts as well
-    return found
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value of a definition."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for entry in value.values():
-            yield from _texts(entry)
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from _texts(entry)

@@ -104,7 +104,10 @@ class Driver:
     def _turn(self) -> None:
         stage = self.stage
         begin.begin_due(stage)
+        for ready in stage.launcher.known():
+            self._launched(ready)
         stage.close()
+        stage.tidy_up()
         if stage.scheduler.halted is not None:
             self._stop_all(f"{stage.scheduler.halted} failed")
         if self._over:
@@ -374,6 +377,7 @@ class Driver:
         stage.add(entry) if seal else stage.amend(entry)  # two seals are two checkpoints
         stage.close()
         stage.ledger.release()
+        stage.tidy_up()
         return self._outcome()[1]
 
     def _open_outer(self) -> dict[str, str]:

@@ -93,7 +93,7 @@ def _set_aside(stage: Stage, work: Work, event: str, **facts: Any) -> None:
 
     def then() -> None:
         stage.tell(event, step=work.unit, **facts)
-        leftovers.tidy(work.folder)
+        stage.untidy.append(work.folder)
 
     stage.add(stage.entries.end_attempt(work.token, 0), then)
 
@@ -111,7 +111,7 @@ def stopped(stage: Stage, work: Work) -> None:
     def then() -> None:
         stage.tell("step_stopped", step=work.unit, why=work.stopped)
         if token:
-            leftovers.tidy(work.folder)
+            stage.untidy.append(work.folder)
 
     stage.add(stage.entries.again(work.unit, token, facts, code), then)
 
@@ -136,7 +136,7 @@ def _found_items(stage: Stage, work: Work) -> None:
     found = items.lines_of(path, "what the command printed", f"{work.unit}: foreach")
     stage.works.pop(work.token, None)
     declare(stage, work.step, found)  # until they are on record, they are in a file of this attempt
-    stage.add(stage.entries.end_attempt(work.token, 0), lambda: leftovers.tidy(work.folder))
+    stage.add(stage.entries.end_attempt(work.token, 0), lambda: stage.untidy.append(work.folder))
 
 
 def next_check(stage: Stage, work: Work) -> None:
@@ -195,7 +195,7 @@ def complete(stage: Stage, work: Work) -> None:
         told = {key: value for key, value in facts.items() if value not in (None, [])}
         stage.state.set_variables(left.variables)
         stage.tell("step_done", **stage.step_facts(step, work.unit), **told)
-        leftovers.tidy(work.folder)
+        stage.untidy.append(work.folder)
 
     stage.works.pop(work.token, None)
     stage.add(stage.entries.complete(work.unit, work.token, left, work.why, save=step.save), then)
@@ -284,7 +284,7 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
 
     def then() -> None:
         stage.tell("step_failed", **stage.step_facts(step, unit), attempt=attempt, **told)
-        leftovers.tidy(work.folder)
+        stage.untidy.append(work.folder)
 
     token = work.token or None
     if delay is not None:

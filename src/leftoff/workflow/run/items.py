@@ -11,15 +11,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.steps import lifecycle
-from leftoff.errors import Invalid
+from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.ids import quote_part
+from leftoff.workflow.definition.graph import Graph
+from leftoff.workflow.template.render import Templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.workflow.definition.model import Step
-    from leftoff.workflow.template.render import Templates
+    from leftoff.workflow.definition.model import Step, Workflow
 
 _NAMES = ("id", "name", "key", "path", "title")
 _LONGEST = 200
@@ -41,7 +42,30 @@ def find(step: Step, templates: Templates, values: dict[str, Any], project: str)
     text = templates.render(foreach.value, values, where)
     if foreach.kind == "lines":
         return lines_of(os.path.join(project, text), text, where)
-    return sorted(glob.glob(text, root_dir=project, recursive=True))
+    found = sorted(glob.glob(text, root_dir=project, recursive=True))
+    if not found and not foreach.allow_empty:
+        raise Invalid(
+            f"{where}: nothing matches {text}.",
+            hint="The pattern is relative to the project's folder. If none is fine: {glob: …, allow_empty: true}.",
+        )
+    return found
+
+
+def check_first(workflow: Workflow, variables: dict[str, Any], project: str) -> None:
+    """Look for the items of those `foreach` that wait for nothing, before anything is started."""
+    templates, graph = Templates(), Graph(workflow)
+    for step in workflow.leaves():
+        foreach = step.foreach
+        if foreach is None or foreach.kind not in ("glob", "lines") or graph.before[step.path] or step.when:
+            continue
+        try:
+            find(step, templates, variables, project)
+        except BadTemplate:
+            pass  # it needs to know more than the variables
+        except Invalid as error:
+            raise BadDefinition(
+                f"{workflow.path}:{step.line}:{step.column}: {error.message}", hint=error.hint
+            ) from None
 
 
 def _listed(value: Any, where: str) -> list[Any]:

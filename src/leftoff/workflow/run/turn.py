@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
+from leftoff.workflow.run.leftovers import tidy
 from leftoff.workflow.run.records import Entries
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Stage:
         self._batches_told: set[int] = set()
         self._turn: list[tuple[Entry, Callable[[], None] | None]] = []
         self._durable = False
+        self.untidy: list[str] = []  # folders of attempts whose end is durable
         self._phase = ""  # the one that was entered last
         self._entered: set[str] = set()
 
@@ -110,6 +112,11 @@ class Stage:
                 then()
             if version is not None and version.trigger is not None:
                 self.tell("checkpoint", checkpoint_id=version.id, trigger=version.trigger, step=version.step)
+
+    def tidy_up(self) -> None:
+        """Remove what attempts left, while those that were let go run."""
+        while self.untidy:
+            tidy(self.untidy.pop())
 
     def tell(self, event: str, **facts: Any) -> None:
         self.observer({"event": event, "at": iso(self.ledger.clock.now()), **facts})

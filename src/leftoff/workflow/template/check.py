@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.template.names import Expression
     from leftoff.workflow.template.sites import Site
 
+_WORDS = re.compile(r"[^\W\d]\w*")
 _SETS = ("run", "python", "agent", "manual")
 # What other tools call it.
 _HABITS = {
@@ -54,6 +55,9 @@ _HABITS = {
     "matrix": "`foreach` makes an item known as {{ item }}, or as what `as` says.",
     "github": 'What is in the environment is {{ env.NAME }}, or "$NAME" in a script.',
 }
+
+
+NOT_SET = "Give it under `vars` or with --var, or name it where an earlier step sets it."
 
 
 def check_templates(
@@ -171,7 +175,8 @@ class _Checker:
                 hint = f"Say which one: {', '.join(found)}."
                 self._add(site, word.start, word.text, f"several steps are called `{name}`", hint)
             elif step is not None and self.graph is not None:
-                self._order(site, word, found[0], step, self.graph)
+                left = expression.words[expression.words.index(word) - 2].text in OF_STEPS
+                self._order(site, word, found[0], self.graph, left=left)
 
     def _find(self, name: str) -> list[str] | None:
         return [name] if self.workflow.find(name) is not None else self.ids.get(name)
@@ -189,15 +194,18 @@ class _Checker:
             hint = hint or f"The steps are {', '.join(list(self.workflow.by_path)[:12])}."
         self._add(site, word.start, word.text, f"there is no step `{name}`", hint)
 
-    def _order(self, site: Site, word: Word, path: str, step: Step, graph: Graph) -> None:
-        """A step that is asked about should be over by then."""
+    def _order(self, site: Site, word: Word, path: str, graph: Graph, *, left: bool) -> None:
+        """A step that is asked about should be over by then; one must be whose results are asked for."""
         if site.step in graph.before and path != site.step:
             asked = {leaf.path for leaf in self.workflow.by_path[path].walk() if leaf.kind != "phase"}
             open_ = asked - graph.before[site.step] - {site.step}
-            if open_ and not open_ <= graph.earlier(site.step):
+            if left and open_ & graph.after(site.step):
+                hint = f"Ask for it in a step after `{path}`, or move `{path}` before `{site.step}`."
+                self._add(site, word.start, word.text, f"`{path}` runs after `{site.step}`", hint)
+            elif open_ and not open_ <= graph.earlier(site.step):
                 hint = f"`needs: [{path}]` makes sure of it."
                 self._doubt(
-                    site, word, f"nothing says that `{path}` is over before `{step.path}` starts", hint
+                    site, word, f"nothing says that `{path}` is over before `{site.step}` starts", hint
                 )
 
     # -- variables
@@ -233,8 +241,7 @@ class _Checker:
             if near:
                 self._doubt(site, word, f"`{name}` is not under `vars`; an earlier step must set it", near)
             return
-        hint = near or _HABITS.get(name) or "Give it under `vars`, with --var, or let an earlier step set it."
-        hint = _HABITS.get(name, hint)
+        hint = _HABITS.get(name) or near or NOT_SET
         if name == step.item_name and step.foreach is not None:
             hint = "The items are not known yet where `foreach` says what they are."
         self._add(site, word.start, name, f"`{name}` is not defined", hint)
@@ -250,14 +257,20 @@ class _Checker:
                 continue
             if level is not None and graph.level[other.path] > level:
                 maybe_later.append(other)
-            elif other.persist is None:
+            elif not self._sets(other, named):
                 return True, named
-            else:
-                named.update(other.persist)
         later = graph.after(step.path) if maybe_later else ()
         beside = [other for other in maybe_later if other.path not in later]
-        named.update(name for other in beside for name in other.persist or ())
-        return any(other.persist is None for other in beside), named
+        return not all([self._sets(other, named) for other in beside]), named
+
+    @staticmethod
+    def _sets(step: Step, named: set[str]) -> bool:
+        """Add what a step may set, where that can be told: by what it persists, or by the words of its script."""
+        if step.persist is not None:
+            named.update(step.persist)
+        elif step.kind == "run":
+            named.update(_WORDS.findall(step.run))
+        return step.persist is not None or step.kind == "run"
 
     def _secret(self, site: Site) -> None:
         """``env.TOKEN``, where TOKEN is a secret: its value would end up in a command, and in the records."""
