@@ -26,8 +26,9 @@ def test_a_variable_that_is_only_mentioned(tmp_path: Path) -> None:
     for text in ("echo {{ x }}", "leftoff get x", "echo {{ x | default(1) }}"):
         (tmp_path / "f.yaml").write_text(f"steps: [{{id: a, run: '{text}'}}]\n")
         succeed("run", "f.yaml", "--check", "--var", "x=1", cwd=tmp_path)
-    (tmp_path / "f.yaml").write_text("other_vars: true\nsteps: [{id: a, run: ls}]\n")
-    succeed("run", "f.yaml", "--check", "--var", "x=1", cwd=tmp_path)
+    for top in ("", "other_vars: true\nvars: {xx: 1}\n"):
+        (tmp_path / "f.yaml").write_text(f"{top}steps: [{{id: a, run: ls}}]\n")
+        succeed("run", "f.yaml", "--check", "--var", "x=1", cwd=tmp_path)
 
 
 def test_a_misspelt_variable_of_resume(tmp_path: Path) -> None:

@@ -387,6 +387,7 @@ def test_what_was_rolled_back_is_done_again(flow: Flow) -> None:
 def test_going_back_waits_for_what_it_needs(flow: Flow) -> None:
     """A rewind that cannot be followed by going on does not happen: here a secret is missing."""
     flow.write(LINE.replace("name: line", "name: line\nsecrets: [WORD]"))
+    flow.file("in/x")
     flow.run(env={"WORD": "sesame-opens"}).end(0)
     before = flow.show()
     done = flow.call("resume", "r~2", "--yes")

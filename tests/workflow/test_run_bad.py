@@ -131,7 +131,9 @@ def test_a_template_that_fails_when_it_is_rendered(project: Path) -> None:
         name: late
         vars: {report_path: x}
         steps:
-          - {id: a, run: "echo other=1 >> $LEFTOFF_VARS"}
+          - id: a
+            run: echo other=1 >> $LEFTOFF_VARS
+            checkpoint: {variables_to_persist: [other, reprt_path, nothing_here, not_there]}
           - {id: b, run: "echo {{ reprt_path }}", retries: 3, on_failure: continue}
           - {id: c, run: "echo {{ results.a.name }}", on_failure: continue}
           - {id: d, run: "echo fine", outputs: ["{{ nothing_here }}"], on_failure: continue}

@@ -40,7 +40,7 @@ ODD = [
         ('{lines: "list-{{ first }}"}', ["eins", "  zwei ", "drei"]),
         ("{command: \"printf '%s\\\\n' {{ first }} 'x y' ''\"}", ["one", "x y"]),
         ("[]", []),
-        ('{glob: "nothing/*"}', []),
+        ('{glob: "nothing/*", allow_empty: true}', []),
         ('{command: "true"}', []),
     ],
 )

@@ -65,13 +65,18 @@ def review(path: str, *, given: Collection[str] = ()) -> tuple[Workflow, list[st
 
 
 def check_given(workflow: Workflow, given: Collection[str], known: Collection[str] = ()) -> None:
-    """Refuse variables of which nothing in the file has ever heard: they are misspelt. ``known``: those of the run."""
+    """Refuse variables of which nothing in the file has ever heard: they are misspelt. ``known``: those of the run.
+
+    A file without ``vars`` says nothing of what there is: there, only a name much like another is refused.
+    """
     if workflow.other_vars or not set(given) - set(workflow.vars) - set(known):
         return
     names = {*workflow.vars, *known, *mentioned_anywhere(workflow)}
     for name in given:
         if name not in names:
-            hint = nearest(name, {*workflow.vars, *known} or names)
+            hint = nearest(name, names)
+            if not hint and not workflow.vars:
+                continue
             more = (
                 "A step that asks for it by itself needs it under `vars`, or `other_vars: true` at the top."
             )

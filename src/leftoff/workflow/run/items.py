@@ -56,7 +56,7 @@ def check_first(workflow: Workflow, variables: dict[str, Any], project: str) -> 
     templates, graph = Templates(), Graph(workflow)
     for step in workflow.leaves():
         foreach = step.foreach
-        if foreach is None or foreach.kind not in ("glob", "lines") or graph.before[step.path] or step.when:
+        if foreach is None or foreach.kind != "glob" or graph.before[step.path] or step.when:
             continue
         try:
             find(step, templates, variables, project)
