@@ -13,6 +13,7 @@ BIN := .venv/bin
 ASKED := $(subst /,_,$(PYTHON))
 VENV := .venv/made-by-$(ASKED)
 VENV_BENCH := .venv-bench/made-by-$(ASKED)
+VENV_MAKERS := .venv-makers/made-by-$(ASKED)
 NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish) # by the tests
 
 # Whoever has switched it off would compile every test, and every module that changed, at each start.
@@ -45,7 +46,7 @@ check: $(VENV) ## lint, format, types, layers
 	@$(BIN)/mypy
 	@report=$$($(BIN)/lint-imports) || { echo "$$report"; exit 1; }; echo "$$report" | tail -n 1
 
-bench: $(VENV_BENCH) ## measure against peers (ARGS=--json for a machine)
+bench: $(VENV_BENCH) $(VENV_MAKERS) ## measure against peers (ARGS=--json for a machine)
 	@.venv-bench/bin/python -m bench $(ARGS)
 
 crash: $(VENV) ## the full fault matrix: needs root, takes long
@@ -65,3 +66,8 @@ $(VENV): pyproject.toml constraints.txt tools/make-venv bin/leftoff
 $(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-venv bin/leftoff
 	@tools/make-venv $(PYTHON) .venv-bench -c constraints.txt -e . -r bench/requirements.txt
 	@rm -f .venv-bench/made-by-* && touch $@
+
+# Apart from the others: they need older versions of what we pin.
+$(VENV_MAKERS): bench/makers.txt tools/make-venv
+	@tools/make-venv $(PYTHON) .venv-makers -r bench/makers.txt
+	@rm -f .venv-makers/made-by-* && touch $@

@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.registry import Context, Row, case
 
 AT_ONCE = 8
+MAKERS = Path(__file__).resolve().parents[2] / ".venv-makers" / "bin" / "python"  # has doit and Snakemake
 CHAIN, FAN = "in a chain", f"{AT_ONCE} at a time"
 BOUNDS = {CHAIN: 6.0, FAN: 4.0}  # leftoff, in times of make
 
@@ -51,7 +52,7 @@ def doit(folder: Path, count: int, shape: str) -> list[str]:
         encoding="utf-8",
     )
     parallel = [] if shape == CHAIN else ["-n", str(AT_ONCE)]
-    return [sys.executable, "-m", "doit", "run", *parallel]
+    return [str(MAKERS), "-m", "doit", "run", *parallel]
 
 
 def snakemake(folder: Path, count: int, shape: str) -> list[str]:
@@ -64,7 +65,7 @@ def snakemake(folder: Path, count: int, shape: str) -> list[str]:
         encoding="utf-8",
     )
     return [
-        sys.executable,
+        str(MAKERS),
         "-m",
         "snakemake",
         "-q",
