@@ -19,7 +19,9 @@ from leftoff.engine.resume.finding import ASK, REFUSE
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as write_report
+from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
 from leftoff.errors import CannotResume, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run
@@ -113,7 +115,12 @@ def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]
 
 
 def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
-    """Check the world, take the answers that it needs, and go on."""
+    """Check the world, take the answers that it needs, and go on. Where somebody reports meanwhile, the verdict was
+    about another state: it is made again, with that in it."""
+    return until_unmoved(lambda: _resume(project, caller, request, answerer))
+
+
+def _resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
     row = request.target.row
     project.at_home(row)
     report = verify(project, caller, request)
@@ -122,6 +129,9 @@ def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: A
     driven = is_driven(project, row)
     quiet = ("definition.changed",) if driven else ()  # whoever drives it tells that
     answers = take_answers(report, request, answerer, quiet)
+    decided = report.world.row
+    if answers is not None and not driven:  # a question may have been open for long
+        project.store.read(lambda view: need_unmoved(view, decided))
     if answers is not None and answers.fresh:
         _give_up(project, row)
     if answers is None or answers.fresh:
@@ -148,7 +158,12 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
     """A run that somebody reports on: it is running again, and what was in flight or failed is to be done."""
     request, session = agreed.request, session_of(project, caller)
     check_free(project, caller, request.target)  # a question may have been open for long
+    decided = agreed.report.world.row
     carry_out(project, caller, agreed, answerer)
+    ours = agreed.report.findings or dialect_of(decided, project.folder, project.settings) is not None
+    if ours:  # some of it was committed just now, by us
+        decided = project.store.read(lambda view: need_run(view, decided.run, decided.run_id))
+    request = request.but(decided=decided)
     try:
         changes = continue_run(
             project.store,

@@ -15,6 +15,7 @@ from leftoff.engine.write.commit import NO_GUARD, Seal, Terms, save_blobs
 from leftoff.engine.write.head import Head, need_run
 from leftoff.engine.write.lease import let_go, refuse_driven
 from leftoff.engine.write.report import report_in
+from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.model.changes import ChangeSet
 
 TYPE_CHECKING = False
@@ -58,6 +59,8 @@ def continue_run(
 
     def work(tx: Tx) -> None:
         row = _row(tx, request.target)
+        if request.decided is not None:
+            need_unmoved(tx, request.decided)
         lease = refuse_driven(tx, row.run, row.run_id, at, session)
         if request.seq is not None:
             rollback_in(store, tx, Head.of(row), request.seq, at, guard)
@@ -85,15 +88,24 @@ def _again_from(writer: lifecycle.Steps, request: ResumeRequest) -> Seal | None:
 
 
 def go_back(
-    store: Store, target: Target, at: int, *, session: str | None = None, guard: Guard = NO_GUARD
+    store: Store,
+    target: Target,
+    at: int,
+    *,
+    session: str | None = None,
+    guard: Guard = NO_GUARD,
+    decided: RunRow | None = None,
 ) -> Version:
-    """`rollback`: the run's records are what they were, and nobody else drives it."""
+    """`rollback`: the run's records are what they were, and nobody else drives it. ``decided``: the run as it was when
+    that was agreed to."""
 
     def nothing(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return None
 
     def work(tx: Tx) -> Version:
         row = _row(tx, target)
+        if decided is not None:
+            need_unmoved(tx, decided)
         ours = guard.epoch is not None
         lease = None if ours else refuse_driven(tx, row.run, row.run_id, at, session)
         version = rollback_in(store, tx, Head.of(row), target.seq, at, guard)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.read.find import Target
     from leftoff.engine.resume.checks.world import World
+    from leftoff.store.rows import RunRow
 
 _DONE = ("completed", "skipped")
 
@@ -27,7 +28,7 @@ class ResumeRequest(Fields):
     once more, whatever comes after them. ``variables``: values that are set first. ``accept``: findings that stand in
     nobody's way; ``yes``: the answer to most others. ``restart``: what still runs of a step is ended, not followed.
     ``workflow``: the definition as it shall be from now on, where its file was given. ``deep``: every file is hashed.
-    Not ``resumes``: somebody only looks.
+    Not ``resumes``: somebody only looks. ``decided``: the run as it was when that was agreed to.
     """
 
     target: Target
@@ -42,6 +43,7 @@ class ResumeRequest(Fields):
     workflow: Any = None
     deep: bool = False
     resumes: bool = True
+    decided: RunRow | None = None
 
     @property
     def seq(self) -> int | None:

@@ -9,6 +9,7 @@ from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import refuse_driven
 from leftoff.engine.write.report import report_in
+from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
 
@@ -32,10 +33,17 @@ class ReportHand(Fields):
     session: str | None = None
     guard: Guard = NO_GUARD
     version: Version | None = None  # the checkpoint that it went back by
+    decided: RunRow | None = None  # the run as it was looked at, and as our own commits have left it
 
-    def check(self) -> None:
-        """Raise where somebody else drives the run."""
-        self.store.read(self._free)
+    def look(self) -> None:
+        """What is decided from here on is about the run as it is now. Raises where somebody else drives it."""
+        self.decided = self.store.read(self._free)
+
+    def _unmoved(self, view: View) -> RunRow:
+        """The run, if it is still so, and nobody else drives it."""
+        if self.decided is not None:
+            need_unmoved(view, self.decided)
+        return self._free(view)
 
     def _free(self, view: View) -> RunRow:
         row = need_run(view, self.target.row.run, self.target.row.run_id)
@@ -51,17 +59,19 @@ class ReportHand(Fields):
             found.put(changes, row.seq + 1)
             return Seal(trigger, note=note)
 
-        def work(tx: Tx) -> int:
-            row = self._free(tx)
-            return report_in(
-                self.store, tx, row, make, Terms(at, self.guard, blobs=found.blobs), ChangeSet()
-            ).seq
+        def work(tx: Tx) -> RunRow:
+            row = self._unmoved(tx)
+            report_in(self.store, tx, row, make, Terms(at, self.guard, blobs=found.blobs), ChangeSet())
+            return need_run(tx, row.run, row.run_id)
 
-        return self.store.write(work)
+        self.decided = self.store.write(work)
+        return int(self.decided.seq)
 
     def back(self, seq: int) -> None:
         """The records as they were at a version, as a new checkpoint."""
         row = self.target.row
         version = self.store.read(lambda view: need_version(view, row.run, row.run_id, seq))
         back = Target(row, version)
-        self.version = go_back(self.store, back, self.now(), session=self.session, guard=self.guard)
+        self.version = go_back(
+            self.store, back, self.now(), session=self.session, guard=self.guard, decided=self.decided
+        )

@@ -28,6 +28,7 @@ from leftoff.engine.workspace.plan import DELETE, make_plan
 from leftoff.engine.workspace.put import Putter
 from leftoff.engine.workspace.tracking import Found, dirty_state, files_of
 from leftoff.engine.workspace.workspace import Workspace
+from leftoff.engine.write.unmoved import until_unmoved
 from leftoff.errors import Conflict, StoreUnavailable
 from leftoff.model.fields import Fields
 
@@ -80,7 +81,12 @@ class Restorer(Fields):
         return self._run(SINGLE, target, ref, paths, agree)
 
     def _run(self, kind: str, target: Target, ref: str, paths: list[str] | None, agree: Agree) -> Outcome:
-        self.hand.check()
+        """Where somebody reports meanwhile, what was agreed to was about another state: it is planned, and asked,
+        again; the files that are in their place already are left alone."""
+        return until_unmoved(lambda: self._once(kind, target, ref, paths, agree))
+
+    def _once(self, kind: str, target: Target, ref: str, paths: list[str] | None, agree: Agree) -> Outcome:
+        self.hand.look()
         before = ""
         with Journals(self.store, self.project) as journals:
             left = journals.load(target.row.run, target.row.run_id)
@@ -119,7 +125,7 @@ class Restorer(Fields):
         """
         if journal.todo is None:
             return False
-        if self._went_on(journal, target):
+        if self._went_on(journal):
             if not (journal.placed and self._followed(journal, target)):
                 return False
             journals.remove(journal.run_id)  # only its own end was cut short
@@ -142,10 +148,9 @@ class Restorer(Fields):
             if one.want.kind == ABSENT and not cut_off(self.project, one.path, paths):
                 putter.tidy(one.path)
 
-    def _went_on(self, journal: Journal, target: Target) -> bool:
+    def _went_on(self, journal: Journal) -> bool:
         """Whether anything was committed since the present was saved."""
-        head = self.store.read(lambda view: view.head(target.row.run))
-        return head is not None and head[0] > journal.saved
+        return self.hand.decided is not None and self.hand.decided.seq > journal.saved
 
     def _followed(self, journal: Journal, target: Target) -> bool:
         """Whether the records went back, too."""

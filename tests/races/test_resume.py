@@ -1,0 +1,74 @@
+"""Resuming has two halves: the verdict with its answers, then the run goes on. What was judged is what goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.resume.answers import Answerer
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.errors import Conflict, LeaseHeld
+from leftoff.operations.resume import RUNNING, STOPPED, Resumed, resume
+from leftoff.operations.runs import target
+from tests.cli.command import succeed
+from tests.races.between import Seam, here, note, notes, taken_up
+
+ANSWERED = "leftoff.operations.resume.take_answers"
+CARRIED_OUT = "leftoff.operations.resume.carry_out"
+
+
+@pytest.fixture
+def paused(project: Path) -> Path:
+    succeed("start", "w", "--run-id", "r", "--steps", "a,b", cwd=project)
+    succeed("pause", cwd=project)
+    return project
+
+
+@pytest.fixture
+def seam(monkeypatch: pytest.MonkeyPatch) -> Seam:
+    return Seam(monkeypatch)
+
+
+def resumed(folder: Path) -> Resumed:
+    with here(folder) as project:
+        request = ResumeRequest(target(project, Caller(), "r"))
+        return resume(project, Caller(), request, Answerer())
+
+
+def status(folder: Path) -> str:
+    return str(succeed("show", "r", "--json", cwd=folder).json["status"])
+
+
+@pytest.mark.parametrize("where", [ANSWERED, CARRIED_OUT])
+def test_a_report_in_between_is_taken_in(paused: Path, seam: Seam, where: str) -> None:
+    """The verdict is made again, with it; then the run goes on from there."""
+    seam.after(where, lambda: note(paused, "r"), 2)
+    done = resumed(paused)
+    assert (RUNNING, 4) == (done.outcome, done.report.world.row.seq)
+    assert ["in between"] * 2 == notes(paused, "r")
+
+
+def test_what_came_in_between_may_stand_in_the_way(paused: Path, seam: Seam) -> None:
+    """A secret that was set, and not stored, while the answers were taken must be given again before it goes on."""
+    secret = "key=ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    seam.after(ANSWERED, lambda: succeed("set", secret[:44], "--run", "r", cwd=paused))
+    assert STOPPED == resumed(paused).outcome
+    assert "paused" == status(paused)
+
+
+def test_a_driver_in_between(paused: Path, seam: Seam) -> None:
+    """A lease that was taken after the verdict is seen where the run would go on."""
+    seam.after(CARRIED_OUT, lambda: taken_up(paused, "r"))
+    with pytest.raises(LeaseHeld):
+        resumed(paused)
+    assert "paused" == status(paused)
+
+
+def test_one_that_never_stands_still(paused: Path, seam: Seam) -> None:
+    """Somebody works on it all the time: that is told."""
+    seam.after(ANSWERED, lambda: note(paused, "r"), 1000)
+    with pytest.raises(Conflict, match="went on"):
+        resumed(paused)
+    assert "paused" == status(paused)
