@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leftoff.dialects.core import yaml_text
 from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.yaml_edit import edited
-from tests.cli.command import succeed
+from tests.cli.command import call, succeed
 from tests.dialects.examples import CRUNCH
 
 TEXT = """# of the team
@@ -129,3 +129,35 @@ def test_the_example_is_edited_in_place() -> None:
     wanted = {**CRUNCH["full"], "version": "1.1", "session_id": "other"}
     done = edited(text, wanted, "f")
     assert done is not None and text.count("# why") == done.count("# why") > 5
+
+
+def test_a_file_that_was_deleted_is_asked_about(project: Path) -> None:
+    """It is told once, asked about before the run goes on, and written again when it does."""
+    succeed("init", "--dialect", "claude", cwd=project)
+    run = succeed("start", "orchestrate", "--title", "T", "--steps", "a,b", cwd=project).out.strip()
+    path = project / f".claude/checkpoints/{run}.json"
+    path.unlink()
+    assert "was deleted" in succeed("show", run, cwd=project).err
+    assert "" == succeed("show", run, cwd=project).err and not path.exists()
+    asked = call("resume", run, cwd=project)
+    assert 7 == asked.code and "mirror.deleted" in asked.err, str(asked)
+    succeed("resume", run, "--yes", cwd=project)
+    assert path.exists()
+    assert [] == call("verify", run, "--json", cwd=project).json["findings"]
+
+
+def test_crunch_keeps_what_its_table_says_when_a_checkpoint_is_made(project: Path) -> None:
+    """Not once a day: of interruptions one, and their files go too."""
+    succeed("init", "--dialect", "crunch", cwd=project)
+    succeed("start", "crunch", "--issue", "42", "--title", "T", cwd=project)
+    for number in range(4):
+        succeed("set", f"x={number}", cwd=project)
+        succeed("save", "--trigger", "user_interrupt", cwd=project)
+    succeed("save", "--trigger", "manual", cwd=project)
+    log = succeed("log", "crunch-42", "--json", cwd=project).json["checkpoints"]
+    assert ["manual", "user_interrupt"] == [checkpoint["trigger"] for checkpoint in log]
+    place = project / ".claude/crunch/42/checkpoints"
+    assert (
+        2 == len(list(place.glob("CP-*.yaml")))
+        and "total_checkpoints: 2" in (place / "index.yaml").read_text()
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from leftoff.engine.resume.checks.provider import CheckProvider
+from leftoff.engine.resume.finding import Finding
 from leftoff.errors import LeftoffError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import State
@@ -27,8 +28,19 @@ class DialectChecks(CheckProvider):
         self._settled = dialect.settled(state, project) if is_head else {}
         self.waiting = (lambda world: dialect.findings(state, project, world.now),)
         self._dialect = dialect
+        self.deleted: str | None = None  # the run's file, if somebody deleted it
         if dialect.errors_block and not state.of("error"):
             self.dismisses = ("blocked.errors",)
+
+    def findings(self, world: World, selection: Selection) -> Iterable[Finding]:
+        if self.deleted is not None:
+            yield Finding(
+                "mirror.deleted",
+                f"Somebody deleted {self.deleted}, the file of this run.",
+                f"`leftoff finish --run {world.run_id} --status abandoned` gives it up; "
+                "--accept mirror.deleted goes on, and writes it again.",
+                self.deleted,
+            )
 
     def question(self, codes: Collection[str]) -> str | None:
         return self._dialect.doubt(codes)
@@ -46,7 +58,10 @@ def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
         state = state_of(project.store, target, dialect)
     except LeftoffError:  # what is wrong with it, the verdict says
         return None
-    return DialectChecks(dialect, state, project.folder, is_head=target.version is None)
+    checks = DialectChecks(dialect, state, project.folder, is_head=target.version is None)
+    follower = project.store.follower
+    checks.deleted = follower.deleted(target.row.run_id) if follower is not None else None
+    return checks
 
 
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:

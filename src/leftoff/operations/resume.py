@@ -223,6 +223,10 @@ def carry_out(
 
         find = this_run(target.row.run, target.row.run_id)
         unblock(project.store, find, None, project.now, by=user(), scrubber=project.redactor)
+    if project.store.follower is not None and any(
+        found.code == "mirror.deleted" for found in report.findings
+    ):
+        project.store.follower.write_again(target.row.run)
     if report.findings:
         from leftoff.engine.resume.accepted import keep_accepted
 

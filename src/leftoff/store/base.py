@@ -55,6 +55,14 @@ class Follower:
         """Bring the files up to date, after a look at them."""
         raise NotImplementedError
 
+    def write_again(self, run: int) -> None:
+        """Bring the files of a run up to date, whatever is known of them."""
+        raise NotImplementedError
+
+    def deleted(self, run_id: str) -> str | None:
+        """A file of a run that somebody deleted, and that was not written again since."""
+        raise NotImplementedError
+
     def problems(self) -> list[str]:
         """Which files could not be kept in step, and why."""
         raise NotImplementedError

@@ -13,6 +13,7 @@ from leftoff.dialects.core.versions import own_alias
 from leftoff.dialects.crunch.config import EXAMPLE, FILE, load
 from leftoff.dialects.crunch.parts import PHASES, can_resume, current_phase
 from leftoff.dialects.mirror.memory import digest
+from leftoff.engine.retention.policy import dropped, policy
 from leftoff.engine.steps.lifecycle import put as put_step
 from leftoff.engine.workspace.issues import STATE_LABEL
 from leftoff.engine.workspace.project_files import ProjectFiles
@@ -57,7 +58,7 @@ class CrunchFiles(Dialect):
         if not config.enabled:
             return False
         known = mirror.memory.runs.setdefault(row.run_id, {}).setdefault("written", {})
-        versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))
+        versions = self._thinned_out(mirror, row, config)
         folder = self._folder(config, row)
         there = set()
         for version in reversed(versions):
@@ -71,6 +72,17 @@ class CrunchFiles(Dialect):
             there.add(alias)
         self._drop_pruned(mirror, known, there)
         return False
+
+    def _thinned_out(self, mirror: Mirror, row: RunRow, config: Config) -> list[Version]:
+        """The run's checkpoints; what the protocol's table no longer keeps goes when another one is made."""
+        versions = mirror.store.read(lambda view: view.versions(row.run, sealed=True))
+        rules = policy(mirror.settings.section("retention"), config.policy(), auto=True)
+        gone = (
+            {removal.seq for removal in dropped(row, versions, rules, self.phase_of)} if rules.auto else set()
+        )
+        if gone:
+            mirror.store.prune(row.run, sorted(seq for seq in gone if seq is not None))
+        return [version for version in versions if version.seq not in gone]
 
     def _named(self, mirror: Mirror, row: RunRow, version: Version) -> str:
         """`CP-{phase}-{YYYYMMDD}-{4 hex, longer where taken}`, from now on another name of the checkpoint."""

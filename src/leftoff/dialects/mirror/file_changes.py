@@ -63,6 +63,8 @@ class FileChanges:
 
     def _look_at(self, path: str) -> bool:
         about, stat = self.memory.files[path], self.memory.stat(path)
+        if stat is None and about["stat"] is not None and not about.get("deleted"):
+            self._tell_deleted(path, about)
         if stat is None or stat == about["stat"]:
             return False
         data = self.memory.read(path)
@@ -77,6 +79,13 @@ class FileChanges:
             self.memory.files[path] |= {"stat": stat, "edited": True}
         self.mirror.stale.add(about["run"])
         return True
+
+    def _tell_deleted(self, path: str, about: dict[str, Any]) -> None:
+        about["deleted"], run = True, about["run"]
+        self.say(
+            f"leftoff: {path} was deleted. {run} is kept, and its next commit writes the file again; "
+            f"`leftoff finish --run {run} --status abandoned` gives it up."
+        )
 
     def look_at_displaced(self, entry: dict[str, Any]) -> bool:
         stat = self.memory.displaced_stat(entry)

@@ -38,6 +38,12 @@ class Protocol(Follower):
     def sync(self, *, look: bool = True) -> None:
         self.mirror.sync(look=look)
 
+    def write_again(self, run: int) -> None:
+        self.mirror.write_again(run)
+
+    def deleted(self, run_id: str) -> str | None:
+        return self.mirror.deleted(run_id)
+
     def problems(self) -> list[str]:
         return self.mirror.problems()
 
@@ -108,9 +114,8 @@ def follow(
     own = mirrored(project, settings)
     if own is None or getattr(store, "folder", None) is None:
         return store
-    redactor = settings.redactor()
-    mirror = Mirror(store, project, own, redactor, clock, say)
-    followed: Any = Followed(Protocol(mirror, redactor.mask))
+    mirror = Mirror(store, project, own, settings, clock, say)
+    followed: Any = Followed(Protocol(mirror, settings.redactor().mask))
     return followed  # type: ignore[no-any-return]
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import State
+    from leftoff.engine.config.settings import Settings
     from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
@@ -51,14 +52,15 @@ class Mirror:
         store: Store,
         project: str,
         dialect: Dialect,
-        scrubber: Scrubber | None,
+        settings: Settings,
         clock: Callable[[], int],
         say: Callable[[str], None],
     ) -> None:
         self.store = store
         self.project = project
         self.dialect = dialect
-        self.scrubber = scrubber
+        self.settings = settings
+        self.scrubber: Scrubber = settings.redactor()
         self.clock = clock
         self.say = say
         self.memory = Memory(project, _own_folder(str(getattr(store, "folder", "")), project))
@@ -70,9 +72,7 @@ class Mirror:
         self._wanted = False
         self._run = ""  # whose files are being written
         self.stale: set[str] = set()  # runs whose files say something else than the store
-        self._writes = (
-            False  # else files that somebody changed are left as they are, if they say what is known
-        )
+        self._writes = False  # else files that somebody changed stay, if they say what is known
 
     def look(self) -> None:
         """Take in what others changed."""
@@ -126,6 +126,11 @@ class Mirror:
         except Exception as error:
             self.tell(CONFIG, error)
             return None
+
+    def deleted(self, run_id: str) -> str | None:
+        """A file of a run that somebody deleted since it was written."""
+        files = self.memory.remembered("files").items()
+        return next((path for path, about in files if about["run"] == run_id and about.get("deleted")), None)
 
     # -- what went wrong
 

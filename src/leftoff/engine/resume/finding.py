@@ -27,6 +27,7 @@ CODES: dict[str, str] = {
     "age.stale": ASK,
     "progress.illegal": ASK,
     "approval.waiting": ASK,
+    "mirror.deleted": ASK,
     "outputs.missing": ASK,
     "outputs.changed": ASK,
     "files.changed": ASK,

@@ -221,9 +221,9 @@ def plan(
             if gone is not None:
                 made.doubted.append(row.run_id)
             versions = view.versions(row.run, sealed=True)
-            dropped = _dropped(row, versions, rules, phase_of or phase)
-            made.removals += dropped
-            made.kept += len(versions) - len(dropped)
+            gone_too = dropped(row, versions, rules, phase_of or phase)
+            made.removals += gone_too
+            made.kept += len(versions) - len(gone_too)
 
     store.read(look)
     return made
@@ -244,12 +244,13 @@ def outlived(row: RunRow, rules: Policy, now: int) -> Removal | None:
     return Removal("run", row, f"{row.status} for more than {days} days", action=rule[1])
 
 
-def _dropped(
+def dropped(
     row: RunRow, versions: list[Version], rules: Policy, phase_of: Callable[[Version], str]
 ) -> list[Removal]:
+    """The checkpoints of a run (newest first) that the rules no longer keep."""
     seen: dict[tuple[str, str], int] = {}
     out = []
-    for number, version in enumerate(versions):  # newest first
+    for number, version in enumerate(versions):
         rule = rules.keep.get(version.trigger or "")
         if rule is None or rule.count == ALL:
             continue
