@@ -284,7 +284,6 @@ def test_what_is_pruned_has_no_file(project: Path) -> None:
     succeed("start", "crunch", "--issue", "7", cwd=project)
     for _ in range(3):
         succeed("save", "--trigger", "user_interrupt", cwd=project)
-    assert 2 == len(succeed("prune", "--json", cwd=project).json["removed"])
     place = project / ".claude/crunch/7/checkpoints"
     assert 1 == len(list(place.glob("CP-*"))) == read(place / "index.yaml")["total_checkpoints"]
 
