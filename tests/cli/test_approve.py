@@ -65,12 +65,26 @@ def test_a_choice(choice: str, tmp_path: Path) -> None:
     assert ("rejected" if rejected else "approved", choice) == (record["status"], record["choice"])
 
 
-def test_without_a_choice_it_is_the_first_that_does_not_reject(tmp_path: Path) -> None:
-    """Whatever the options are called and however they are ordered."""
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        (["reject", "ship it"], "ship it"),
+        (["hold", "approve", "reject"], "approve"),
+        (["reject", "ship it", "wait"], None),
+        (["ship", "hold"], None),
+    ],
+)
+def test_without_a_choice_nothing_is_guessed(options: list[str], chosen: str | None, tmp_path: Path) -> None:
+    """It is `approve`, or the only option that does not reject; where there are several, one must be named."""
     run = story(tmp_path)
-    ask(tmp_path, "sign-off", run, options=["reject", "ship it", "wait"])
-    succeed("approve", run, "sign-off", cwd=tmp_path)
-    assert {"choice": "ship it"} == step_of(tmp_path, run, "sign-off")["result"]
+    ask(tmp_path, "sign-off", run, options=options)
+    before = shown(tmp_path, run)
+    done = call("approve", run, "sign-off", cwd=tmp_path)
+    if chosen is not None:
+        assert {"choice": chosen} == step_of(tmp_path, run, "sign-off")["result"]
+    else:
+        assert 2 == done.code and options[-1] in done.err and "--choice" in done.err
+        assert before == shown(tmp_path, run)
 
 
 def test_again_the_same_changes_nothing(tmp_path: Path) -> None:
@@ -99,7 +113,7 @@ def test_again_the_same_changes_nothing(tmp_path: Path) -> None:
         (["story-1", "sign-off", "--choice", ""], 2, "approve, roundtable, reject"),
         (["story-1@1", "sign-off"], 2, "story-1"),
         (["story-1", "a//b"], 2, "empty part"),
-        (["story-1"], 2, "needs RUN STEP"),
+        (["story-1", "sign-off", "more"], 2, "does not take 'more'"),
         (["story-1", "sign-off", "--yes"], 2, "no option --yes"),
     ],
 )

@@ -55,4 +55,4 @@ def test_wrong_words(tmp_path: Path) -> None:
     assert 3 == call("reject", run, "nothing", cwd=tmp_path).code
     assert 5 == call("reject", run, "draft", cwd=tmp_path).code
     assert 2 == call("reject", run, "sign-off", "--choice", "approve", cwd=tmp_path).code
-    assert 2 == call("reject", run, cwd=tmp_path).code
+    assert 2 == call("reject", run, "sign-off", "more", cwd=tmp_path).code

@@ -48,6 +48,6 @@ def test_a_finished_run(tmp_path: Path) -> None:
 
 
 def test_wrong_words(tmp_path: Path) -> None:
-    """No run is wrong usage, an unknown one is not there."""
-    assert 2 == call("stop", cwd=tmp_path).code
+    """Where there is no run there is nothing to stop; an unknown one is not there."""
+    assert 3 == call("stop", cwd=tmp_path).code
     assert 3 == call("stop", "nothing", cwd=tmp_path).code

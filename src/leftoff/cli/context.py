@@ -10,9 +10,10 @@ from leftoff.operations import Project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
-    from leftoff.cli.options import Args
+    from leftoff.cli.options import Args, Spec
     from leftoff.cli.render.screen import Screen
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
@@ -30,6 +31,7 @@ class Context:
         self.args = args
         self._project: Project | None = None
         self.caller = Caller(named=getattr(args, "run", None), branch=getattr(args, "branch", None))
+        self.caller.pick = self.pick
 
     @property
     def project(self) -> Project:
@@ -39,6 +41,28 @@ class Context:
                 self.caller.trust(folder)
             self._project = Project(folder, self.args.store, self.say)
         return self._project
+
+    def name_run(self) -> None:
+        """A verb whose only word is a run: it is named so, or with --run."""
+        if self.args.rest:
+            from leftoff.operations.runs import run_id_of
+
+            self.caller.named = run_id_of(self.project, self.caller, self.args.rest[0])
+
+    def need_name(self, spec: Spec) -> None:
+        """For a verb that takes no run by itself: one is named, here or by the environment."""
+        if not (self.args.rest or self.caller.named or self.caller.run or self.caller.session):
+            from leftoff.errors import Usage
+
+            raise Usage(
+                f"`leftoff {spec.verb}` needs {spec.usage.strip('[]')}.", hint=f"usage: {spec.line()}"
+            )
+
+    def pick(self, question: str, listed: Sequence[tuple[str, str, str, int]]) -> str | None:
+        """One of several, where a person sits there."""
+        from leftoff.cli.prompts.ask import can_ask, pick
+
+        return pick(question, listed, self.project.now) if can_ask(self) else None
 
     def close(self) -> None:
         if self._project is not None:

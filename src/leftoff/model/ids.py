@@ -131,6 +131,15 @@ def parse_ref(text: str) -> Ref:
     return Ref(text, text, None, None)
 
 
+def split_path(text: str) -> tuple[str | None, str]:
+    """``REF:PATH`` taken apart; without a REF, the path alone."""
+    ref, mark, path = text.partition(":")
+    if mark and ref.endswith("@id"):  # RUN@id:1234:PATH
+        digits, mark, path = path.partition(":")
+        ref = f"{ref}:{digits}"
+    return (ref or None, path) if mark else (None, text)
+
+
 def is_hex(text: str) -> bool:
     """Whether this may be the start of a checkpoint's id where nothing else is meant."""
     return LEAST <= len(text) <= 64 and _HEX.issuperset(text)

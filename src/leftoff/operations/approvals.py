@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from leftoff.errors import Usage
+from leftoff.engine.read.which import Deciding, Fit
+from leftoff.engine.steps.approvals import REJECT, waiting
+from leftoff.errors import Ambiguous, NotFound, Usage
 from leftoff.host import user
 from leftoff.model.fields import Fields
+from leftoff.model.ids import check_step
+from leftoff.model.times import millis
 from leftoff.operations.reports import guard_of, this_run, usage_errors
 from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
+    from leftoff.store.base import View
+    from leftoff.store.rows import RunRow
 
 
 class Decision(Fields):
-    """A decision to record. ``choice``: without one, the first option that is not `reject`."""
+    """A decision to record. ``words``: the run and the step, as far as somebody named them. ``choice``: without one,
+    the only option that does not reject, or `approve`; of others a person chooses."""
 
-    ref: str
-    step: str
+    words: Sequence[str] = ()
     choice: str | None = None
     note: str | None = None
 
@@ -41,29 +49,118 @@ class Decided(Fields):
 
 
 def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
-    """Decide a step that waits for an approval."""
+    """Decide a step that waits for an approval, or a phase that a protocol has approved."""
     from leftoff.engine.steps import approvals
     from leftoff.engine.write.lease import state
-    from leftoff.model.ids import check_step
 
-    found, store = target(project, caller, decision.ref, back=True), project.store
-    row = found.row
+    found, step = _asked(project, caller, decision.words)
+    row, store = found.row, project.store
     if found.version is not None:
         raise Usage(
-            f"{decision.ref} is one version of run {row.run_id}; a decision is about the run as it is now.",
+            f"{decision.words[0]} is one version of run {row.run_id}; a decision is about the run as it is now.",
             hint=f"Name the run alone: {row.run_id}.",
         )
+    step = step if step is not None else _only_step(project, caller, row)
     note = project.redactor.mask(decision.note) if decision.note else None
-    done = approvals.decide(
-        store,
-        this_run(row.run, row.run_id),
-        usage_errors(lambda: check_step(decision.step)),
-        approvals.Decision(decision.choice, user(), project.now, note),
-        scrubber=project.redactor,
-        guard=guard_of(caller),
-    )
+    said = approvals.Decision(_chosen(project, caller, row, step, decision.choice), user(), project.now, note)
+    write = approvals.decide_phase if _is_phase(project, row, step) else approvals.decide
+    find, guard = this_run(row.run, row.run_id), guard_of(caller)
+    done = write(store, find, step, said, scrubber=project.redactor, guard=guard)
     driven = state(store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
     return Decided(info(project, row), done.step, done.choice, done.rejected, done.changed, driven)
+
+
+def _asked(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Target, str | None]:
+    """The run and the step that are meant. One word may be either; one that could be both is not guessed."""
+    if len(words) == 2:
+        return _waiting_run(project, caller, words[0], words[1]), _step_path(words[1])
+    if not words or caller.named is not None:
+        step = _step_path(words[0]) if words else None
+        return _waiting_run(project, caller, None, step), step
+    word = words[0]
+    try:
+        found = _waiting_run(project, caller, word, None)
+    except NotFound as error:
+        try:
+            step = _step_path(word)
+            return _waiting_run(project, caller, None, step, strict=True), step
+        except (NotFound, Usage) as other:
+            raise (other if isinstance(other, Ambiguous) else error) from None
+    steps = project.store.read(lambda view: [*waiting(project.store, view, found.row)])
+    if word in steps and steps != [word]:
+        raise Usage(
+            f"{word} is a run and a step that waits for a decision.",
+            hint=f"Nothing was changed. `leftoff approve {found.row.run_id} STEP` says which is meant.",
+        )
+    return found, None
+
+
+def _waiting_run(
+    project: Project, caller: Caller, ref: str | None, step: str | None, *, strict: bool = False
+) -> Target:
+    """The run in which something waits for a decision: the step, where one is named. ``strict``: none else will do."""
+    store = project.store
+
+    def fits(view: View, row: RunRow) -> bool:
+        found = waiting(store, view, row)
+        return (step in found or _is_phase(project, row, step)) if step else bool(found)
+
+    what = f"decision on {step}" if step else "decision"
+    fit = Fit(fits, f"waits for a {what}", f"wait for a {what}")
+    found = target(project, caller, ref, Deciding(caller, project.now, fit), back=True)
+    if strict and not store.read(lambda view: fits(view, found.row)):
+        raise NotFound(f"Nothing is called {step}: no run, and no step that waits for a decision.")
+    return found
+
+
+def _step_path(word: str) -> str:
+    """The whole path: whoever decides is not inside the step that LEFTOFF_STEP names."""
+    return usage_errors(lambda: check_step(word.removeprefix("/")))
+
+
+def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
+    """The only step of a run that waits for a decision; of several, the one that a person picks."""
+    found = project.store.read(lambda view: waiting(project.store, view, row))
+    if len(found) == 1:
+        return next(iter(found))
+    if not found:
+        raise NotFound(
+            f"Nothing in run {row.run_id} waits for a decision.",
+            hint=f"`leftoff show {row.run_id} --steps` lists its steps.",
+        )
+    listed = [
+        (step, str(asked.approval.get("ask", "")), "waiting", millis(asked.approval.get("asked_at")) or 0)
+        for step, asked in found.items()
+    ]
+    error = Ambiguous(
+        f"{len(found)} steps of run {row.run_id} wait for a decision.",
+        listed=listed,
+        hint=f"A decision is never guessed: `leftoff approve {row.run_id} STEP`.",
+    )
+    picked = caller.pick(error.message, listed) if caller.pick is not None else None
+    if picked is None:
+        raise error
+    return picked
+
+
+def _chosen(project: Project, caller: Caller, row: RunRow, step: str, choice: str | None) -> str | None:
+    """The choice that was named; else, where the step offers several, the one that a person picks."""
+    if choice is not None or caller.pick is None:
+        return choice
+    asked = project.store.read(lambda view: waiting(project.store, view, row).get(step))
+    offered = asked.choices() if asked is not None else []
+    if len(offered) < 2:
+        return choice
+    told = f"Step {step} of run {row.run_id} offers several choices."
+    return caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])
+
+
+def _is_phase(project: Project, row: RunRow, step: str) -> bool:
+    """Whether this is a phase of a protocol that a person approves, and that nobody asked about as a step."""
+    from leftoff.dialects.verdict import dialect_of
+
+    dialect = dialect_of(row, project.folder, project.settings)
+    return dialect is not None and step in dialect.approved_phases
 
 
 class Unblocked(Fields):
@@ -77,11 +174,16 @@ class Unblocked(Fields):
         return self.info.to_json()
 
 
-def unblock(project: Project, caller: Caller, ref: str, step: str | None = None) -> Unblocked:
+def unblock(project: Project, caller: Caller, ref: str | None = None, step: str | None = None) -> Unblocked:
     """What blocks a run, or one step of it, is resolved."""
     from leftoff.engine.steps.unblock import unblock as write
 
-    row = target(project, caller, ref, back=True).row
+    blocked = Fit(
+        lambda view, row: row.status == "blocked" or view.leaf(row.run, "blocked") is not None,
+        "is blocked",
+        "are blocked",
+    )
+    row = target(project, caller, ref, Deciding(caller, project.now, blocked), back=True).row
     found = this_run(row.run, row.run_id)
     done = write(project.store, found, step, project.now, by=user(), scrubber=project.redactor)
     return Unblocked(info(project, row), done.done.version is not None, done.steps)

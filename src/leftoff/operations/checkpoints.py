@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import current_row, report, usage_errors
+from leftoff.operations.reports import current, current_row, report, usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def compare(project: Project, caller: Caller, old: str | None = None, new: str |
 class Fork(Fields):
     """A run to make from a version of another. ``branch``: its own; by default the first fork-N that no run is on."""
 
-    ref: str
+    ref: str | None
     branch: str | None = None
     run_id: str | None = None
     variables: Mapping[str, Any] | None = None
@@ -191,7 +191,7 @@ def fork(project: Project, caller: Caller, wanted: Fork) -> Forked:
     from leftoff.engine.lifecycle.fork import ForkRequest, fork_paused
     from leftoff.operations.runs import info, target
 
-    source = target(project, caller, wanted.ref, back=True)
+    source = target(project, caller, wanted.ref, current(project, caller), back=True)
     store, branch = project.store, wanted.branch
     on = store.read(_free_branch) if branch is None else branch
     request = ForkRequest(on, wanted.run_id, dict(wanted.variables or {}), scrubber=project.redactor)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
+from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import check_free, current_row, guard_of, report, session_of
+from leftoff.model.words import UNFINISHED
+from leftoff.operations.reports import check_free, current, current_row, guard_of, report, session_of
 from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
@@ -57,7 +59,7 @@ def track(project: Project, caller: Caller, paths: list[str], *, git: bool = Fal
     return Tracking(report(project, caller, make, blobs=found.blobs), found.captured)
 
 
-def file_at(project: Project, caller: Caller, ref: str, path: str) -> FileThen:
+def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> FileThen:
     """A file as a version has it. ``path``: relative to the project, or with ./ to the current folder."""
     from leftoff.engine.workspace.paths import check_path, given_path
     from leftoff.engine.workspace.read import FileThen
@@ -101,7 +103,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     from leftoff.engine.workspace.paths import given_path
     from leftoff.engine.workspace.plan import NOT_KEPT, WHY_NOT_KEPT
 
-    found = target(project, caller, request.ref, back=True)
+    found = target(project, caller, request.ref, current(project, caller), back=True)
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
     project.at_home(found.row)
     done = restorer(project, caller, found).restore(found, request.ref, paths, agree)
@@ -121,7 +123,7 @@ class Rollback(Fields):
     """Where to go back to. ``good``: the newest checkpoint, up to there, without a failed step or an unmet criterion.
     ``files``: tracked files are what they were, too."""
 
-    ref: str
+    ref: str | None = None
     good: bool = False
     files: bool = False
 
@@ -160,7 +162,8 @@ def plan_rollback(project: Project, caller: Caller, request: Rollback) -> Rollba
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
     from leftoff.engine.workspace.good import last_good
 
-    found = target(project, caller, request.ref, back=True)
+    fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
+    found = target(project, caller, request.ref, Deciding(caller, project.now, fit), back=True)
     project.at_home(found.row)
     return last_good(project.store, found) if request.good else found
 
@@ -184,7 +187,8 @@ def rollback(
     if not request.files:
         _rollback_records(project, caller, found)
         return RolledBack(info(project, found.row), found)
-    ref = f"--good {request.ref}" if request.good else request.ref
+    named = request.ref or found.row.run_id
+    ref = f"--good {named}" if request.good else named
     outcome = restorer(project, caller, found).rollback(found, ref, agree)
     return RolledBack(info(project, found.row), found, outcome, outcome.done)
 

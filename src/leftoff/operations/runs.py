@@ -52,16 +52,28 @@ def target(
     try:
         found = _resolved(project, text, which, back=back)
     except Ambiguous as error:
-        if caller.pick is None or not error.runs:
+        picked = caller.pick(error.message, error.listed) if caller.pick is not None and error.runs else None
+        if picked is None:
             raise
-        found = _resolved(
-            project, _with_base(text, caller.pick(error.message, error.listed)), which, back=back
-        )
+        found = _resolved(project, _with_base(text, picked), which, back=back)
     if ref is not None and caller.named is not None:
         _refuse_two(project, which, ref, found)
     if which.told:
         project.say(which.told)
     return found
+
+
+def run_id_of(project: Project, caller: Caller, word: str) -> str:
+    """The run that a word names where nothing but a run can stand; anything else is a word too many."""
+    from leftoff.errors import NotFound, Usage
+
+    try:
+        found = target(project, caller, word, current(project, caller))
+    except NotFound as error:
+        raise Usage(f"{word!r} is a word too many: no run is called so.", hint=error.hint) from None
+    if found.version is not None:
+        raise Usage(f"{word} is one version of run {found.row.run_id}.", hint="Name the run alone.")
+    return str(found.row.run_id)
 
 
 def _resolved(project: Project, text: str | None, which: Which, *, back: bool) -> Target:
@@ -71,7 +83,15 @@ def _resolved(project: Project, text: str | None, which: Which, *, back: bool) -
 
     if text is None:
         need_store(project.store)
-        return Target(project.store.read(which), None)
+        try:
+            return Target(project.store.read(which), None)
+        except NotFound as error:
+            archived = len(_bundles(project.store))
+            if archived and which.caller.run is not None:  # the run of the environment may be one of these
+                return _resolved(project, which.caller.run, which, back=back)
+            if archived and not error.listed:
+                error.hint = f"{archived} archived: `leftoff ls --all` lists them, by name they are found."
+            raise
     bundle = _archived_id(project.store, text)
     current = which.unnamed if text == which.caller.named else which
 
@@ -95,12 +115,18 @@ def _resolved(project: Project, text: str | None, which: Which, *, back: bool) -
 
 def _archived_id(store: Store, text: str) -> str | None:
     """The bundle of the run whose id a REF starts with, where that is archived: nothing else is meant by it."""
-    folder = getattr(store, "folder", None)
-    if folder is None or not os.path.isdir(os.path.join(folder, "archive")):
+    if not _bundles(store):
         return None
     from leftoff.engine.retention.archive import run_in_archive
 
     return run_in_archive(store, text)
+
+
+def _bundles(store: Store) -> list[str]:
+    """The files of archived runs, without loading what reads them."""
+    folder = os.path.join(getattr(store, "folder", None) or "", "archive")
+    names = os.listdir(folder) if os.path.isabs(folder) and os.path.isdir(folder) else []
+    return [name for name in names if name.endswith(".leftoff")]
 
 
 def _with_base(text: str | None, run_id: str) -> str:
@@ -217,18 +243,19 @@ class Wanted(Fields):
 
 class Listed(Fields):
     """Runs, latest first, and whether there are more; the archived ones, as they were listed. ``sizes``: the bytes that
-    each takes, by id, where they were asked for."""
+    each takes, by id, where they were asked for. ``aside``: how many are archived and not listed."""
 
     runs: list[RunInfo]
     more: bool
     archived: list[dict[str, Any]]
     sizes: dict[str, int] = {}
+    aside: int = 0
 
     def to_json(self) -> dict[str, Any]:
         found = [*(run.to_json() for run in self.runs), *self.archived]
         if self.sizes:
             found = [{**about, "bytes": self.sizes.get(about["run_id"], 0)} for about in found]
-        return {"runs": found}
+        return {"runs": found, **({"archived": self.aside} if self.aside else {})}
 
 
 def list_runs(project: Project, wanted: Wanted) -> Listed:
@@ -241,7 +268,8 @@ def list_runs(project: Project, wanted: Wanted) -> Listed:
     shown = found if wanted.limit is None else found[: wanted.limit]
     there = _archived(project, wanted) if wanted.archived else []
     sizes = _sizes(project, shown, there) if wanted.sizes else {}
-    return Listed(shown, len(found) > len(shown), there, sizes)
+    aside = 0 if wanted.archived else len(_bundles(project.store))
+    return Listed(shown, len(found) > len(shown), there, sizes, aside)
 
 
 def _sizes(project: Project, runs: list[RunInfo], archived: list[dict[str, Any]]) -> dict[str, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from leftoff.engine.read.which import Deciding, Fit
+from leftoff.engine.write.lease import state as lease_state
+from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
 from leftoff.operations.reports import this_run
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.read.info import RunInfo
     from leftoff.host import Process
+    from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
 
@@ -32,11 +36,13 @@ class Stopped(Fields):
         return self.status is None or self.status in FINISHED
 
 
-def stop(project: Project, caller: Caller, ref: str) -> Stopped:
+def stop(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
     """Whoever drives a run seals a checkpoint and ends the processes of its steps; the run is paused."""
     from leftoff.workflow.recovery.stop import pause, stop_driver
 
-    store, row = project.store, target(project, caller, ref, back=True).row
+    runs = Fit(lambda view, row: row.status == "running" or _held(view, row, project.now), "runs", "run")
+    store, which = project.store, Deciding(caller, project.now, runs)
+    row = target(project, caller, ref, which, back=True).row
     driven = stop_driver(store, row, project.now, project.settings.run.grace)
     ended = end_processes(project, row)
     now = store.read(lambda view: view.run_row(row.run))
@@ -66,6 +72,11 @@ def forsake(project: Project, row: RunRow) -> list[str]:
     from leftoff.workflow.recovery.stop import forsake_attempts
 
     return forsake_attempts(project.store, row, project.store_folder, project.settings.run.grace)
+
+
+def _held(view: View, row: RunRow, now: int) -> bool:
+    """Whether somebody drives a run."""
+    return lease_state(view.lease(row.run), now) in (ALIVE, UNKNOWN)
 
 
 def end_processes(project: Project, row: RunRow) -> list[str]:

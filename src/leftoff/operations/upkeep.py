@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import Conflict, LeftoffError, Usage
 from leftoff.model.fields import Fields
 from leftoff.operations.runs import target
@@ -88,11 +89,18 @@ def by_itself(project: Project) -> None:
 # -- one run
 
 
-def archive(project: Project, caller: Caller, ref: str) -> Archived:
+def archive(project: Project, caller: Caller, ref: str | None = None) -> Archived:
     """Move a run that is over into a bundle beside the store; the files of a protocol go where that archives them."""
     from leftoff.dialects.retention import Upkeep
+    from leftoff.engine.retention.policy import IN_PROGRESS
 
-    found = target(project, caller, ref)
+    over = Fit(
+        lambda view, row: row.status not in IN_PROGRESS, "is over", "are over", among=None, by_name=True
+    )
+    store = project.store
+    found = target(project, caller, ref, Deciding(caller, project.now, over))
+    if project.store is not store:
+        raise Conflict(f"Run {found.row.run_id} is archived already.", hint="`leftoff ls --all` lists it.")
     if found.version is not None:
         run_id = found.row.run_id
         raise Usage(f"{ref} is one version of run {run_id}.", hint=f"leftoff archive {run_id}")
@@ -122,20 +130,29 @@ class Removed(Fields):
         return {"removed": [self.run_id], "bytes_freed": self.freed, "bytes_waiting": self.waiting}
 
 
-def remove(project: Project, caller: Caller, ref: str, agree: Callable[[RunRow], bool]) -> Removed | None:
-    """Remove a run for good; ``None`` where somebody did not agree to it. One that went on meanwhile is asked about
-    again."""
+def remove(
+    project: Project, caller: Caller, ref: str | None, agree: Callable[[RunRow], bool]
+) -> Removed | None:
+    """Remove a run for good, an archived one with its bundle; ``None`` where somebody did not agree to it. One that
+    went on meanwhile is asked about again."""
+    from leftoff.engine.retention.archive import bundle_of, drop
     from leftoff.engine.retention.prune import check_removable
     from leftoff.engine.write.unmoved import until_unmoved
 
+    store = project.store
+    any_run = Fit(lambda view, row: True, "is there", "could be removed", among=None, by_name=True)
+
     def work() -> Removed | None:
-        found = target(project, caller, ref)
+        found = target(project, caller, ref, Deciding(caller, project.now, any_run))
         row = found.row
         if found.version is not None:
             raise Usage(
                 f"{ref} is one version of run {row.run_id}; rm removes a whole run.",
                 hint=f"`leftoff rm {row.run_id}` removes all of it.",
             )
+        bundle = bundle_of(store, row.run_id) if project.store is not store else None
+        if bundle is not None:
+            return Removed(row.run_id, drop(bundle)) if agree(row) else None
         check_removable(project.store, row.run_id, project.now)
         return remove_run(project, row) if agree(row) else None
 

@@ -42,6 +42,24 @@ def choose(question: str, choices: Sequence[str], hint: str) -> str:
         say(f"Please answer {letters} or {choices[-1][0]}.\n")
 
 
+def pick(question: str, listed: Sequence[tuple[str, str, str, int]], now: int) -> str:
+    """One of what is listed, by its number or its name; asked again until it is one."""
+    from leftoff.cli.render.text import clean, columns
+    from leftoff.model.times import ago
+
+    rows = [
+        (f"  {number}", clean(name), clean(what), clean(status), ago(at, now) if at else "")
+        for number, (name, what, status, at) in enumerate(listed, 1)
+    ]
+    say("\n".join([clean(question), *columns(rows), ""]))
+    names = {str(n): name for n, (name, *_) in enumerate(listed, 1)} | {name: name for name, *_ in listed}
+    while True:
+        given = answer(f"Which one? [1-{len(listed)}]: ", "Nothing was changed. Name it on the command line.")
+        if given in names:
+            return names[given]
+        say(f"Please answer a number from 1 to {len(listed)}, or a name.\n")
+
+
 def answer(question: str, hint: str) -> str:
     import select
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import Opt, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from leftoff.operations.approvals import Decided
 
 NOTE = Opt("--note", "N", "why, for whoever reads the record later")
-BRANCH = Opt("--branch", "B", "the branch on which @ is looked for (default: LEFTOFF_BRANCH, main)")
 
 SPEC = Spec(
     "approve",
-    "Decide a step that waits for an approval: it is completed, and its result is the choice; without --choice the\n"
-    "first option that is not reject. Who decided, when and what is recorded. Works from anywhere, beside whoever\n"
-    "drives the run or while it is paused. Deciding the same again changes nothing, another decision is refused.",
-    usage="RUN STEP",
-    least=2,
+    "Decide a step that waits for an approval: it is completed, and its result is the choice. RUN and STEP may be\n"
+    "left out where only one waits; a decision is never guessed: of several you are asked on a terminal, and told\n"
+    "without one. So it is with the options, where the step offers several. Who decided what is recorded. Works\n"
+    "beside whoever drives the run, or while it is paused. The same once more changes nothing, another is refused.",
+    usage="[RUN] [STEP]",
     most=2,
-    options=(Opt("--choice", "X", "which of the options that the step offers"), NOTE, BRANCH),
-    examples="""  leftoff approve dev-story-20260131-090500 sign-off
+    options=(Opt("--choice", "X", "which of the options that the step offers"), NOTE, *CURRENT),
+    examples="""  leftoff approve
+  leftoff approve dev-story-20260131-090500 sign-off
   leftoff approve @ sign-off --choice roundtable --note "talk about the cache first\"""",
 )
 
@@ -36,11 +36,7 @@ def decide(args: Args, ctx: Context, choice: str | None) -> int:
     """Also what `reject` does."""
     from leftoff.operations import approvals
 
-    ref, word = args.rest
-    step = word.removeprefix(
-        "/"
-    )  # the whole path: whoever decides is not inside the step that LEFTOFF_STEP names
-    done = approvals.decide(ctx.project, ctx.caller, approvals.Decision(ref, step, choice, args.note))
+    done = approvals.decide(ctx.project, ctx.caller, approvals.Decision(args.rest, choice, args.note))
     ctx.answer(done)
     ctx.say(told(done))
     return 0

@@ -13,8 +13,7 @@ SPEC = Spec(
     "archive",
     "Move a run into one bundle in the archive of the store. It is listed no more, except by `ls --all`; whoever\n"
     "names it opens it again: `show` and `log` look into the bundle, `resume` takes it back into the store.",
-    usage="RUN",
-    least=1,
+    usage="[RUN]",
     most=1,
     options=CURRENT,
     examples="""  leftoff archive nightly-20260131-090500
@@ -25,7 +24,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import archive
 
-    done = archive(ctx.project, ctx.caller, args.rest[0])
+    done = archive(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
     if args.json:
         ctx.emit(done.about)
     else:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "beat",
     "Say that the current run is being worked on. Nothing of the run changes, only how alive it looks.",
+    usage="[RUN]",
+    most=1,
     options=CURRENT,
     examples="""  leftoff beat
   while sleep 60; do leftoff beat; done &""",
@@ -21,4 +23,5 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.records import beat
 
+    ctx.name_run()
     return ctx.answer(beat(ctx.project, ctx.caller))

@@ -6,6 +6,7 @@ import sys
 
 from leftoff.cli.options import CURRENT, Spec
 from leftoff.errors import Usage
+from leftoff.model.ids import split_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +18,12 @@ SPEC = Spec(
     "Print a file as it was at a version of a run, byte for byte; on a terminal, with what that would obey escaped.\n"
     "PATH is relative to the project, or ./ to here; an artifact goes by its name, too. Of a symbolic link, where it\n"
     "points to.",
-    usage="REF:PATH",
+    usage="[REF:]PATH",
     least=1,
     most=1,
     options=CURRENT,
-    examples="""  leftoff cat @~1:config.toml
+    examples="""  leftoff cat config.toml
+  leftoff cat @~1:config.toml
   leftoff cat RUN@7:src/a.py""",
 )
 
@@ -29,9 +31,9 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.files import file_at
 
-    ref, mark, path = args.rest[0].partition(":")
-    if not mark or not ref or not path:
-        raise Usage("`leftoff cat` needs REF:PATH.", hint=f"usage: {SPEC.line()}")
+    ref, path = split_path(args.rest[0])
+    if not path:
+        raise Usage("`leftoff cat` needs a PATH.", hint=f"usage: {SPEC.line()}")
     found = file_at(ctx.project, ctx.caller, ref, path)
     if args.json:
         ctx.emit(found.to_json())

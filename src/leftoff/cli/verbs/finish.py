@@ -14,6 +14,8 @@ STATUS = ("completed", "failed", "abandoned")
 SPEC = Spec(
     "finish",
     "End the current run. It does not insist: steps that are left are named on stderr, and left as they are.",
+    usage="[RUN]",
+    most=1,
     options=(
         Opt("--status", "S", f"{STATUS[0]} (the default), {STATUS[1]} or {STATUS[2]}", choices=STATUS),
         Opt("--summary", "S", "what came of it"),
@@ -28,6 +30,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.render.text import clean
     from leftoff.operations.lifecycle import finish
 
+    ctx.name_run()
     status = args.status or "completed"
     done = finish(ctx.project, ctx.caller, status, args.summary)
     ctx.answer(done)

@@ -15,8 +15,7 @@ SPEC = Spec(
     "fork",
     "Copy a version of a run into a new run on another branch, and print its id. What was in flight is to be done\n"
     "there; the new run is paused until `leftoff resume RUN` goes on with it.",
-    usage="REF",
-    least=1,
+    usage="[REF]",
     most=1,
     options=(
         Opt(
@@ -27,7 +26,7 @@ SPEC = Spec(
         ),
         Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
         Opt("--var", "K=V", "set a variable there, as for `leftoff set`", many=True),
-        Opt("--run", "RUN", "the run that @ is", filled=True),
+        Opt("--run", "RUN", "the run that is meant, like REF", filled=True),
     ),
     examples="""  leftoff fork @ --branch experiment
   leftoff fork RUN~2 --var model=small
@@ -36,12 +35,13 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
+    ctx.need_name(SPEC)
     from leftoff.operations import Caller
     from leftoff.operations.checkpoints import Fork, fork
 
     caller = Caller(named=args.run)  # --branch is where the fork goes, not where `@` is looked for
     variables = usage_errors(lambda: assignments(args.var))
-    wanted = Fork(args.rest[0], args.branch, args.run_id, variables)
+    wanted = Fork(args.rest[0] if args.rest else None, args.branch, args.run_id, variables)
     made = fork(ctx.project, caller, wanted)
     if not args.json:
         ctx.out(made.info.run_id)

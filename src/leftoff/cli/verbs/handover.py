@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
-from leftoff.cli.options import Opt, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.errors import NotFound
 from leftoff.operations.reports import usage_errors
 
@@ -20,8 +20,7 @@ SPEC = Spec(
     "handover",
     "Print the command line that continues a run in another agent: with the brief as its prompt, or in its own\n"
     "earlier session where it had one there. --go saves a checkpoint and runs that command instead.",
-    usage="RUN",
-    least=1,
+    usage="[RUN]",
     most=1,
     options=(
         Opt(
@@ -32,6 +31,7 @@ SPEC = Spec(
             filled=True,
         ),
         Opt("--go", None, "run the command now, in place of this one"),
+        *CURRENT,
     ),
     examples="""  leftoff handover latest --to codex
   leftoff handover release-1 --to claude --go""",
@@ -39,13 +39,16 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
+    ctx.need_name(SPEC)
     from leftoff.agents.handover import hand_over
     from leftoff.agents.headless.commands import check_agent, custom_agents
-    from leftoff.operations.reports import check_free
+    from leftoff.operations.reports import check_free, current
     from leftoff.operations.runs import target as find_target
 
     usage_errors(lambda: check_agent(args.to, ctx.project.settings.parsed("agents", custom_agents)))
-    target = find_target(ctx.project, ctx.caller, args.rest[0])
+    target = find_target(
+        ctx.project, ctx.caller, args.rest[0] if args.rest else None, current(ctx.project, ctx.caller)
+    )
     check_free(ctx.project, ctx.caller, target)
     found = hand_over(ctx.project, target, args.to)
     if args.go:

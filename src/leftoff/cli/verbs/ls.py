@@ -49,7 +49,9 @@ def run(args: Args, ctx: Context) -> int:
     for about in found.archived:
         taken = f", {size(found.sizes.get(about['run_id'], 0))}" if args.long else ""
         ctx.say(f"archived: {about['run_id']} ({about['status']}{taken})")
-    if found.archived and not found.runs:
+    if found.aside:
+        ctx.say(f"{found.aside} archived; --all lists them, too.")
+    if (found.archived or found.aside) and not found.runs:
         return 0
     if not found.runs:
         narrowed = any((status, args.workflow, args.branch))

@@ -13,6 +13,8 @@ SPEC = Spec(
     "next",
     "Print the next step of the current run: the first that is pending, in declared order. Its title, instructions\n"
     "and why it is this one go to stderr. Where nothing is left, nothing is printed and the exit code is 0.",
+    usage="[RUN]",
+    most=1,
     options=(
         Opt("--start", None, "mark it started in the same breath: of two who ask at once, each gets another"),
         *CURRENT,
@@ -25,6 +27,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.steps import next_step
 
+    ctx.name_run()
     found = next_step(ctx.project, ctx.caller, start=args.start)
     if args.json:
         return ctx.answer(found)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "pause",
     "Stop working on the current run for now: it is sealed and stays unfinished. `leftoff resume` goes on with it.",
+    usage="[RUN]",
+    most=1,
     options=(Opt("--note", "N", "what to remember when going on"), *CURRENT),
     examples="""  leftoff pause
   leftoff pause --note "waiting for the review\"""",
@@ -21,6 +23,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.lifecycle import pause
 
+    ctx.name_run()
     done = pause(ctx.project, ctx.caller, args.note)
     ctx.answer(done)
     if done.changed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import Spec
-from leftoff.cli.verbs.approve import BRANCH, NOTE, decide
+from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.verbs.approve import NOTE, decide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +14,9 @@ SPEC = Spec(
     "reject",
     "Reject a step that waits for an approval: it has failed, with an error of type `rejected` that says who and why.\n"
     "Works from anywhere, as `leftoff approve` does.",
-    usage="RUN STEP",
-    least=2,
+    usage="[RUN] [STEP]",
     most=2,
-    options=(NOTE, BRANCH),
+    options=(NOTE, *CURRENT),
     examples="""  leftoff reject dev-story-20260131-090500 sign-off
   leftoff reject @ sign-off --note "the cache is not thought through\"""",
 )

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "rm",
     "Remove a run for good: its records, its checkpoints, and the copies of files that only it has.",
-    usage="RUN",
-    least=1,
+    usage="[RUN]",
     most=1,
     options=(Opt("--yes", None, "do not ask"), *CURRENT),
     examples="""  leftoff rm nightly-20260131-090500
@@ -31,7 +30,7 @@ def run(args: Args, ctx: Context) -> int:
     done = remove(
         ctx.project,
         ctx.caller,
-        args.rest[0],
+        args.rest[0] if args.rest else None,
         lambda row: confirm(
             ctx, what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."
         ),

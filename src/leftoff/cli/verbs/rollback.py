@@ -44,14 +44,14 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    if not args.rest and not args.good:
+    if not args.rest and not args.good and args.run is None:
         raise Usage("`leftoff rollback` needs REF, or --good.", hint=f"usage: {SPEC.line()}")
     if args.dry_run and not args.files:
         raise Usage("--dry-run is for --files.", hint=f"usage: {SPEC.line()}")
     from leftoff.cli.file_plan import agree
     from leftoff.operations.files import Rollback, rollback
 
-    wanted = Rollback(args.rest[0] if args.rest else "@", good=args.good, files=args.files)
+    wanted = Rollback(args.rest[0] if args.rest else None, good=args.good, files=args.files)
     if args.dry_run:
         return _dry_run(ctx, wanted)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "save",
     "Seal a checkpoint of the current run, and print its id. It is always a new one, whether anything changed or not.",
+    usage="[RUN]",
+    most=1,
     options=(
         Opt("--trigger", "T", f"why (default: manual): {', '.join(TRIGGERS)}", choices=TRIGGERS),
         Opt("--note", "N", "what to remember of it"),
@@ -27,6 +29,7 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import save
 
+    ctx.name_run()
     version = save(ctx.project, ctx.caller, args.trigger or "manual", args.note)
     if not args.json:
         ctx.out(version.id or "")

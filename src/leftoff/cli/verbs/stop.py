@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import Spec
+from leftoff.cli.options import CURRENT, Spec
 from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
@@ -15,10 +15,10 @@ SPEC = Spec(
     "stop",
     "Stop the work on a run from another shell: whoever drives it seals a checkpoint, ends the processes of its\n"
     "steps and frees the lease. What was in flight is to be done again; `leftoff resume` goes on.",
-    usage="RUN",
-    least=1,
+    usage="[RUN]",
     most=1,
-    examples="""  leftoff stop @                          the current run
+    options=CURRENT,
+    examples="""  leftoff stop                            the only run that is running
   leftoff stop dev-story-20260102-030405""",
 )
 
@@ -29,7 +29,7 @@ _SHOWN = 6
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.stop import stop
 
-    done = stop(ctx.project, ctx.caller, args.rest[0])
+    done = stop(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
     ctx.say(_told(done))
     return ctx.answer(done.run) if done.run is not None else 0
 

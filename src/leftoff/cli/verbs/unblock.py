@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.arguments import step_path
-from leftoff.cli.options import Spec
+from leftoff.cli.options import CURRENT, Spec
 from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
@@ -15,10 +15,10 @@ SPEC = Spec(
     "unblock",
     "Say that what blocks a run is resolved: its blocked steps, or the one that is named, are to be done again, and\n"
     "their errors are cleared. A checkpoint says who did it.",
-    usage="RUN [STEP]",
-    least=1,
+    usage="[RUN] [STEP]",
     most=2,
-    examples="""  leftoff unblock @                       everything that is blocked in the current run
+    options=CURRENT,
+    examples="""  leftoff unblock                         everything in the only run that is blocked
   leftoff unblock release-1 build""",
 )
 
@@ -26,8 +26,9 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.approvals import unblock
 
-    step = step_path(args.rest[1]) if len(args.rest) > 1 else None
-    done = unblock(ctx.project, ctx.caller, args.rest[0], step)
+    words = list(args.rest)
+    ref = words.pop(0) if words and (args.run is None or len(words) > 1) else None
+    done = unblock(ctx.project, ctx.caller, ref, step_path(words[0]) if words else None)
     if args.json:
         return ctx.answer(done)
     if not done.changed:

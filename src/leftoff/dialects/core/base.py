@@ -59,6 +59,8 @@ class Dialect:
     id_names_version = False
     #: entries that say which version a document shows, and when it was written
     stamps: tuple[str, ...] = ("checkpoint_id", "created_at", "updated_at", "last_checkpoint", "last_updated")
+    #: its phases, where a person approves those
+    approved_phases: tuple[str, ...] = ()
     #: how the absolute path of one of its files ends
     files = r"(?!)"
 

@@ -46,6 +46,7 @@ _OURS = STEP_FIELDS | {"total", "adopted"}
 
 class Dotagent(DotagentFiles):
     name = "dotagent"
+    approved_phases = PHASES
     about = "dotagent: memory/state/phase.json and execution.json"
     keys = (PHASE, EXECUTION)
     files = r"/memory/state/(\.archive/[^/]+/)?(phase|execution)\.json$"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.store.base import View
 
-    #: of what is listed (name, what it is, its status, when it was touched), the name that a person picks
-    Pick = Callable[[str, Sequence[tuple[str, str, str, int]]], str]
+    #: of what is listed (name, what it is, its status, when it was touched), the name that a person picks, if any
+    Pick = Callable[[str, Sequence[tuple[str, str, str, int]]], str | None]
 
 
 class Caller:

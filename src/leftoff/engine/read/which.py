@@ -125,6 +125,8 @@ class Which:
             return self._of(rows, f"Branch {branch}")
         last = view.list_runs({}, 50) if self.rule == READS else []
         newest = [row for row in last if asking.may_use(view, row)]
+        if not newest and self.rule == READS and not last:
+            raise NotFound("There is no run here.", hint="`leftoff start WORKFLOW` starts one.")
         if not newest:
             raise _none_here(view, branch, asking)
         if len(newest) > 1:
@@ -159,32 +161,35 @@ class Which:
         return found[0]
 
 
+class Fit(Fields):
+    """Which runs a decision can be about: a test, and what it says of one and of several. ``among``: the status of
+    those that are looked at where none is named. ``strict``: where none fits, several others are no choice.
+    ``by_name``: a run must be named, even if there is only one."""
+
+    test: Callable[[View, RunRow], bool]
+    one: str
+    many: str
+    among: Sequence[str] | None = UNFINISHED
+    strict: bool = True
+    by_name: bool = False
+
+
 class Deciding(Which):
-    """The run that a decision is about: the only one that fits, of the branch or of a name.
+    """The run that a decision is about: the only one that fits, of the branch or of a name; of several none."""
 
-    ``fits``: whether a decision can be about a run; ``what``: what none of them does, where none fits. Of several that
-    fit, it takes none. ``among``: the status of the runs that are looked at where none is named.
-    """
-
-    def __init__(
-        self,
-        caller: Caller,
-        now: int,
-        fits: Callable[[View, RunRow], bool],
-        what: str,
-        among: Sequence[str] | None = UNFINISHED,
-    ) -> None:
+    def __init__(self, caller: Caller, now: int, fit: Fit) -> None:
         super().__init__(caller, now)
-        self.fits = fits
-        self.what = what
-        self.among = among
+        self.fit = fit
 
     def _by_rule(self, view: View, asking: Asking) -> RunRow:
         branch = self.caller.branch
-        rows = view.list_runs({"branch": branch, **({"status": self.among} if self.among else {})})
+        rows = view.list_runs({"branch": branch, "status": self.fit.among})
+        if self.fit.by_name:
+            fit = [row for row in rows if self.fit.test(view, row)]
+            raise several(fit, f"Name the run: {len(fit)} on branch {branch} {self.fit.many}.", _BY_ID)
         found = self._only(view, rows, f"on branch {branch}")
         if found is None:
-            raise _none_here(view, branch, asking, self.among)
+            raise _none_here(view, branch, asking, self.fit.among)
         return found
 
     def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
@@ -209,14 +214,18 @@ class Deciding(Which):
         raise error
 
     def _only(self, view: View, rows: list[RunRow], which: str) -> RunRow | None:
-        fit = [row for row in rows if self.fits(view, row)]
-        if len(fit) == 1 or len(rows) == 1:
-            return fit[0] if fit else rows[0]
-        if len(fit) > 1:
-            raise several(fit, f"{len(fit)} runs {which} {self.what}.", _BY_ID)
+        fit = [row for row in rows if self.fit.test(view, row)]
+        if not fit and (len(rows) < 2 or not self.fit.strict):
+            fit = rows
+        if len(fit) == 1:
+            return fit[0]
+        if fit:
+            raise several(fit, f"{len(fit)} runs {which} {self.fit.many}.", _BY_ID)
         if not rows:
             return None
-        none = NotFound(f"None of the {len(rows)} runs {which} {self.what}.", hint="Name the run by its id.")
+        none = NotFound(
+            f"None of the {len(rows)} runs {which} {self.fit.one}.", hint="Name the run by its id."
+        )
         none.listed = _listed(rows)
         raise none
 

@@ -179,13 +179,6 @@ def archived(store: Store) -> list[dict[str, Any]]:
     ]
 
 
-def count_archived(store: Store) -> int:
-    """How many runs are archived."""
-    folder = folder_of(store)
-    names = os.listdir(folder) if folder is not None and os.path.isdir(folder) else ()
-    return sum(name.endswith(SUFFIX) for name in names)
-
-
 def find_archived(store: Store, text: str, several: Several) -> str | None:
     """The bundle of the archived run that a REF is about, as a REF is read; ``several`` says which of those that a
     name fits. Only for what names nothing in the store."""

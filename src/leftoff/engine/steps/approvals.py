@@ -85,7 +85,7 @@ def how(run_id: str, step: str, verb: str = "approve") -> str:
 
 
 class Decision(Fields):
-    """What a person says of a step. ``choice`` None approves: the first option that is not `reject`."""
+    """What a person says of a step. ``choice`` None approves, where it is clear what that means."""
 
     choice: str | None
     by: str
@@ -128,6 +128,40 @@ def decide(
     return Decided(done.row, step, taken[0], done.version is not None)
 
 
+def decide_phase(
+    store: Store,
+    find: Find,
+    step: str,
+    decision: Decision,
+    *,
+    scrubber: Scrubber | None = None,
+    guard: Guard = NO_GUARD,
+) -> Decided:
+    """Record that a phase of a protocol was approved, or not: that decides no step, it is a record beside it. One that
+    was asked about as a step is decided as such."""
+    taken: list[str] = []
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        found = Asked(store, tx, row, step)
+        if found.waits:
+            taken[:] = [found.wanted(decision.choice)]
+            return _put(store, tx, row, changes, found, decision.but(choice=taken[0]))
+        taken[:] = [decision.choice or OPTIONS[0]]
+        status = "rejected" if taken[0] == REJECT else "approved"
+        if taken[0] not in OPTIONS:
+            raise Usage(
+                f"Phase {step} cannot be decided as {taken[0]!r}.", hint="It is approved, or rejected."
+            )
+        if found.approval and found.approval.get("status", "approved") == status:
+            return None
+        about = {"phase": step, "status": status, "at": iso(decision.at), "by": decision.by}
+        changes.put("approval", step, {**about, "note": decision.note} if decision.note else about)
+        return Seal("approval", step, f"{taken[0]}: {decision.note}" if decision.note else taken[0])
+
+    done = report(store, find, make, Terms(decision.at, guard), scrubber=scrubber)
+    return Decided(done.row, step, taken[0], done.version is not None)
+
+
 class Asked:
     """An approval as it stands: the step's record, and what was asked."""
 
@@ -156,12 +190,23 @@ class Asked:
         known = self.approval.get("options")
         return [str(option) for option in known] if isinstance(known, list) and known else list(OPTIONS)
 
+    def choices(self) -> list[str]:
+        """What approving could mean: `approve` where that is offered, else every option that does not reject."""
+        offered = [option for option in self.options if option != REJECT]
+        return ["approve"] if "approve" in offered else offered
+
     def wanted(self, choice: str | None) -> str:
         """The choice that is meant; one that is not among the options is wrong usage."""
         if not self.is_one:
             raise self._other_kind()
         if choice is None:
-            choice = next((option for option in self.options if option != REJECT), None)
+            offered = self.choices()
+            if len(offered) > 1:
+                raise Usage(
+                    f"Step {self.step} offers several choices: {', '.join(offered)}.",
+                    hint="Nothing was changed: a decision is never guessed. Say which one: --choice X.",
+                )
+            choice = offered[0] if offered else None
         if choice == REJECT or (choice is not None and choice in self.options):
             return choice
         named = (
