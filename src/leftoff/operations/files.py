@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import Deciding, Fit
-from leftoff.errors import NotFound
+from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import check_free, current, current_row, guard_of, report, session_of
@@ -67,7 +67,12 @@ def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> Fil
     here = path.startswith(("./", "../", "/"))
     path = given_path(project.folder, path) if here else check_path(path, "REF:PATH")
     found = target(project, caller, ref)  # of an archived run, that opens another store
-    return FileThen(project.store, project.folder, found, path)
+    try:
+        return FileThen(project.store, project.folder, found, path)
+    except NotFound as error:
+        if ref is not None:
+            raise
+        raise Usage(f"{path} is no REF:PATH, and no file of the run.", hint=error.hint) from None
 
 
 def restorer(project: Project, caller: Caller, target: Target, guard: Guard | None = None) -> Restorer:

@@ -32,8 +32,8 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.files import file_at
 
     ref, path = split_path(args.rest[0])
-    if not path:
-        raise Usage("`leftoff cat` needs a PATH.", hint=f"usage: {SPEC.line()}")
+    if not path or args.rest[0].startswith(":"):
+        raise Usage("`leftoff cat` needs REF:PATH, or a PATH.", hint=f"usage: {SPEC.line()}")
     found = file_at(ctx.project, ctx.caller, ref, path)
     if args.json:
         ctx.emit(found.to_json())
