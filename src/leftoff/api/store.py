@@ -44,7 +44,7 @@ class Store:
         self.project = project_folder
         self.location = location
         self._project = here = Project(project_folder, location, clock=clock or SYSTEM)
-        here.looks = False  # each verb looks when it is called
+        here.takes_in_edits = False  # each verb looks when it is called
         self._clock = here.clock
         self._settings = here.settings
         self._store = here.store
@@ -205,7 +205,7 @@ class Store:
 
     def _look(self) -> None:
         """Where the project follows a protocol, what others did to its files is taken in first."""
-        self._project.look()
+        self._project.take_in_edits()
 
     def _driver(self) -> tuple[Process, str]:
         name = os.path.basename(sys.argv[0] or "python") or "python"

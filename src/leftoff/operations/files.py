@@ -110,7 +110,7 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
 
     found = target(project, caller, request.ref, current(project, caller), back=True)
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
-    project.at_home(found.row)
+    project.move_to_worktree(found.row)
     done = restorer(project, caller, found).restore(found, request.ref, paths, agree)
     if done.done and done.before:
         project.say(f"leftoff: {done.before}")
@@ -169,7 +169,7 @@ def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
 
     fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
     found = target(project, caller, request.ref, Deciding(caller, project.now, fit), back=True)
-    project.at_home(found.row)
+    project.move_to_worktree(found.row)
     return last_good(project.store, found) if request.good else found
 
 

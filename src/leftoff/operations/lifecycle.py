@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.lifecycle.finish import Settled
+    from leftoff.engine.lifecycle.finish import EndedWork
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.resume.verdict import Report
@@ -146,11 +146,11 @@ def finish(project: Project, caller: Caller, status: str = "completed", summary:
     return ended
 
 
-def _settle(project: Project, caller: Caller, status: str, **words: str | None) -> Settled:
-    from leftoff.engine.lifecycle.finish import Ending, settle
+def _settle(project: Project, caller: Caller, status: str, **words: str | None) -> EndedWork:
+    from leftoff.engine.lifecycle.finish import Ending, end_work
     from leftoff.engine.write.commit import Terms
 
     masked = {key: project.redactor.mask(text) for key, text in words.items() if text}
     ending = Ending(status, project.folder, session_of(project, caller), **masked)
     terms = Terms(project.now, guard_of(caller))
-    return settle(project.store, current(project, caller), ending, terms, project.redactor)
+    return end_work(project.store, current(project, caller), ending, terms, project.redactor)

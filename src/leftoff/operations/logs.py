@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.logs import Found
+    from leftoff.engine.read.logs import FoundLogs
     from leftoff.store.rows import RunRow
 
 EVERY_S = 0.2
@@ -31,12 +31,12 @@ class RunLogs:
         self._project = project
         self._run = row.run
 
-    def find(self) -> Found:
+    def find(self) -> FoundLogs:
         """Those that there are, in the order of the steps."""
         project = self._project
         return find_logs(project.store, self._run, self.run_id, self.choice, project.now)
 
-    def follow(self) -> Iterator[tuple[Found, bool]]:
+    def follow(self) -> Iterator[tuple[FoundLogs, bool]]:
         """Again and again, and whether more may come: until nobody is there who could add anything."""
         more = True
         while more:

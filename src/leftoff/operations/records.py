@@ -118,7 +118,7 @@ class Artifact(Fields):
     step: str | None = None
 
 
-class Kept(Fields):
+class KeptArtifact(Fields):
     """What was recorded of a file, under which name."""
 
     done: Reported
@@ -129,7 +129,7 @@ class Kept(Fields):
         return {**self.done.to_json(), "artifact": {"name": self.name, **self.about}}
 
 
-def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> Kept:
+def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> KeptArtifact:
     """Keep a file: its path, hash and size, and a copy of it as it is now."""
     from leftoff.engine.steps.artifacts import capture
     from leftoff.engine.steps.reports import add_output
@@ -144,7 +144,7 @@ def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> Kept:
             add_output(store, tx, row, changes, step, got.about["path"])
 
     done = report(project, caller, make, at=at, blobs=[got.blob] if got.blob is not None else [])
-    return Kept(done, got.key, got.about)
+    return KeptArtifact(done, got.key, got.about)
 
 
 def beat(project: Project, caller: Caller) -> Reported:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
-from leftoff.engine.lifecycle.finish import Ending, settle
+from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.lifecycle.start import unfinished
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
@@ -122,7 +122,7 @@ def resume(project: Project, caller: Caller, request: ResumeRequest, answerer: A
 
 def _resume(project: Project, caller: Caller, request: ResumeRequest, answerer: Answerer) -> Resumed:
     row = request.target.row
-    project.at_home(row)
+    project.move_to_worktree(row)
     report = verify(project, caller, request)
     if report.problem is not None and report.exit_code == CannotResume.exit_code:
         raise report.problem
@@ -192,7 +192,7 @@ def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Rep
     if row is None or dialect is None or row.workflow != opening.workflow:
         return None
     target = Target(row, None)
-    project.at_home(row)
+    project.move_to_worktree(row)
     found = verify(project, caller, ResumeRequest(target))
     # start looks itself at who drives it
     found.findings = [finding for finding in found.findings if not finding.code.startswith("lease.")]
@@ -257,7 +257,7 @@ def _greet(project: Project, dialect: Dialect, target: Target) -> State:
     state.at = last  # what was settled just now is no activity of the run
     if dialect.is_over(state):
         find, ending = this_run(target.row.run, target.row.run_id), Ending("completed", project.folder)
-        settle(project.store, find, ending, Terms(project.now), project.redactor)
+        end_work(project.store, find, ending, Terms(project.now), project.redactor)
         project.say(f"leftoff: {target.row.run_id} is complete: nothing is left to do.")
         return state
     for line in dialect.greeting(state, project.folder, project.now):

@@ -169,7 +169,7 @@ def _from_archive(project: Project, bundle: str, find: Callable[[Store], Target]
         take_out(store, bundle, aside, project.now, process)
         found = find(aside)
         if not back:
-            project.look_into(aside, folder)
+            project.use_store(aside, folder)
             folder = None  # type: ignore[assignment]  # it goes with the project
             return found
     finally:

@@ -55,11 +55,11 @@ def stop(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
 
 def give_up(project: Project, row: RunRow, note: str | None = None) -> None:
     """Abandon a run: it is not deleted; nothing of it runs on."""
-    from leftoff.engine.lifecycle.finish import Ending, settle
+    from leftoff.engine.lifecycle.finish import Ending, end_work
     from leftoff.engine.write.commit import Terms
 
     ending = Ending("abandoned", project.folder, note=note)
-    settle(project.store, this_run(row.run, row.run_id), ending, Terms(project.now), project.redactor)
+    end_work(project.store, this_run(row.run, row.run_id), ending, Terms(project.now), project.redactor)
     forsake(project, row)
 
 

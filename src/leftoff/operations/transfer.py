@@ -74,7 +74,7 @@ class Imported:
 def import_runs(project: Project, request: Import) -> Imported:
     """Take in runs, each whole or not at all."""
     outcome = Imported()
-    project.looks = False  # files are taken in as they are asked for here, and told of
+    project.takes_in_edits = False  # files are taken in as they are asked for here, and told of
     bundles, others = _sorted(request, outcome)
     for path in bundles:
         try:

@@ -56,7 +56,7 @@ def fsck(project: Project, *, repair: bool = False) -> FsckReport:
     from leftoff.engine.retention.fsck import fsck
     from leftoff.engine.retention.prune import sweep
 
-    project.looks = False  # what others did to a protocol's files waits: the store may be damaged
+    project.takes_in_edits = False  # what others did to a protocol's files waits: the store may be damaged
     found = fsck(project.store, repair=repair)
     if repair:
         sweep(project.store)

@@ -14,7 +14,7 @@ from leftoff.dialects.core.versions import run_named
 from leftoff.dialects.importing.document_edit import ChangedDocument, DocumentEdit
 from leftoff.dialects.importing.documents import Importer
 from leftoff.dialects.mirror.memory import digest
-from leftoff.engine.lifecycle.finish import Ending, settle
+from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.retention.archive import bundle_of
 from leftoff.engine.write.commit import Terms
 from leftoff.errors import LeftoffError, NotFound
@@ -242,7 +242,7 @@ class FileChanges:
         took = self._look_at(path)
         if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
             find = run_named(run_id)
-            settle(self.store, find, Ending("abandoned", self.project), Terms(self.clock()), self.scrubber)
+            end_work(self.store, find, Ending("abandoned", self.project), Terms(self.clock()), self.scrubber)
             took = True
         self.mirror.stale.add(run_id)
         return took

@@ -158,7 +158,7 @@ class Project:
         self.say = say
         self.clock = clock
         self.at = clock.now()  # when the call began
-        self.looks = True  # whether what others did to the files of a protocol is taken in first
+        self.takes_in_edits = True  # whether what others did to the files of a protocol is taken in first
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None
@@ -206,11 +206,11 @@ class Project:
         if self._store is None:
             location = store_location(self.folder, self._given, self.settings.store)
             self._store = open_followed(self.folder, location, self.settings, self.clock, self.say)
-            if self.looks:
-                self.look()
+            if self.takes_in_edits:
+                self.take_in_edits()
         return self._store
 
-    def look(self) -> None:
+    def take_in_edits(self) -> None:
         """What others did to the files of the protocol that the project follows is taken in."""
         if self.store.follower is not None:
             self.store.follower.look()
@@ -222,12 +222,12 @@ class Project:
         """Where things are that lie beside the store: logs of steps, what waits to be restored."""
         return getattr(self.store, "folder", None) or os.path.join(self.folder, FOLDER)
 
-    def look_into(self, store: Store, folder: Any) -> None:
+    def use_store(self, store: Store, folder: Any) -> None:
         """From now on another store is meant, which is gone with its folder when the call ends."""
         self.store.close(soon=True)
         self._store, self._aside = store, folder
 
-    def at_home(self, row: RunRow) -> None:
+    def move_to_worktree(self, row: RunRow) -> None:
         """From now on the folder is where the run's files are: a run keeps to its own work tree."""
         there = self.seen_from(row)
         self.folder, self._settings = there.folder, there._settings

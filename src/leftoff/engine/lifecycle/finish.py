@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class Settled(Fields):
+class EndedWork(Fields):
     """The run as it was found, whether anything changed, and the steps that are left."""
 
     row: RunRow
@@ -40,7 +40,7 @@ class Ending(Fields):
     summary: str | None = None
 
 
-def settle(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: Scrubber | None) -> Settled:
+def end_work(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: Scrubber | None) -> EndedWork:
     """Pause or finish a run: its status, a `session_end` checkpoint, its lease freed. A finished run is not paused."""
     left: list[str] = []
     head, dirty = git_head(ending.folder), dirty_paths(ending.folder)
@@ -58,7 +58,7 @@ def settle(store: Store, find: Find, ending: Ending, terms: Terms, scrubber: Scr
         return Seal("session_end", note=note or summary)
 
     done = report(store, find, make, terms, scrubber)
-    return Settled(done.row, done.version is not None, left[:_SHOWN], len(left) > _SHOWN)
+    return EndedWork(done.row, done.version is not None, left[:_SHOWN], len(left) > _SHOWN)
 
 
 def left_steps(view: View, run: int) -> list[str]:

@@ -71,7 +71,7 @@ class Choice(Fields):
     failed: bool = False
 
 
-class Found(Fields):
+class FoundLogs(Fields):
     """The run and its logs at one moment, and whether anybody is there who may add to them."""
 
     row: RunRow
@@ -79,17 +79,17 @@ class Found(Fields):
     driven: bool
 
 
-def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> Found:
+def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> FoundLogs:
     """The logs that are wanted, in the order of the steps."""
 
-    def look(view: View) -> Found:
+    def look(view: View) -> FoundLogs:
         row = need_run(view, run, run_id)
         attempts = _wanted(view, row, choice)
         steps = {attempt.step: view.row(run, "step", attempt.step) for attempt in attempts}
         logs = [Log(each, _path(store, each), _has_failed(each, steps[each.step])) for each in attempts]
         logs.sort(key=lambda log: ((steps[log.step] or ("",) * 3)[2] or _LAST, log.step, log.attempt.number))
         driven = row.status == "running" and lease_state(view.lease(run), now) in (ALIVE, "unknown")
-        return Found(row, [log for log in logs if log.failed or not choice.failed], driven)
+        return FoundLogs(row, [log for log in logs if log.failed or not choice.failed], driven)
 
     return store.read(look)
 

@@ -91,7 +91,7 @@ class Request:
             raise TypeError(f"{self.function.name}.run() is missing {names}")
 
 
-class Held(Fields):
+class DrivenRun(Fields):
     """A run whose lease this process has, and what it knows of its function. ``back_to``: a version to go back to."""
 
     head: Head
@@ -140,13 +140,13 @@ def open_run(request: Request) -> Opened | Finished:
     """Find or start the run, and take its lease."""
     request.store._look()
     found = _resume(request) if request.resumes else _run(request)
-    return _drive(request, found) if isinstance(found, Held) else Finished(_result(request, found))
+    return _drive(request, found) if isinstance(found, DrivenRun) else Finished(_result(request, found))
 
 
 # -- run
 
 
-def _run(request: Request) -> Held | RunRow:
+def _run(request: Request) -> DrivenRun | RunRow:
     """The run that was cut off, or a new one; its row where it is finished."""
     store = request.store
     if request.options.get("run_id") is None or not store._store.exists():
@@ -156,17 +156,17 @@ def _run(request: Request) -> Held | RunRow:
     changes.put("context", FUNCTION, about)
     changes, blobs = save_blobs(store._store, changes)
 
-    def work(tx: Tx) -> Held | RunRow:
+    def work(tx: Tx) -> DrivenRun | RunRow:
         row = _there(tx, request, opening)
         if row is None:
             request.check_complete()
             head, epoch, _ = start_in(tx, opening, changes, blobs, now, driver)
-            return Held(head, epoch or 0, about, resumed=False)
+            return DrivenRun(head, epoch or 0, about, resumed=False)
         if row.status not in UNFINISHED:
             return row
         known, over = _about(tx, request, row), bool(request.options.get("take_over"))
         taken = take(tx, row.run, row.run_id, driver, now, take_over=over)
-        return Held(Head.of(row), taken, known)
+        return DrivenRun(Head.of(row), taken, known)
 
     return store._store.write(work)
 
@@ -231,7 +231,7 @@ def _check_ours(request: Request, row: RunRow) -> None:
 # -- resume
 
 
-def _resume(request: Request) -> Held | RunRow:
+def _resume(request: Request) -> DrivenRun | RunRow:
     target, store = _target(request), request.store
     row = target.row
     _check_ours(request, row)
@@ -243,7 +243,7 @@ def _resume(request: Request) -> Held | RunRow:
         store._store, row.run_id, store._clock.now(), driver=store._driver(), take_over=take_over
     )
     assert epoch is not None
-    return Held(head, epoch, about, back_to=target.version)
+    return DrivenRun(head, epoch, about, back_to=target.version)
 
 
 def _target(request: Request) -> Target:
@@ -296,7 +296,7 @@ def _result(request: Request, row: RunRow) -> Any:
     return decode(found.plain["value"], f"The result of run {row.run_id}")
 
 
-def _drive(request: Request, held: Held) -> Opened:
+def _drive(request: Request, held: DrivenRun) -> Opened:
     """Once at a time, though the lease would not tell the threads of this process apart."""
     store, head = request.store, held.head
     key = (store.location, head.run_id)
