@@ -78,7 +78,7 @@ def test_in_and_out(name: str, agent: str, project: Path) -> None:
     read = parse((project / SETTINGS[agent]).read_bytes().decode(), "f")[0].plain()
     old = FILES[name].strip().strip("\ufeff")
     for key, value in (parse(FILES[name], "f")[0].plain() if old else {}).items():
-        if key not in ("hooks", "mcpServers"):
+        if key not in ("hooks", "mcpServers", "env"):
             assert value == read[key]
     again = succeed("install", agent, cwd=project)
     assert "" == again.out and installed == everything(project)
@@ -227,12 +227,12 @@ def test_settings_that_cannot_be_merged(text: str, project: Path) -> None:
 
 
 def test_a_command_of_the_same_name_stays(project: Path) -> None:
-    """A person's own /resume is kept, when installing and when uninstalling."""
-    mine = project / ".claude" / "commands" / "resume.md"
+    """A person's own command is kept, when installing and when uninstalling."""
+    mine = project / ".claude" / "commands" / "leftoff-resume.md"
     put(mine, "my own")
     assert "stays as it is" in succeed("install", "claude", cwd=project).err
     succeed("install", "claude", "--uninstall", cwd=project)
-    assert {".claude/commands/resume.md": b"my own"} == everything(project)
+    assert {".claude/commands/leftoff-resume.md": b"my own"} == everything(project)
 
 
 def test_a_link_in_the_home_is_followed_and_modes_stay(project: Path) -> None:
@@ -271,3 +271,104 @@ def test_settings_of_a_project_that_are_no_plain_file(project: Path, what: str) 
     result = call("install", "claude", cwd=project)
     assert (6, "{}") == (result.code, (elsewhere / "settings.json").read_text()), str(result)
     assert ["settings.json"] == os.listdir(elsewhere) and [".claude"] == os.listdir(project)
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "text", "wanted"),
+    [
+        ("claude", ".claude/settings.json", "", '"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"'),
+        ("claude", ".claude/settings.json", '{"env": {"A": "b"}}', '"A": "b"'),
+        ("claude", ".claude/settings.json", '{"env": {}}\n', '"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"'),
+        ("codex", ".codex/config.toml", "", "[tools.update_plan]\nenabled = true\n"),
+        ("codex", ".codex/config.toml", "[tools]\nweb = true", "[tools.update_plan]\nenabled = true"),
+        ("codex", ".codex/config.toml", "tools = { web = true }\n", "update_plan = "),
+        ("codex", ".codex/config.toml", "[tools.update_plan]\nslow = 1\n", "slow = 1\nenabled = true\n"),
+    ],
+)
+def test_the_todo_list_is_switched_on(agent: str, path: str, text: str, wanted: str, project: Path) -> None:
+    """Default models have none. It is shown in the diff, and every byte comes back."""
+    if text:
+        put(project / path, text)
+    before = everything(project)
+    shown = succeed("install", agent, cwd=project).out
+    assert wanted in (project / path).read_text() and ("TODO_TOOLS" in shown or "enabled" in shown)
+    assert "" == succeed("install", agent, cwd=project).out
+    succeed("install", agent, "--uninstall", cwd=project)
+    assert before == everything(project)
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "text"),
+    [
+        ("claude", ".claude/settings.json", '{"env": {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "0"}}'),
+        ("claude", ".claude/settings.json", '{"env": {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}}'),
+        ("codex", ".codex/config.toml", "[tools]\nupdate_plan.enabled = false\n"),
+    ],
+)
+def test_a_switch_that_somebody_set_stays(agent: str, path: str, text: str, project: Path) -> None:
+    """On or off, it was decided; also where it is as we would set it."""
+    put(project / path, text)
+    before = everything(project)
+    succeed("install", agent, cwd=project)
+    assert text.strip("{}\n").split("}")[0] in (project / path).read_text()
+    succeed("install", agent, "--uninstall", cwd=project)
+    assert before == everything(project)
+
+
+def test_commands_hide_none_of_the_agents_own(project: Path) -> None:
+    """Those of an earlier leftoff, called /resume and /checkpoint, go; what somebody made of them stays."""
+    from leftoff.agents.install.plan import digest
+
+    folder = project / ".claude" / "commands"
+    for name, text in (("resume.md", "as we wrote it"), ("checkpoint.md", "edited")):
+        put(folder / name, text)
+    known = {
+        f".claude/commands/{name}": {"own": digest("as we wrote it")}
+        for name in ("resume.md", "checkpoint.md")
+    }
+    put(project / ".claude" / ".leftoff-install.json", json.dumps(known))
+    succeed("install", "claude", cwd=project)
+    assert ["checkpoint.md", "leftoff-checkpoint.md", "leftoff-resume.md"] == sorted(os.listdir(folder))
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("claude", "New MCP server found"),
+        ("codex", "Hooks need review"),
+        ("gemini", "not running in a trusted"),
+    ],
+)
+def test_what_the_agent_will_ask_is_said(agent: str, words: str, project: Path) -> None:
+    """In its own words, so that they are known again."""
+    assert words in succeed("install", agent, cwd=project).err
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_whether_hooks_fire(agent: str, project: Path) -> None:
+    """Not installed is 3, installed and never seen 7, seen 0; what was seen before they were changed does not count."""
+    from tests.agents.hooking import Session
+
+    prompt, stop = ("BeforeAgent", "AfterAgent") if agent == "gemini" else ("UserPromptSubmit", "Stop")
+    assert 3 == call("install", agent, "--check", cwd=project).code
+    succeed("install", agent, cwd=project)
+    asked = call("install", agent, "--check", cwd=project)
+    assert 7 == asked.code and f"Not seen since they were installed: {prompt}, {stop}." in asked.out
+    session = Session(project, agent=agent)
+    session.env = {"AI_AGENT": "claude-code_2-1-325_harness"}
+    for name in ("SessionStart", prompt, stop, "SessionEnd"):
+        session.fire(name, prompt="hello", source="startup", reason="exit")
+    found = succeed("install", agent, "--check", "--json", cwd=project).json
+    assert {"SessionEnd", prompt, stop} == {one["event"] for one in found["events"]}
+    assert ("2.1.325" if agent == "claude" else None) in {one["version"] for one in found["events"]}
+    os.utime(project / f".{agent}" / ".leftoff-install.json", (2**32, 2**32))
+    assert 7 == call("install", agent, "--check", cwd=project).code
+
+
+def test_hooks_that_call_what_is_gone(project: Path) -> None:
+    """As when its environment was removed: that is not installed."""
+    succeed("install", "claude", cwd=project)
+    path = project / SETTINGS["claude"]
+    path.write_text(path.read_text().replace(str(LEFTOFF), "/gone/bin/leftoff"))
+    found = call("install", "claude", "--check", cwd=project)
+    assert 3 == found.code and "/gone/bin/leftoff, which is not there" in found.out

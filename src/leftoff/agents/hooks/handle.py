@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leftoff.operations.sessions import Session
 
 NOTHING = b""
-_WORDS = ("resume", "continue", "reprendre")
+_WORDS = ("resume", "continue", "reprendre", "/leftoff-resume", "$leftoff-resume")
 
 
 # -- sessions
@@ -128,6 +128,9 @@ def subagent_stop(session: Session, event: Event) -> bytes:
 
 
 def before_compact(session: Session, event: Event) -> bytes:
+    """A checkpoint. Gemini CLI tells of a compression before each request, whether there is one or not."""
+    if event.raw == "PreCompress" and event.text("trigger") != "manual":
+        return NOTHING
     reports.before_compaction(session, event.text("trigger"))
     return NOTHING
 

@@ -7,7 +7,7 @@ import select
 import sys
 import time
 
-from leftoff.agents.hooks import log
+from leftoff.agents.hooks import log, seen
 from leftoff.agents.hooks.events import read_event, started_in
 from leftoff.errors import LeftoffError
 from leftoff.host import agent_above
@@ -47,6 +47,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
         project, folder = find_place(event.cwd, started_in(), call.project, call.store)
         caller = Caller(agent=agent_above(call.agent))
         answer = bounded(lambda: _work(call, event, project, folder, caller))
+        seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
         return answer or b""

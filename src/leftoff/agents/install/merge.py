@@ -104,6 +104,46 @@ def is_server(value: Any) -> bool:
     return os.path.basename(value["command"]) == "leftoff" and value.get("args") == ["mcp"]
 
 
+# -- a switch
+
+
+def switch_in(text: Text, at: Path, value: Any, part: Part) -> None:
+    """Switch something on that is neither on nor off. What was put in for that is noted."""
+    if text.has(at):
+        return  # its user has decided
+    for number in range(1, len(at)):
+        if text.has(at[:number]) and not isinstance(text.value(at[:number]), dict):
+            raise text.wrong(at[:number], f"{at[number - 1]} is no table of settings")
+    if not text.has(at[:-1]):
+        at, value = at[:-1], {at[-1]: value}
+    text.add(at, value)
+    part["switch"] = {"at": list(at), "value": value}
+
+
+def switch_out(text: Text, part: Part) -> None:
+    """Out again, unless somebody has changed it since."""
+    noted = part.get("switch")
+    if not noted:
+        return
+    at, value = tuple(noted["at"]), noted["value"]
+    there = text.value(at)
+    if there == value:
+        text.take_out(at)
+    elif isinstance(value, dict) and isinstance(there, dict):
+        for key in [key for key, wanted in value.items() if there.get(key) == wanted]:
+            text.take_out((*at, key))
+
+
+def known_by_form(text: Text, at: Path, value: Any) -> Part:
+    """What would have been noted of a switch, where the rest of us is there and nothing is noted any more."""
+    there = text.value(at[:-1])
+    if not isinstance(there, dict) or there.get(at[-1]) != value:
+        return {}
+    alone = len(there) == 1
+    found = {"at": list(at[:-1] if alone else at), "value": there if alone else value}
+    return {"switch": found}
+
+
 # -- hooks
 
 
@@ -159,6 +199,15 @@ def hooks_out(text: Lists, agent: str, part: Part, *, known: bool) -> None:
             give_back(text, at, record.get("hook", {}))
         for place, written in reversed(record.get("cut", [])):
             text.paste(tuple(place), written)
+
+
+def has_ours(text: Any, agent: str) -> bool:
+    """Whether hooks or a server of ours are there, known by an absolute path."""
+    hooks, server = text.value(("hooks",)), text.value(("mcp_servers", "leftoff"))
+    found = any(
+        _ours(text, agent, event, anywhere=False) for event in (hooks if isinstance(hooks, dict) else ())
+    )
+    return found or (is_server(server) and os.path.isabs(server["command"]))
 
 
 def _take_out(text: Lists, agent: str, event: str, known: bool) -> None:

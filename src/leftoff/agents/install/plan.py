@@ -11,7 +11,16 @@ from typing import Any
 
 from leftoff.agents.install.files import Change, tidy
 from leftoff.agents.install.json_text import JsonText
-from leftoff.agents.install.merge import hooks_in, hooks_out, server_in, server_out
+from leftoff.agents.install.merge import (
+    has_ours,
+    hooks_in,
+    hooks_out,
+    known_by_form,
+    server_in,
+    server_out,
+    switch_in,
+    switch_out,
+)
 from leftoff.agents.install.recipes import Recipe
 from leftoff.agents.install.toml_text import TomlText
 from leftoff.errors import Invalid
@@ -33,10 +42,15 @@ class Plan:
         edits: dict[str, list[Any]] = {}
         edits.setdefault(recipe.settings, []).append(self._hooks)
         edits.setdefault(recipe.servers, []).append(self._server)
+        switch = recipe.switch()
+        if switch is not None:
+            edits.setdefault(switch[0], []).append(self._switch)
         for path, wanted in edits.items():
-            self._out_of(path, wanted) if uninstall else self._into(path, wanted)
+            self._out_of(path, wanted[::-1]) if uninstall else self._into(path, wanted)
         for path, text in recipe.files().items():
             self._remove_own(path, text) if uninstall else self._own(path, text)
+        for path in self._memory.own_files(recipe.files()):
+            self._remove_own(path, "")
 
     @property
     def changes(self) -> list[Change]:
@@ -119,6 +133,15 @@ class Plan:
         if before != _others(text.plain(), at):  # never seen, and worse than anything else that could happen
             raise text.wrong(at, "leftoff cannot change this without changing something else")
 
+    def _switch(self, text: JsonText | TomlText, part: dict[str, Any], known: bool) -> None:
+        switch = self.recipe.switch()
+        assert switch is not None
+        if self.uninstall:
+            lost = not known and has_ours(text, self.recipe.agent)
+            switch_out(text, known_by_form(text, *switch[1:]) if lost else part)
+        else:
+            switch_in(text, switch[1], switch[2], part)
+
     # -- files of our own
 
     def _own(self, path: str, text: str) -> None:
@@ -159,6 +182,7 @@ _SHAPES: dict[str, type] = {
     "empty": dict,
     "server": dict,
     "hooks": dict,
+    "switch": dict,
     "own": str,
 }
 
@@ -168,7 +192,8 @@ class Memory:
 
     By file (its path in the project or the user's home): whether it was ``made``, or was ``blank``; which objects and
     lists were there and ``empty``, and how they were written; what our entries said where there were such before
-    (``server``, ``hooks``); and, for files of our own, the digest of what was written (``own``).
+    (``server``, ``hooks``), what was put in to ``switch`` something on; and, for files of our own, the digest of what
+    was written (``own``).
     """
 
     def __init__(self, folder: str, base: str, read: Callable[[str], str | None]) -> None:
@@ -198,6 +223,15 @@ class Memory:
         """What is known of a file; ``None`` where nothing of ours was put into it."""
         return self._parts.get(self._name(path))
 
+    def own_files(self, but: dict[str, str]) -> list[str]:
+        """Files of our own that an earlier leftoff wrote, under names that are no more."""
+        names = {self._name(path) for path in but}
+        old = [name for name, part in self._parts.items() if "own" in part and name not in names]
+        return [os.path.join(self._base, name) for name in old]
+
+    def forget(self, path: str) -> None:
+        self._parts.pop(self._name(path), None)
+
     def keep(self, path: str, part: dict[str, Any]) -> None:
         self._parts[self._name(path)] = part
 
@@ -211,8 +245,12 @@ def _sound(part: Any) -> bool:
         return False
     if not all(isinstance(value, _SHAPES.get(key, object)) for key, value in part.items()):
         return False
-    return all(isinstance(inner, str) for inner in part.get("empty", {}).values()) and all(
-        isinstance(record, dict) for record in part.get("hooks", {}).values()
+    switch = part.get("switch", {"at": [], "value": None})
+    return (
+        all(isinstance(inner, str) for inner in part.get("empty", {}).values())
+        and all(isinstance(record, dict) for record in part.get("hooks", {}).values())
+        and isinstance(switch.get("at"), list)
+        and "value" in switch
     )
 
 

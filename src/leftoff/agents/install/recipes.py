@@ -15,7 +15,7 @@ work of many steps, when asked to resume, continue, checkpoint or hand over, and
 # leftoff
 
 `leftoff` is a command that keeps the progress of a run: its steps, variables, notes, files and checkpoints.
-In this session a run is kept by itself: the todo list becomes its steps, and edited files are captured.
+In this session a run is kept by itself: what was asked, the todo list as its steps, the files that are edited.
 
 - Where work stands: `leftoff brief`. All unfinished runs: `leftoff status`.
 - Go on with an unfinished run: `leftoff resume RUN`. It prints what is known; finished steps are not done again.
@@ -29,15 +29,16 @@ In this session a run is kept by itself: the todo list becomes its steps, and ed
 Every verb explains itself: `leftoff help VERB`. Secrets are not stored.
 """
 
+# Their names begin with ours: every agent has a command of its own for resuming, which must not be hidden.
 COMMANDS = {
-    "checkpoint": (
+    "leftoff-checkpoint": (
         "Save a checkpoint of this session's progress",
         "Save the progress of this session with leftoff.\n\n"
         "1. Bring the todo list up to date, so that it says what is done and what is not.\n"
         '2. Note what whoever goes on must know: `leftoff note "…"`.\n'
         '3. Run `leftoff save --note "…"` and tell its id.\n',
     ),
-    "resume": (
+    "leftoff-resume": (
         "Go on with unfinished work",
         "Go on with unfinished work that leftoff has kept.\n\n"
         "1. Run `leftoff status` to see which runs are unfinished; if there are several, ask which one is meant.\n"
@@ -50,6 +51,11 @@ COMMANDS = {
 def markdown_command(name: str) -> str:
     about, text = COMMANDS[name]
     return f"---\ndescription: {about}\n---\n\n{text}"
+
+
+def skill_command(name: str) -> str:
+    about, text = COMMANDS[name]
+    return f"---\nname: {name}\ndescription: {about} (leftoff)\n---\n\n{text}"
 
 
 def toml_command(name: str) -> str:
@@ -67,6 +73,7 @@ _EVENTS: dict[str, dict[str, str | None]] = {
         "UserPromptSubmit": None,
         "PreToolUse": _CLAUDE_WRITES,
         "PostToolUse": f"{_CLAUDE_WRITES}|{_CLAUDE_LISTS}",
+        "PostToolUseFailure": f"{_CLAUDE_WRITES}|Bash",
         "TaskCreated": None,
         "TaskCompleted": None,
         "SubagentStop": None,
@@ -91,11 +98,28 @@ _EVENTS: dict[str, dict[str, str | None]] = {
         "SessionStart": None,
         "BeforeAgent": None,
         "BeforeTool": "write_file|replace",
-        "AfterTool": "write_file|replace|write_todos",
-        "PreCompress": None,
+        "AfterTool": "write_file|replace|write_todos|run_shell_command",
+        "PreCompress": "manual",  # the other kind comes before each request, whether anything is compressed or not
         "AfterAgent": None,
         "SessionEnd": None,
     },
+}
+# The todo list, where the agent has one that is switched off: the file it is switched on in, the setting, its value.
+_SWITCHES: dict[str, tuple[str, tuple[str, ...], Any]] = {
+    "claude": ("settings", ("env", "CLAUDE_CODE_ENABLE_TODO_TOOLS"), "1"),
+    "codex": ("servers", ("tools", "update_plan", "enabled"), True),
+}
+# What the agent itself asks or says before it runs hooks or starts the server, and what to do about it.
+TRUST = {
+    "claude": """\
+Claude Code asks two things the first time: "Is this a project you created or one you trust?", then
+"New MCP server found in this project: leftoff"; choose "Use this MCP server". `claude -p` runs the hooks unasked.""",
+    "codex": """\
+Codex skips hooks without a word until you trust them: start `codex` here once. It asks whether to trust the folder,
+then "Hooks need review"; choose "Trust all and continue". It asks again when they change, as after this.""",
+    "gemini": """\
+Gemini CLI exits with 55 in a folder that it does not trust: "Gemini CLI is not running in a trusted directory."
+Start `gemini` here once and trust it; in scripts, --skip-trust or GEMINI_CLI_TRUST_WORKSPACE=true.""",
 }
 _FOLDERS = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini"}
 _HOOKS = {"claude": "settings.json", "codex": "hooks.json", "gemini": "settings.json"}
@@ -133,6 +157,13 @@ class Recipe:
         timeout = seconds * 1000 if self.agent == "gemini" else seconds
         return {"type": "command", "command": line, "timeout": timeout}
 
+    def switch(self) -> tuple[str, tuple[str, ...], Any] | None:
+        """The file, the setting and the value that switch the agent's todo list on; ``None`` where there is none."""
+        if self.agent not in _SWITCHES:
+            return None
+        file, at, value = _SWITCHES[self.agent]
+        return getattr(self, file), at, value
+
     # -- the MCP server
 
     @property
@@ -153,7 +184,8 @@ class Recipe:
         for name in COMMANDS:
             if self.agent == "gemini":
                 out[os.path.join(self.folder, "commands", f"{name}.toml")] = toml_command(name)
+            elif self.agent == "codex":  # it has no commands of a project's, but shows skills as $NAME
+                out[os.path.join(self.folder, "skills", name, "SKILL.md")] = skill_command(name)
             else:
-                kind = "prompts" if self.agent == "codex" else "commands"
-                out[os.path.join(self.folder, kind, f"{name}.md")] = markdown_command(name)
+                out[os.path.join(self.folder, "commands", f"{name}.md")] = markdown_command(name)
         return out

@@ -13,6 +13,7 @@ from leftoff.errors import Usage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.agents.install.files import Change
+    from leftoff.agents.install.recipes import Recipe
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
 
@@ -20,19 +21,23 @@ AGENTS = ("claude", "codex", "gemini")
 
 SPEC = Spec(
     "install",
-    "Set an agent up for this project: hooks that keep the progress of its sessions, the MCP server, a skill, and the\n"
-    "commands /checkpoint and /resume. Shows what changes, and changes it. What is in its settings stays, comments\n"
-    "and order too; doing it twice changes nothing, and --uninstall leaves the files as they were.",
+    "Set an agent up for this project: hooks that keep the progress of its sessions, the MCP server, a skill, the\n"
+    "commands leftoff-checkpoint and leftoff-resume, and its todo list, where that is off. Shows what changes, and\n"
+    "changes it. What is in its settings stays, comments and order too; doing it twice changes nothing, and\n"
+    "--uninstall leaves the files as they were. --check tells whether the hooks fire: exit 0 if they do, 3 if they\n"
+    "are not installed, 7 if they have not been seen yet.",
     usage="claude|codex|gemini",
     least=1,
     most=1,
     options=(
         Opt("--user", None, "in the user's settings, for all projects, instead of the project's"),
         Opt("--uninstall", None, "take everything out again"),
+        Opt("--check", None, "change nothing; say whether the hooks are installed, and which have fired"),
         Opt("--dry-run", None, "only show what would change"),
     ),
     examples="""  leftoff install claude
   leftoff install codex --user --dry-run
+  leftoff install codex --check
   leftoff install gemini --uninstall""",
 )
 
@@ -44,8 +49,13 @@ def run(args: Args, ctx: Context) -> int:
     agent = args.rest[0]
     if agent not in AGENTS:
         raise Usage(f"leftoff cannot set up {agent!r}.", hint=f"One of {', '.join(AGENTS)}.")
+    if args.check and (args.uninstall or args.dry_run):
+        raise Usage("--check changes nothing, and goes with neither --uninstall nor --dry-run.")
     base = os.path.expanduser("~") if args.user else ctx.project.folder
-    plan = Plan(Recipe(agent, base, _command(), user=args.user), uninstall=args.uninstall)
+    recipe = Recipe(agent, base, _command(), user=args.user)
+    if args.check:
+        return _check(recipe, ctx)
+    plan = Plan(recipe, uninstall=args.uninstall)
     changes = plan.changes
     if not args.dry_run:
         plan.apply()  # before it is shown: whoever reads only the first lines has it installed, too
@@ -56,6 +66,18 @@ def run(args: Args, ctx: Context) -> int:
         _show(changes, ctx)
         _tell(agent, changes, args, ctx)
     return 0
+
+
+def _check(recipe: Recipe, ctx: Context) -> int:
+    from leftoff.agents.install.check import check
+
+    found = check(recipe, ctx.project.store_folder)
+    if ctx.args.json:
+        ctx.emit(found.to_json())
+    else:
+        for line in found.lines():
+            ctx.out(clean_lines(line))
+    return found.code
 
 
 def _command() -> str:
@@ -86,5 +108,8 @@ def _tell(agent: str, changes: list[Change], args: Args, ctx: Context) -> None:
         ctx.say(f"leftoff: {number} files would change; nothing was.")
     else:
         ctx.say(f"leftoff: {number} files changed.")
-        if agent == "codex" and not args.uninstall:
-            ctx.say("Codex asks once whether it may run these hooks: start it, and trust them.")
+        if not args.uninstall:
+            from leftoff.agents.install.recipes import TRUST
+
+            ctx.say(TRUST[agent])
+            ctx.say(f"`leftoff install {agent} --check` tells whether its hooks fire.")
