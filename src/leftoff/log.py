@@ -9,6 +9,8 @@ import os
 import sys
 
 _DEBUG = 10  # logging.DEBUG
+#: what this process is doing, for those who have to wait for it
+doing = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
 
 
 def debugging() -> bool:

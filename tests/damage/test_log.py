@@ -9,13 +9,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import leftoff
+from leftoff.store.sqlite import connection
 from leftoff.store.sqlite.pages import checksum
 from leftoff.store.sqlite.wal import FRAME, HEADER, STEP, Log
 from tests.damage.store import PAGE, flip, problems
+from tests.store.processes import child
 
 pytestmark = pytest.mark.damages_store
 
@@ -218,3 +221,32 @@ def test_log_that_begins_again(killed: Path, tmp_path: Path) -> None:
     assert [] == problems(path)
     with leftoff.open(path) as store:
         assert COMMITS - 1 == store.get("log").variables["n"]
+
+
+BUSY = """
+store.write(add("one"))
+say("written")
+hear()
+store.truncate()
+say("emptied")
+hear()
+"""
+
+
+def test_a_log_that_is_emptied_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others do to the log while we open the store is no damage: an index that is in use proves nothing."""
+    path, usual = tmp_path / ".leftoff", connection.open_file
+    with child(BUSY, path) as other:
+        assert "written" == other.hear()
+
+        def slowly(*words: Any, **more: Any) -> Any:
+            monkeypatch.undo()
+            other.tell()
+            assert "emptied" == other.hear()
+            return usual(*words, **more)
+
+        monkeypatch.setattr(connection, "open_file", slowly)
+        with leftoff.open(path) as store:
+            assert [] == store.list()
+        other.tell()
+    assert [] == problems(path)

@@ -243,7 +243,7 @@ class Strike:
             "_lead",
             "_transact",
             "_set_sync",
-            "_share",
+            "share",
             "_end_turn",
             "take",
             "give",
@@ -296,7 +296,7 @@ def test_interrupt_anywhere_wedges_nobody(store: SqliteStore, place: int) -> Non
             assert f"other {i} {name}" in done, strike.where
         return crowd
 
-    assert (LEADING | {"_take", "_share", "_open"} if place == 0 else {"run"}) <= struck_in(
+    assert (LEADING | {"_take", "share", "_open"} if place == 0 else {"run"}) <= struck_in(
         store, among_others
     )
 

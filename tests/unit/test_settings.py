@@ -15,6 +15,7 @@ from leftoff.errors import Invalid
 
 EVERYTHING = """
 store = "postgresql://db/leftoff"
+lock_timeout = "5s"
 
 [redaction]
 enabled = true
@@ -63,6 +64,7 @@ def test_no_file_gives_the_defaults(tmp_path: Path) -> None:
     assert (30, 600, 1800) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
     assert (1024**2, 256 * 1024**2) == (found.capture.max_file, found.capture.max_total)
     assert 10 == found.run.grace
+    assert 30 == found.lock_timeout
     assert {} == found.section("retention")
     assert ({"redacted": True}, [[]]) == found.redactor().scrub("password", "x")
 
@@ -80,6 +82,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
     assert (10, 300, 900) == (found.heartbeat.interval, found.heartbeat.quiet, found.heartbeat.stalled)
     assert (2 * 1024**2, 500_000) == (found.capture.max_file, found.capture.max_total)
     assert 60 == found.run.grace
+    assert 5 == found.lock_timeout
     assert {"auto": True} == found.section("retention")
     assert {"dialect": "bmad"} == found.section("mirror")
     assert {"levels": {"age.stale": "warn"}} == found.section("verify")

@@ -77,6 +77,7 @@ def _run(words: list[str]) -> int:
     verb = SAME.get(words[at], words[at])
     if verb not in VERBS:
         raise no_verb(words[at])
+    log.doing = f"leftoff {verb}"
     rest = words[:at] + words[at + 1 :]
     module = load(verb)
     if "--help" in _before_dashes(rest) or "-h" in _before_dashes(rest):

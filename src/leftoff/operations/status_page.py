@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HEADING = TITLE.encode()
 _TRIES = 5
+PATIENCE_S = 5.0  # for others who write the page
 
 
 def update_page(project: Project) -> None:
@@ -63,9 +64,12 @@ def keep_current(path: str, make: Callable[[], str], project: str = "") -> bool:
     """
     import fcntl
 
+    from leftoff.store.sqlite.writer import lock_within
+
     root = project if project and path.startswith(os.path.join(project, "")) else os.path.dirname(path)
     with ProjectFiles(root).open(os.path.relpath(path, root)) as at:
-        fcntl.flock(at.folder, fcntl.LOCK_EX)
+        if not lock_within(at.folder, fcntl.LOCK_EX, PATIENCE_S):
+            return False  # whoever has it may be stopped: the next commit tries again
         for _ in range(_TRIES):
             mode, seen = mode_at(at), _seen(at)
             before = (read_at(at) or b"") if seen is not None else b""

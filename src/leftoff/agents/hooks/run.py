@@ -67,6 +67,7 @@ def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> 
         if react is None:
             return b""
         project = Project(place, call.store, lambda text: log.note(folder, call.agent, text))
+        project.hurries = True  # events come by the dozen: none may be left waiting for one that is stuck
         try:
             if call.agent == "codex":
                 caller = _caller_of(project, event, caller)

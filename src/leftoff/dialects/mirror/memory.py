@@ -22,6 +22,9 @@ from leftoff.engine.workspace.paths import Place
 from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, write_new
 from leftoff.errors import UnsafePath
 from leftoff.model.hashing import sha256
+from leftoff.store.base import Store
+from leftoff.store.sqlite.lock_holder import held_by_another
+from leftoff.store.sqlite.writer import lock_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,14 +63,15 @@ class Memory:
         self.refused: dict[str, str] = {}  # files that could not be written: the run that they belong to
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """One at a time; what is changed is kept."""
+    def open(self, patience: float = Store.patience) -> Iterator[None]:
+        """One at a time; what is changed is kept. ``patience``: seconds to wait for others."""
         os.makedirs(self._pool, mode=0o700, exist_ok=True)
         for folder in (self.folder, self._pool):
             if os.path.islink(folder):
                 raise UnsafePath(f"{folder} is a symbolic link, and leftoff goes through none.")
         with open(os.path.join(self.folder, "lock"), "ab", opener=_private) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not lock_within(lock.fileno(), fcntl.LOCK_EX, patience):
+                raise held_by_another(os.path.join(self.folder, "lock"), lock.fileno())
             try:
                 self._load()
                 self._finish()

@@ -157,7 +157,7 @@ class Mirror:
         self.memory.problems.pop(about, None)
 
     def _while_wanted(self, look: bool) -> None:
-        with self.memory.open():
+        with self.memory.open(self.store.patience):
             if self.config() is None:
                 return
             while True:

@@ -126,6 +126,23 @@ class Caller:
         return self._branch or self.variable("LEFTOFF_BRANCH") or "main"
 
     @property
+    def lock_timeout(self) -> float | None:
+        """Seconds to wait for other processes that write."""
+        said = self.variable("LEFTOFF_LOCK_TIMEOUT")
+        if said is None:
+            return None
+        try:
+            seconds = float(said)
+        except ValueError:
+            seconds = -1
+        if not seconds >= 0:
+            raise Usage(
+                f"LEFTOFF_LOCK_TIMEOUT is {said!r}.",
+                hint="It is a number of seconds: LEFTOFF_LOCK_TIMEOUT=30",
+            )
+        return seconds
+
+    @property
     def user_folder(self) -> str:
         """Where leftoff keeps what a user, and no project, has said."""
         state = self.variable("XDG_STATE_HOME") or ""

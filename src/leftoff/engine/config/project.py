@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
+_HURRY_S, _STUCK_S = 10.0, 2.0  # seconds: what one in a hurry waits for others, and for the same one of them
 _told: set[tuple[str, str]] = set()  # what was said of settings that are not used
 
 
@@ -158,6 +159,7 @@ class Project:
         self.say = say
         self.clock = clock
         self.at = clock.now()  # when the call began
+        self.hurries = False  # whether others who write are not waited for where they seem to be stuck
         self.takes_in_edits = True  # whether what others did to the files of a protocol is taken in first
         self._given = store
         self._settings: Settings | None = None
@@ -206,9 +208,17 @@ class Project:
         if self._store is None:
             location = store_location(self.folder, self._given, self.settings.store)
             self._store = open_followed(self.folder, location, self.settings, self.clock, self.say)
+            self._be_patient()
             if self.takes_in_edits:
                 self.take_in_edits()
         return self._store
+
+    def _be_patient(self) -> None:
+        """How long a write waits for other processes: as the environment says, or the settings."""
+        store, told = self.store, CALLER.lock_timeout
+        store.patience = self.settings.lock_timeout if told is None else told
+        if self.hurries:
+            store.patience, store.stuck = min(store.patience, _HURRY_S), _STUCK_S
 
     def take_in_edits(self) -> None:
         """What others did to the files of the protocol that the project follows is taken in."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FILE = "leftoff.toml"
 OPAQUE = ("agents", "issues", "mirror", "retention", "status", "supervise", "verify")
 
+LOCK_TIMEOUT = 30.0  # seconds that a write waits for other processes
+
 _SECOND_UNITS = {
     "": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800,
 }  # fmt: skip
@@ -97,12 +99,14 @@ class Settings(_Values):
         "_source",
         "capture",
         "heartbeat",
+        "lock_timeout",
         "redaction",
         "run",
         "store",
         "untrusted",
     )
     store: str | None
+    lock_timeout: float
     heartbeat: Heartbeat
     capture: Capture
     redaction: Redaction
@@ -122,6 +126,7 @@ class Settings(_Values):
         super().__init__(
             {
                 "store": given.get("store"),
+                "lock_timeout": given.get("lock_timeout", LOCK_TIMEOUT),
                 "heartbeat": Heartbeat({**_DEFAULTS["heartbeat"], **given.get("heartbeat", {})}),
                 "capture": Capture({**_DEFAULTS["capture"], **given.get("capture", {})}),
                 "redaction": Redaction({**_DEFAULTS["redaction"], **given.get("redaction", {})}),
@@ -226,12 +231,14 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
     for name, value in tables.items():
         if name == "store":
             checked[name] = _text(source, ("store",), value)
+        elif name == "lock_timeout":
+            checked[name] = _duration(source, (name,), value)
         elif name in OPAQUE:
             checked[name] = source.table(name, value)
         elif name in _CHECKS:
             checked[name] = _checked(source, name, source.table(name, value))
         else:
-            raise source.unknown((name,), ["store", *OPAQUE, *_CHECKS])
+            raise source.unknown((name,), ["store", "lock_timeout", *OPAQUE, *_CHECKS])
     _check_order(source, checked.get("heartbeat", {}))
     return checked, source
 

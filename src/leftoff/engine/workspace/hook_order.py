@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from leftoff.errors import StoreUnavailable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.workspace.workspace import Workspace
@@ -27,6 +29,7 @@ class InOrder:
         name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
         self._folder = os.path.join(folder, FOLDER)
         self._path = os.path.join(self._folder, f"{name}.lock")
+        self._patience = workspace.store.patience
         self._alone = alone
         self._make = make
         self._fd = -1
@@ -35,6 +38,7 @@ class InOrder:
         import fcntl
 
         from leftoff.store.sqlite.location import make_folder
+        from leftoff.store.sqlite.writer import lock_within
 
         try:
             if self._make:
@@ -43,7 +47,12 @@ class InOrder:
                 return
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._fd, fcntl.LOCK_EX if self._alone else fcntl.LOCK_SH)
+            kind = fcntl.LOCK_EX if self._alone else fcntl.LOCK_SH
+            if not lock_within(self._fd, kind, self._patience):
+                self.__exit__()
+                raise StoreUnavailable(
+                    f"Another event of this session has not ended in {self._patience:g} s."
+                )
         except OSError:  # a folder that takes no files: what follows says so
             pass
 

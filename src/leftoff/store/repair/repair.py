@@ -64,7 +64,7 @@ def repair(store: SqliteStore, report: Report) -> list[str]:
     """Set the damage of ``report`` aside; where to. What is wrong afterwards, another look at the store tells."""
     _refuse_while_driven(store)
     turn = Turn(os.path.join(store.folder, "lock"))  # its own descriptor keeps our own threads out, too
-    turn.take()
+    turn.take(store.patience)
     try:
         store.release()
         return _Repair(store, report).run()

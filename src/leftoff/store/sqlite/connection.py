@@ -7,6 +7,7 @@ created with checksums is never written without them.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from _thread import allocate_lock
@@ -28,7 +29,7 @@ NOTE = "-note"  # behind the database's name: the file that says what the index 
 
 _loaded = False
 _lock = allocate_lock()
-opening = allocate_lock()  # held while the index is looked at, so that nobody's locks on it are dropped
+opening = allocate_lock()  # held while a first connection is made, or a last one closed
 
 
 def load_checksums() -> None:
@@ -102,6 +103,14 @@ def initialise(db: apsw.Connection) -> None:
 
 
 # -- the log, before anything is read from it
+#
+# SQLite's locks are on the index, and a process that closes any descriptor of a file loses all its locks on it. So the
+# one that is opened here stays open as long as a connection of this process is.
+
+_ALONE_AT = (
+    128  # the byte of the index that everyone who has it open holds shared, and who makes it exclusively
+)
+_indexes: dict[str, int] = {}  # descriptors, by the path of the database
 
 
 def is_open(path: str) -> bool:
@@ -115,43 +124,78 @@ def is_open(path: str) -> bool:
     return False
 
 
-def index_head(path: str) -> tuple[bytes, float]:
-    """The start of the log's index as whoever was here last left it, and when; SQLite builds it anew for the first
-    who comes. A process that closes any descriptor of that file loses its locks on it: only while it has none."""
-    try:
-        fd = os.open(path + "-shm", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+def index_left(path: str) -> tuple[bytes, float]:
+    """The start of the log's index as the last process left it, and when that was; nothing where others have it open.
+
+    SQLite makes it anew for the first who comes. Until this process is that one, or lets go, nobody else is.
+    """
+    fd = _index(path)
+    if fd < 0:
         return b"", 0.0
     try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _ALONE_AT)
         return os.pread(fd, INDEX_HEAD, 0), os.fstat(fd).st_mtime
-    finally:
-        os.close(fd)
+    except OSError:
+        return b"", 0.0
 
 
-def known_frames(head: bytes) -> int:
-    """How many frames the index knows as committed and not as copied back into the database."""
-    if len(head) < INDEX_HEAD or head[:48] != head[48:96]:
-        return 0
-    known, copied = (int.from_bytes(head[at : at + 4], sys.byteorder) for at in (16, 96))
-    return known if copied < known else 0
+def index_now(path: str) -> bytes:
+    """The start of the index that a connection of this process has open."""
+    fd = _index(path)
+    return os.pread(fd, INDEX_HEAD, 0) if fd >= 0 else b""
 
 
-def may_hide(db: apsw.Connection, path: str, before: bytes) -> bool:
+def let_go(path: str) -> None:
+    """A connection was closed: after the last one, so is the index."""
+    if path in _indexes and not is_open(path):
+        os.close(_indexes.pop(path))
+
+
+def forget_indexes() -> None:
+    """In a child that was forked: what the parent has open is left alone."""
+    global opening
+    opening = allocate_lock()
+    _indexes.clear()
+
+
+def _index(path: str) -> int:
+    fd = _indexes.get(path, -1)
+    if fd < 0:
+        try:
+            fd = _indexes[path] = os.open(path + "-shm", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:  # there is none; or it is for reading only, and then nothing can be written, either
+            pass
+    return fd
+
+
+def committed_frames(head: bytes) -> int:
+    """How many frames of the log an index knows as committed."""
+    whole = len(head) == INDEX_HEAD and head[:48] == head[48:96]
+    return int.from_bytes(head[16:20], sys.byteorder) if whole else 0
+
+
+def needed_frames(head: bytes) -> int:
+    """The same, where not all of them are in the database already."""
+    known = committed_frames(head)
+    return known if int.from_bytes(head[96:], sys.byteorder) < known else 0
+
+
+def may_hide(path: str, before: bytes, now: bytes) -> bool:
     """Whether the log may hold more than SQLite reads of it: it stops at the first bad frame without a word.
 
     Looked at: what the index knew, and of each frame behind that stop whether it is of this life of the log. Nothing is
     summed up, so this is cheap, and not the last word.
     """
-    read = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
-    if known_frames(before) > read or os.path.exists(path + NOTE):
+    read = committed_frames(now)
+    if needed_frames(before) > read or os.path.exists(path + NOTE):
         return True
     try:
         fd = os.open(path + "-wal", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:
         return False
     try:
         size, salts = os.fstat(fd).st_size, os.pread(fd, 8, 16)
-        if read <= 0:
+        if not read:
             return size > LOG_HEADER
         pread, behind = os.pread, range(LOG_HEADER + read * LOG_STEP + 8, size, LOG_STEP)
         return any([_near(pread(fd, 8, at), salts) for at in behind])

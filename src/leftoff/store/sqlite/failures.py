@@ -35,7 +35,7 @@ def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
         return StoreUnavailable(f"The disk that holds {where} is full.", hint=_FULL)
     if isinstance(error, apsw.ReadOnlyError):
         return StoreUnavailable(f"{where} cannot be written to.", hint=READ_ONLY)
-    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+    if isinstance(error, (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)):
         return StoreUnavailable(
             f"{where} is locked by another program.",
             hint="Close what holds it open (a database browser?), then retry.",

@@ -22,7 +22,7 @@ from leftoff.store.sqlite import connection, location, migrate
 from leftoff.store.sqlite.failures import READ_ONLY, translate
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.view import SqliteView
-from leftoff.store.sqlite.writer import Presence, Ticket, Turn, WriteQueue
+from leftoff.store.sqlite.writer import Presence, Ticket, Turn, WriteQueue, all_done, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,26 +96,25 @@ class SqliteStore(Store):
         log.debug("opens the store %s", self.path)
         with connection.opening:
             first = self.refuses_damage and not connection.is_open(self.path)
-            before = connection.index_head(self.path) if first else (b"", 0.0)
+            before = connection.index_left(self.path) if first else (b"", 0.0)
             db = connection.open_file(self.path)
             try:
+                db.execute("BEGIN")  # while we read it, the log only grows
                 migrate.check(db, self.path, writing=False)
-                if first:
-                    self._look_at_log(db, before)
+                if first and connection.may_hide(self.path, before[0], connection.index_now(self.path)):
+                    # What SQLite forgot of it must not be written over.
+                    from leftoff.store.sqlite.wal_check import refuse_damage
+
+                    refuse_damage(self.path, before)
+                db.execute("COMMIT")
                 connection.prepare(db, self.path)
             except BaseException:
                 db.close()
+                connection.let_go(self.path)
                 raise
             self._open.append(db)
         self.presence.show()
         return db
-
-    def _look_at_log(self, db: apsw.Connection, before: tuple[bytes, float]) -> None:
-        """SQLite has just read the log, up to the first bad frame: what it forgot must not be written over."""
-        if connection.may_hide(db, self.path, before[0]):
-            from leftoff.store.sqlite.wal_check import refuse_damage
-
-            refuse_damage(db, self.path, before)
 
     def take(self) -> apsw.Connection:
         """A connection for the length of one operation."""
@@ -132,8 +131,10 @@ class SqliteStore(Store):
             self._free.append(db)
 
     def _shut(self, db: apsw.Connection) -> None:
-        self._open.remove(db)
-        db.close()
+        with connection.opening:
+            self._open.remove(db)
+            db.close()
+            connection.let_go(self.path)
 
     def _shut_idle(self) -> None:
         if self._writer is not None:
@@ -184,6 +185,7 @@ class SqliteStore(Store):
         self.turn.close()
         self.presence.close()
         self.queue = WriteQueue(self._lead)
+        connection.forget_indexes()
 
     def _make_folder(self) -> None:
         if os.path.exists(self.folder) and not os.path.isdir(self.folder):
@@ -267,7 +269,7 @@ class SqliteStore(Store):
         if not self._ready:
             self._make_folder()
         try:
-            self.turn.take()
+            self._take_turn(batch)
             if not self._ready:
                 self._create()
             self._transact(self._writer or self._new_writer(), batch)
@@ -279,6 +281,13 @@ class SqliteStore(Store):
                 raise
         if self._wal_pages >= CHECKPOINT_PAGES and self._writer is not None:
             self._checkpoint(self._writer.db)
+
+    def _take_turn(self, batch: list[Ticket]) -> None:
+        try:
+            self.turn.take(self.patience, self.stuck)
+        except StoreUnavailable as error:
+            all_done(batch, error)  # nobody waits once more for what all of them have waited for
+            raise
 
     def _new_writer(self) -> SqliteTx:
         db = self.take()
@@ -304,15 +313,15 @@ class SqliteStore(Store):
             if len(batch) == 1:
                 batch[0].result, batch[0].error = batch[0].fn(tx), None
             else:
-                self._share(tx, batch)
+                share(tx, batch)
             committing = True
             execute("COMMIT")
-            _all_done(batch)
+            all_done(batch)
         except BaseException as error:
             if db.in_transaction:
                 execute("ROLLBACK")
             elif committing and not isinstance(error, apsw.Error):  # interrupted, but durable by then
-                _all_done(batch)
+                all_done(batch)
             raise
 
     def _set_sync(self, execute: Callable[[str], Any], batch: list[Ticket]) -> None:
@@ -332,20 +341,6 @@ class SqliteStore(Store):
         if tx is not None and tx.db.txn_state():
             self._writer = None
             self._shut(tx.db)
-
-    @staticmethod
-    def _share(tx: SqliteTx, batch: list[Ticket]) -> None:
-        """Several commits in one transaction, each in a savepoint: one that fails takes no other with it."""
-        for ticket in batch:
-            tx.execute("SAVEPOINT one")
-            try:
-                ticket.result, ticket.error = ticket.fn(tx), None
-            except Exception as error:
-                if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
-                    raise
-                ticket.error = error
-                tx.execute("ROLLBACK TO one")
-            tx.execute("RELEASE one")
 
     def _saw_wal(self, db: apsw.Connection, name: str, pages: int) -> int:
         self._wal_pages = pages
@@ -473,11 +468,6 @@ class SqliteStore(Store):
             except LeftoffError:  # a full disk must not spoil the way out: the WAL is durable as it is
                 pass
         self.release()
-
-
-def _all_done(batch: list[Ticket]) -> None:
-    for ticket in batch:
-        ticket.done = True
 
 
 _leaked: list[apsw.Connection] = []

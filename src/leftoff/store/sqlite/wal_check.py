@@ -16,13 +16,10 @@ import struct
 import time
 
 from leftoff.errors import Corrupt
-from leftoff.store.sqlite.connection import NOTE, index_head, is_open, known_frames, may_hide, opening
+from leftoff.store.sqlite import connection
+from leftoff.store.sqlite.connection import NOTE
 from leftoff.store.sqlite.pages import USABLE, PageFile
 from leftoff.store.sqlite.wal import HEADER, STEP, Log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import apsw
 
 TRIES = 3  # a writer may restart the log while it is being read
 AHEAD_S = 2.0  # a file's time may be that far ahead of the clock
@@ -54,11 +51,12 @@ class WalReport:
         return f"Frame {self.bad_frame} of the log is damaged; SQLite forgets it and the {lost} frame(s) behind it."
 
 
-def refuse_damage(db: apsw.Connection, path: str, before: tuple[bytes, float]) -> None:
-    """Raise where SQLite, which has read the log of the database at ``path``, forgot commits in it."""
+def refuse_damage(path: str, before: tuple[bytes, float]) -> None:
+    """Raise where SQLite, which has just read the log of the database at ``path``, forgot commits in it."""
     for _ in range(TRIES):
-        found = _inspect(path + "-wal", before, db.wal_checkpoint(mode=_noop())[0])
-        if not found.damaged or not may_hide(db, path, before[0]):  # a writer was at it
+        read_by_sqlite = connection.committed_frames(connection.index_now(path))
+        found = _inspect(path + "-wal", read(path + "-wal"), before, read_by_sqlite)
+        if not found.damaged:
             forget_note(path)
             return
     raise Corrupt(
@@ -68,26 +66,22 @@ def refuse_damage(db: apsw.Connection, path: str, before: tuple[bytes, float]) -
     )
 
 
-def _noop() -> int:
-    import apsw
-
-    return apsw.SQLITE_CHECKPOINT_NOOP
-
-
 def inspect(path: str) -> WalReport:
     """Read ``path`` (a ``-wal`` file) without SQLite. Opening it drops no lock: those are on other files."""
     base = path[: -len("-wal")]
     for _ in range(TRIES):
-        with opening:
-            index = (b"", 0.0) if is_open(base) else index_head(base)
-        report = _inspect(path, index)
+        with connection.opening:
+            index = (b"", 0.0) if connection.is_open(base) else connection.index_left(base)
+            data = read(path)
+            connection.let_go(base)
+        report = _inspect(path, data, index)
         if not report.damaged:
             break
     return report
 
 
-def _inspect(path: str, index: tuple[bytes, float], read_by_sqlite: int = 0) -> WalReport:
-    log = Log(read(path), read_by_sqlite)
+def _inspect(path: str, data: bytes, index: tuple[bytes, float], read_by_sqlite: int = 0) -> WalReport:
+    log = Log(data, read_by_sqlite)
     report = WalReport(log)
     known = _known(path, index, log)
     there = max((len(log.data) - HEADER) // STEP, 0)
@@ -141,7 +135,7 @@ def _known(path: str, index: tuple[bytes, float], log: Log) -> int:
     """The number of frames that the log's index knows as committed, or knew before it was built anew."""
     head, written = index
     same = log.salts in (head[32:40], b"")  # none: the log is gone
-    known = [known_frames(head)] if same and _since_start(written) else []
+    known = [connection.needed_frames(head)] if same and _since_start(written) else []
     try:
         with open(path[: -len("-wal")] + NOTE, "rb") as file:
             salts, frames = _NOTED.unpack(file.read(_NOTED.size))

@@ -2,21 +2,30 @@
 
 The first thread to come leads: it waits its turn among the processes, opens the transaction, does its own work and
 that of every thread that has queued up meanwhile, and syncs once. Whoever queues while it syncs is led by the next.
+
+A process may be stopped, or hang, while it has its turn. So waiting has an end, and whoever waited in vain is told who
+has the turn: each writes its name into the file that is locked.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from _thread import allocate_lock
+import time
+from _thread import allocate_lock, start_new_thread
 from itertools import takewhile
+
+from leftoff import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from leftoff.store.sqlite.tx import SqliteTx
+
 MOST = 64  # in one transaction
+FOREVER = 1e6  # seconds
 
 
 class Ticket:
@@ -135,6 +144,26 @@ def _open(gate: Any) -> None:
         gate.release()
 
 
+def all_done(batch: list[Ticket], error: BaseException | None = None) -> None:
+    """What a batch had to do is durable; or none of it is, for this reason."""
+    for ticket in batch:
+        ticket.error, ticket.done = error or ticket.error, True
+
+
+def share(tx: SqliteTx, batch: list[Ticket]) -> None:
+    """Several commits in one transaction, each in a savepoint: one that fails takes no other with it."""
+    for ticket in batch:
+        tx.execute("SAVEPOINT one")
+        try:
+            ticket.result, ticket.error = ticket.fn(tx), None
+        except Exception as error:
+            if not tx.db.in_transaction:  # SQLite gave up the whole transaction (disk full, I/O error)
+                raise
+            ticket.error = error
+            tx.execute("ROLLBACK TO one")
+        tx.execute("RELEASE one")
+
+
 class Presence:
     """Whether anybody else has the store open: all who do share a lock on its folder."""
 
@@ -175,10 +204,23 @@ class Turn:
     def open(self) -> None:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def take(self) -> None:
+    def take(self, patience: float, stuck: float = FOREVER) -> None:
+        """Wait for it, at most so many seconds; ``StoreUnavailable`` names who has it."""
         if self._fd < 0:
             self.open()
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            if not lock_within(self._fd, fcntl.LOCK_EX, patience, stuck):
+                from leftoff.store.sqlite.lock_holder import held_by_another
+
+                raise held_by_another(self._path, self._fd)
+        except BaseException:
+            self.close()  # a thread may still wait there
+            raise
+        try:
+            signed = f"{os.getpid()} {time.time_ns() // 1_000_000} {log.doing}\n"
+            os.pwrite(self._fd, signed.encode("utf-8", "replace"), 0)
+        except OSError:  # a full disk: only a name is missing
+            pass
 
     def give(self) -> None:
         if self._fd >= 0:
@@ -188,3 +230,64 @@ class Turn:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def lock_within(fd: int, kind: int, patience: float, stuck: float = FOREVER) -> bool:
+    """Take an flock (``LOCK_EX`` or ``LOCK_SH``); whether that took no longer than so many seconds, and nobody had it
+    for longer than ``stuck`` (as far as those who take it write into the file).
+
+    The system knows no end of waiting. So a thread waits in its place in the queue, and gives back at once what it gets
+    after we have left. After that, close ``fd``: a lock belongs to all who have it from the same opening.
+    """
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        pass
+    end, signed = time.monotonic() + min(patience, FOREVER), _content(fd)
+    waiter = _Waiter(fd, kind)
+    try:
+        while not waiter.gate.acquire(timeout=max(min(stuck, end - time.monotonic()), 0)):
+            before, signed = signed, _content(fd)
+            if signed == before or time.monotonic() >= end:
+                break
+    except BaseException:  # Ctrl-C
+        waiter.leave()
+        raise
+    return not waiter.leave()
+
+
+def _content(fd: int) -> bytes:
+    try:
+        return os.pread(fd, 100, 0)
+    except OSError:  # a folder
+        return b""
+
+
+class _Waiter:
+    """A thread that waits for an flock, on a descriptor of its own."""
+
+    def __init__(self, fd: int, kind: int) -> None:
+        self._fd, self._kind = os.dup(fd), kind
+        self._mutex = allocate_lock()
+        self._got = self._left = False
+        self.gate = allocate_lock()  # open once it has the lock
+        self.gate.acquire()
+        start_new_thread(self._wait, ())
+
+    def _wait(self) -> None:
+        try:
+            fcntl.flock(self._fd, self._kind)
+            with self._mutex:
+                self._got = True
+                if self._left:
+                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            os.close(self._fd)
+            self.gate.release()
+
+    def leave(self) -> bool:
+        """Wait no longer; whether it was still to come."""
+        with self._mutex:
+            self._left = not self._got
+            return self._left
