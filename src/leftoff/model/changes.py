@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     class Scrubber(Protocol):
         def suspicious(self, key: str, text: str) -> bool: ...
         def scrub(self, key: str, value: Any) -> tuple[Any, list[list[str | int]]]: ...
+        def name(self, text: str) -> str: ...
+        def mask(self, text: str) -> str: ...
 
 
 DELETE, PUT, APPEND = "delete", "put", "append"
@@ -132,6 +134,14 @@ class ChangeSet:
         """The keys of records that held a secret, which is not stored."""
         return [key for (_, key), change in self.changes.items() if change.secret is not NOTHING]
 
+    def name(self, text: str) -> str:
+        """A name as it may be stored: no secret is hidden in one."""
+        return self._scrubber.name(text) if self._scrubber is not None and type(text) is str else text
+
+    def mask(self, text: str) -> str:
+        """What is written for people, as it may be stored."""
+        return self._scrubber.mask(text) if self._scrubber is not None else text
+
     def take(self, addresses: Iterable[tuple[str, str]]) -> ChangeSet:
         """The changes of these records, which leave this set."""
         taken = ChangeSet(self._scrubber)
@@ -156,6 +166,7 @@ class ChangeSet:
         the run, whose entries are recognised by identity where they come back unchanged. ``known``: the hashes of
         the entries that are stored now; an entry that has the same one was looked at for secrets before.
         """
+        key = self.name(key)
         if collection == "variable":
             change = self._variable(key, value, base, known)
         else:
@@ -217,10 +228,12 @@ class ChangeSet:
 
     def put_stored(self, collection: str, key: str, stored: bytes) -> None:
         """Set a record to bytes that are encoded already (those that refer to a blob)."""
+        key = self.name(key)
         _check_written(collection, key)
         self.changes[collection, key] = Change(PUT, collection, key, stored)
 
     def delete(self, collection: str, key: str, *, expect: Any = NOTHING) -> None:
+        key = self.name(key)
         _check_written(collection, key)
         change = self.changes[collection, key] = Change(DELETE, collection, key)
         if expect is not NOTHING:
@@ -232,6 +245,7 @@ class ChangeSet:
 
     def append(self, name: str, item: Any) -> None:
         """Add one entry to a list variable; its index is taken inside the transaction."""
+        name = self.name(name)
         check_address("variable", name)
         stored = self._stored(name, item, f"{name}[…]")
         there = self.changes.get(("variable", name))

@@ -55,3 +55,11 @@ ONCE_MORE = "once_more"
 
 # Keys of `extra` that start so hold how a foreign document was written; they say nothing to people.
 AS_WRITTEN = ("as-written:", "order:")
+
+# Records of `context` by which leftoff knows what to execute and what to bring back: its own, and nobody else's to put.
+_OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty")
+
+
+def is_own(collection: str, key: str) -> bool:
+    """Whether a record decides what leftoff does: no report, document or tool puts it."""
+    return collection == "context" and (key in _OWN_FACTS or key.startswith("before "))

@@ -9,6 +9,7 @@ from leftoff import seams
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch
 from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.origin import can_mark
 from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.which import twins
@@ -222,6 +223,8 @@ def start(
     setting = setting_of(project, request.workflow, execution, request.issue)
     if twin is not None:
         _abandon(project, twin)
+    if not can_mark():
+        project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
     alone = None if request.run_id else lambda view: _refuse_twin(_latest(view, caller, request))
     return start(setting, request.workflow, _opening(project, caller, request), alone=alone)
 

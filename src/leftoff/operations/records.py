@@ -42,7 +42,7 @@ def put_record(project: Project, caller: Caller, record: Record) -> Reported:
     """Put any record but those that are leftoff's own, and what only a person decides."""
     from leftoff.engine.write import records
 
-    records.check_collection(record.collection, person=caller.person)
+    records.check_record(record.collection, record.key, record.value, person=caller.person)
     if record.collection == "step":
         return _put_step(project, caller, record)
 
@@ -55,15 +55,16 @@ def put_record(project: Project, caller: Caller, record: Record) -> Reported:
 def _put_step(project: Project, caller: Caller, record: Record) -> Reported:
     from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.engine.steps.reports import put_step, refuse_approval
+    from leftoff.engine.write.records import decides_step
     from leftoff.model.ids import check_step
 
-    store, path = project.store, usage_errors(lambda: check_step(record.key))
+    store, path = project.store, project.redactor.name(usage_errors(lambda: check_step(record.key)))
 
     at = project.now
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         steps = steps_in(store, tx, row, changes, at)
-        if not caller.person:
+        if not caller.person or decides_step(record.value):
             refuse_approval(steps, row.run_id, path)
         usage_errors(lambda: put_step(steps, path, record.value, new=record.new))
 
@@ -94,7 +95,7 @@ def add_note(project: Project, caller: Caller, note: Note) -> Reported:
     """Leave a note for whoever goes on."""
     from leftoff.engine.write.records import note_record, put_note
 
-    at, text, step = project.now, project.redactor.mask(note.text), _step(caller, note.step)
+    at, text, step = project.now, project.redactor.mask(note.text), _step(project, caller, note.step)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         put_note(tx, row, changes, about, at)
@@ -103,11 +104,11 @@ def add_note(project: Project, caller: Caller, note: Note) -> Reported:
     return report(project, caller, make, at=at)
 
 
-def _step(caller: Caller, named: str | None) -> str | None:
+def _step(project: Project, caller: Caller, named: str | None) -> str | None:
     """The step that is named, else the one that the caller is part of."""
     from leftoff.model.ids import check_step
 
-    return usage_errors(lambda: check_step(named)) if named else caller.step
+    return project.redactor.name(usage_errors(lambda: check_step(named))) if named else caller.step
 
 
 class Artifact(Fields):
@@ -134,7 +135,7 @@ def keep_artifact(project: Project, caller: Caller, artifact: Artifact) -> KeptA
     from leftoff.engine.steps.artifacts import capture
     from leftoff.engine.steps.reports import add_output
 
-    at, store, step = project.now, project.store, _step(caller, artifact.step)
+    at, store, step = project.now, project.store, _step(project, caller, artifact.step)
     current_row(project, caller)  # nothing is kept for a run that is not there
     got = capture(project.workspace(at), artifact.path, step=step, name=artifact.name or None)
 

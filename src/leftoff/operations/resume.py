@@ -182,14 +182,15 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
 def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Report | None:
     """For `start --resume`, which asks nothing: the verdict, where it keeps the unfinished run from going on.
 
-    A run that follows a protocol goes on by its rules, and is greeted in its words; any other just does.
+    A run that follows a protocol goes on by its rules, and is greeted in its words; any other just does, unless no
+    person can be behind it: a model is told what `resume` would ask.
     """
     store = project.store
     if not store.exists():
         return None
     row = store.read(lambda view: unfinished(view, store.follower, opening, project.now))
     dialect = dialect_of(row, project.folder, project.settings) if row is not None else None
-    if row is None or dialect is None or row.workflow != opening.workflow:
+    if row is None or row.workflow != opening.workflow or (dialect is None and caller.person):
         return None
     target = Target(row, None)
     project.move_to_worktree(row)
@@ -198,7 +199,8 @@ def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Rep
     found.findings = [finding for finding in found.findings if not finding.code.startswith("lease.")]
     if found.verdict in (ASK, REFUSE):
         return found
-    _greet(project, dialect, target)
+    if dialect is not None:
+        _greet(project, dialect, target)
     return None
 
 

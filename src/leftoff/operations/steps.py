@@ -127,7 +127,8 @@ def request_approval(
     from leftoff.engine.steps.lifecycle import steps_in
     from leftoff.model.ids import check_step
 
-    at, path, masked = project.now, usage_errors(lambda: check_step(step)), project.redactor.mask(ask)
+    at, redactor = project.now, project.redactor
+    path, masked = redactor.name(usage_errors(lambda: check_step(step))), redactor.mask(ask)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         return ask_changes(steps_in(project.store, tx, row, changes, at), row.run_id, path, masked, options)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.clock import iso
 from leftoff.engine.config import trust
+from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.settings import tables_of
+from leftoff.engine.lifecycle.origin import TRUSTED, distrust, how_ours, is_ours, trust_run
+from leftoff.engine.read.find import Target
+from leftoff.engine.resume.request import ResumeRequest
 from leftoff.model.fields import Fields
+from leftoff.model.words import UNFINISHED
+from leftoff.workflow.definition.commands import commands_of
+from leftoff.workflow.recovery.provider import definitions_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,14 +22,25 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.project import Project
     from leftoff.engine.config.trust import Item, Remembered
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+
+class Run(Fields):
+    """An unfinished run that was not begun here by this user, and all that its workflow would run."""
+
+    row: RunRow
+    path: str
+    commands: list[str]
 
 
 class Trust(Fields):
-    """What of a project needs trust: the settings that have it, and those that do not."""
+    """What of a project needs trust: the settings that have it, and those that do not; and runs that do not."""
 
     project: str
     given: list[Item]
     asked: list[Item]
+    runs: list[Run]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -29,6 +49,9 @@ class Trust(Fields):
                 {**item.to_json(), "trusted": trusted}
                 for trusted, items in ((True, self.given), (False, self.asked))
                 for item in items
+            ],
+            "runs": [
+                {"run_id": run.row.run_id, "path": run.path, "commands": run.commands} for run in self.runs
             ],
         }
 
@@ -39,7 +62,20 @@ def look(project: Project) -> Trust:
     items, link = trust.items_of(folder, tables_of(folder)), trust.link_of(folder)
     items = [*items, *([link] if link is not None else [])]
     asked = trust.not_trusted(folder, items)
-    return Trust(folder, [item for item in items if item not in asked], asked)
+    runs = _runs(project) if link not in asked and not CALLER.trusts(folder) else []
+    return Trust(folder, [item for item in items if item not in asked], asked, runs)
+
+
+def _runs(project: Project) -> list[Run]:
+    """Runs of workflow files that came from elsewhere."""
+    if not project.store.exists():
+        return []
+    found = []
+    for row in project.store.read(lambda view: view.list_runs({"status": UNFINISHED}, None)):
+        definitions = definitions_of(project, ResumeRequest(Target(row, None)))
+        if definitions is not None and definitions.new is not None and not is_ours(project.store, row):
+            found.append(Run(row, definitions.path, commands_of(definitions.new)))
+    return found
 
 
 def give(project: Project, asked: Trust) -> None:
@@ -47,6 +83,8 @@ def give(project: Project, asked: Trust) -> None:
     for item in asked.asked:
         trust.remember(project.folder, item, iso(project.now))
     project.forget_settings()
+    for run in asked.runs:
+        trust_run(project.store, run.row)
 
 
 def given() -> list[Remembered]:
@@ -54,13 +92,26 @@ def given() -> list[Remembered]:
     return trust.remembered()
 
 
-def take_back(project: Project) -> list[Remembered]:
-    """Nothing of this project is trusted any more; what is damaged goes too."""
-    import os
-
+def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
+    """Nothing of this project is trusted any more: settings, and runs from elsewhere. What is damaged goes too."""
+    runs = _distrust_runs(project)
     here = os.path.realpath(project.folder)
     found = [known for known in trust.remembered() if known.item is None or known.project == here]
     for known in found:
         trust.forget(known)
     project.forget_settings()
-    return found
+    return found, runs
+
+
+def _distrust_runs(project: Project) -> list[str]:
+    link = trust.link_of(project.folder)
+    if (link is not None and trust.not_trusted(project.folder, [link])) or not project.store.exists():
+        return []
+
+    def work(tx: Tx) -> list[str]:
+        theirs = [row for row in tx.list_runs({}, None) if how_ours(tx, row) == TRUSTED]
+        for row in theirs:
+            distrust(tx, row)
+        return [row.run_id for row in theirs]
+
+    return project.store.write(work)

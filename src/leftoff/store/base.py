@@ -217,6 +217,10 @@ class View:
         """About how many bytes a run takes; what it shares with others counts in full."""
         raise NotImplementedError
 
+    def fact(self, name: str) -> str | None:
+        """What was noted of the store, or of a run in it, under this name: no part of any run, and in no bundle."""
+        raise NotImplementedError
+
 
 class Tx(View):
     """What can also be written. Nothing is seen by others before the transaction is durable."""
@@ -321,6 +325,10 @@ class Tx(View):
         raise NotImplementedError
 
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
+        raise NotImplementedError
+
+    def put_fact(self, name: str, value: str | None) -> None:
+        """Note something; ``None``: it is forgotten."""
         raise NotImplementedError
 
     def put_blob(self, row: BlobRow) -> None:

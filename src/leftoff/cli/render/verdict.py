@@ -23,6 +23,7 @@ _SAYS = {
     "refuse": "cannot be resumed",
 }
 _DIFF = 40  # lines of one
+_WHOLE = ("definition.untrusted",)  # nobody says yes to what is not shown
 _STEPS = 30
 
 
@@ -54,9 +55,10 @@ def finding_lines(finding: Finding, columns: int) -> list[Line]:
         lines += wrapped([(f"    {clean(finding.hint)}", "dim")], columns)
     if finding.diff:
         shown = finding.diff.splitlines()
-        lines += [[(f"    {clean(line)}", "dim")] for line in shown[:_DIFF]]
-        if len(shown) > _DIFF:
-            lines.append([(f"    … {len(shown) - _DIFF} more lines", "dim")])
+        most = len(shown) if finding.code in _WHOLE else _DIFF
+        lines += [[(f"    {clean(line)}", "dim")] for line in shown[:most]]
+        if len(shown) > most:
+            lines.append([(f"    … {len(shown) - most} more lines", "dim")])
     return lines
 
 

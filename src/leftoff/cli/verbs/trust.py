@@ -44,7 +44,7 @@ def _give(ctx: Context) -> int:
     found = look(ctx.project)
     if not ctx.args.json:
         _show(ctx, found)
-    if found.asked:
+    if found.asked or found.runs:
         if not confirm(ctx, "This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
             ctx.say("Nothing was changed.")
             return 7
@@ -55,13 +55,21 @@ def _give(ctx: Context) -> int:
 
 
 def _show(ctx: Context, found: Trust) -> None:
-    if not (found.given or found.asked):
+    if not (found.given or found.asked or found.runs):
         ctx.out("Nothing here needs trust: no setting runs a command or leads outside of the project.")
     for word, items in (("trusted", found.given), ("not trusted", found.asked)):
         for item in items:
             where = f" (to {clean(item.target)})" if item.target and item.target != item.value else ""
             ctx.out(f"{word}: {clean(item.key)} {item.does}{where}:")
-            ctx.out("".join(f"    {clean(line)}\n" for line in item.value.splitlines() or [""]).rstrip("\n"))
+            _lines(ctx, item.value.splitlines() or [""])
+    for run in found.runs:
+        ctx.out(f"not trusted: run {run.row.run_id} was not begun here by you ({clean(run.path)}):")
+        _lines(ctx, run.commands)
+
+
+def _lines(ctx: Context, lines: list[str]) -> None:
+    for line in lines:
+        ctx.out(f"    {clean(line)}")
 
 
 def _list(ctx: Context) -> int:
@@ -84,9 +92,11 @@ def _list(ctx: Context) -> int:
 def _revoke(ctx: Context) -> int:
     from leftoff.operations.trust import take_back
 
-    found = take_back(ctx.project)
+    found, runs = take_back(ctx.project)
     if ctx.args.json:
-        ctx.emit({"revoked": [known.to_json() for known in found]})
+        ctx.emit({"revoked": [known.to_json() for known in found], "runs": runs})
     else:
-        ctx.say(f"leftoff: {len(found)} taken back; nothing of {ctx.project.folder} is trusted any more.")
+        ctx.say(
+            f"leftoff: {len(found) + len(runs)} taken back; nothing of {ctx.project.folder} is trusted any more."
+        )
     return 0

@@ -9,6 +9,7 @@ from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.errors import LeftoffError
 from leftoff.model.fields import Fields
 from leftoff.model.ids import MAX_KEY, MAX_RUN_ID, check_key, check_run_id
+from leftoff.model.words import is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +156,9 @@ class Draft:
             self.records["run", key] = value
 
     def put(self, collection: str, key: str, value: Any) -> bool:
-        """Put a record; whether its key can be one and is free."""
+        """Put a record; whether its key can be one, is free, and is not leftoff's own."""
+        if is_own(collection, key):
+            return False
         try:
             check_key(key, collection)
         except LeftoffError:

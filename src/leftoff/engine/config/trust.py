@@ -16,7 +16,7 @@ from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 RUNS, LEADS, SENDS = "runs a command", "leads outside of the project", "sends what happens elsewhere"
@@ -239,13 +239,11 @@ def forget(known: Remembered) -> None:
 # -- what proves that something was made by this user
 
 
-def sign(text: str, *, make: bool) -> str | None:
-    """A mark under a text that only this user can make; ``None`` where there is no key, nor can be one.
+def signer(*, make: bool = False) -> Callable[[str], str] | None:
+    """What puts a mark under a text that only this user can; ``None`` where there is no key, nor can be one.
 
     ``make``: the key is made where there is none.
     """
-    import hmac
-
     path = os.path.join(CALLER.user_folder, "key")
     key = _read(path)
     if key is None and make:
@@ -256,7 +254,9 @@ def sign(text: str, *, make: bool) -> str | None:
         key = _read(path)
     if key is None or len(key) != _KEY:
         return None
-    return hmac.new(key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+    import hmac
+
+    return lambda text: hmac.new(key, text.encode(), "sha256").hexdigest()
 
 
 def _write_first(path: str, data: bytes) -> None:

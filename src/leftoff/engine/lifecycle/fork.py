@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
+from leftoff.engine.lifecycle.origin import is_ours, marker
 from leftoff.engine.read.state import Reader, facts_of, need_version, whole
 from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
@@ -71,9 +72,16 @@ def fork(
         done, apply = pace.batch(lambda tx, size, records=records: copy.some(tx, records[:size]))  # type: ignore[misc]
         copy.add(apply)
         records = records[done:]
-    version = store.write(
-        lambda tx: _complete(tx, copy, changes, blobs, at, f"fork of {source.run_id}@{target.seq}")
-    )
+    mark = (
+        marker() if is_ours(store, source) else None
+    )  # what came from elsewhere is asked about in its fork, too
+
+    def complete(tx: Tx) -> Version:
+        if mark is not None:
+            mark(tx, head.run, head.run_id)
+        return _complete(tx, copy, changes, blobs, at, f"fork of {source.run_id}@{target.seq}")
+
+    version = store.write(complete)
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
     return head, epoch, version
 

@@ -80,8 +80,12 @@ def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
 
 
 def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> ChangeSet:
-    """The records of version 1."""
+    """The records of version 1. From here on no name in it holds a secret of the workflow."""
     changes = ChangeSet(scrubber)
+    opening.workflow, opening.branch = changes.name(opening.workflow), changes.name(opening.branch)
+    if opening.run_id is not None and changes.name(opening.run_id) != opening.run_id:
+        opening.run_id = slug(changes.name(opening.run_id))
+    opening.steps = [(changes.name(name), known) for name, known in opening.steps]
     facts = {
         "workflow": opening.workflow,
         "title": opening.title,

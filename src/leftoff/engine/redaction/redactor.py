@@ -222,6 +222,16 @@ def _looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) -
     return True
 
 
+def _holds_key(value: Any, secrets: Sequence[str]) -> bool:
+    """Whether a key at any depth holds one of these."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            if any(secret in str(key) for secret in secrets) or _holds_key(entry, secrets):
+                return True
+        return False
+    return isinstance(value, list) and any(_holds_key(entry, secrets) for entry in value)
+
+
 # ------------------------------------------------------------------------------------------- redactor
 
 
@@ -280,6 +290,8 @@ class Redactor:
         A redacted entry is ``{"redacted": True}``, its path is in the list ([] is the value itself). Long texts are
         masked in place and are not listed. The value that was given is never changed.
         """
+        if self._exact and _holds_key(value, self._exact):
+            value = self._named(value)
         found = list(self._find(key, value)) if self._enabled or self._exact else []
         if not found:
             return value, []
@@ -293,6 +305,19 @@ class Redactor:
                 return entry, paths
             _copy(value, trail[0], copies)[trail[1]] = entry
         return copies[id(None)], paths
+
+    def name(self, text: str) -> str:
+        """A name, without the secrets of the workflow in it: of a step, a variable, a record, or a key inside one."""
+        return _blank(text, [*self._exact_in(text)]) if self._exact and self._holds_exact(text) else text
+
+    def _named(self, value: Any) -> Any:
+        """A value in whose keys there is no secret of the workflow; the same object where there was none."""
+        if isinstance(value, dict):
+            return {
+                self.name(key) if isinstance(key, str) else key: self._named(entry)
+                for key, entry in value.items()
+            }
+        return [self._named(entry) for entry in value] if isinstance(value, list) else value
 
     def mask(self, text: str) -> str:
         """Free text with every secret in it masked; the same object where there is none."""
@@ -398,12 +423,15 @@ class Redactor:
 
         return any(fnmatchcase(name, glob) for glob in self._globs)
 
-    def _secrets_in(self, text: str) -> Iterator[Span]:
+    def _exact_in(self, text: str) -> Iterator[Span]:
         for secret in self._exact:
             at = text.find(secret)
             while at >= 0:
                 yield at, at + len(secret)
                 at = text.find(secret, at + len(secret))
+
+    def _secrets_in(self, text: str) -> Iterator[Span]:
+        yield from self._exact_in(text)
         if not self._enabled:
             return
         yield from _shapes_in(text)

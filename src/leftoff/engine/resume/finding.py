@@ -37,6 +37,7 @@ CODES: dict[str, str] = {
     "git.head_moved": WARN,
     "git.dirty": WARN,
     "definition.changed": ASK,
+    "definition.untrusted": ASK,
     "issue.labels": WARN,
     "issue.body": ASK,
     "issue.closed": ASK,
@@ -54,12 +55,18 @@ CODES: dict[str, str] = {
 }
 _SHOWN = 3
 # `--yes` does not answer these
-NEVER_YES = ("step.not_idempotent", "step.elsewhere", "step.waiting", "variables.redacted")
+NEVER_YES = (
+    "step.not_idempotent",
+    "step.elsewhere",
+    "step.waiting",
+    "variables.redacted",
+    "definition.untrusted",
+)
 
 
 def is_fixed(code: str) -> bool:
     """Whether its level is not for a project to change."""
-    return code.startswith(("integrity.", "lease."))
+    return code.startswith(("integrity.", "lease.")) or code == "definition.untrusted"
 
 
 def check_codes(codes: Iterable[str]) -> tuple[str, ...]:

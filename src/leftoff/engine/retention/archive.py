@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.lifecycle.opening import find
+from leftoff.engine.lifecycle.origin import came_back, note_leaving
 from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention.bundle_check import open_bundle
 from leftoff.engine.retention.export import export, import_bundle
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from leftoff.engine.lifecycle.origin import Mark
+    from leftoff.engine.retention.bundle_check import Bundle
     from leftoff.host import Process
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
@@ -40,6 +43,7 @@ SUFFIX, PAGE = ".leftoff", ".json"
 NAMES = "names"  # on the page: what its checkpoints are called by a protocol
 ORDER = "n"  # on the page: the store-wide number of its last commit; in the trash, of the newest one when it came there
 TRASH, SINCE = "trash", "trashed_at"  # a folder in the archive; and on the page, since when it lies there
+OURS = "ours"  # on the page: what shows that this user made it, as it is in the bundle
 
 
 def folder_of(store: Store) -> str | None:
@@ -83,7 +87,9 @@ def _archive(
     if info is None:
         raise gone(run_id)
     about = {**info.to_json(), "archived": True}
-    _write_page(path.removesuffix(SUFFIX) + PAGE, {**about, NAMES: done.names, ORDER: done.row.n})
+    ours = store.read(lambda view: note_leaving(view, done.row))
+    page = {**about, NAMES: done.names, ORDER: done.row.n, OURS: ours}
+    _write_page(path.removesuffix(SUFFIX) + PAGE, page)
     sync_folder(os.path.dirname(path))
 
     def allowed(view: View) -> None:
@@ -175,7 +181,8 @@ def _pages(store: Store) -> list[dict[str, Any]]:
 def archived(store: Store) -> list[dict[str, Any]]:
     """The archived runs as they were listed, latest first."""
     return [
-        {key: value for key, value in about.items() if key not in (NAMES, ORDER)} for about in _pages(store)
+        {key: value for key, value in about.items() if key not in (NAMES, ORDER, OURS)}
+        for about in _pages(store)
     ]
 
 
@@ -221,13 +228,21 @@ def take_out(store: Store, path: str, into: Store, now: int, driver: tuple[Proce
     """Bring an archived run back, into this store or another; its id. Back in its own, the bundle goes."""
     bundle = open_bundle(path)
     try:
-        import_bundle(into, bundle, now, driver)
+        import_bundle(into, bundle, now, driver, _mark(path, bundle) if into is store else None)
         run_id = bundle.run_id
     finally:
         bundle.close()
     if into is store:
         _drop_taken(store, path, run_id)
     return run_id
+
+
+def _mark(path: str, bundle: Bundle) -> Mark | None:
+    try:
+        said = _read_page(path.removesuffix(SUFFIX) + PAGE).get(OURS)
+    except (OSError, ValueError):
+        return None
+    return came_back(said, bundle.run_id, bundle.head.digest)
 
 
 def _drop_taken(store: Store, path: str, run_id: str) -> None:

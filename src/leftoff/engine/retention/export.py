@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from leftoff.engine.lifecycle.origin import Mark
     from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
@@ -162,8 +163,13 @@ def would_import(store: Store, bundle: Bundle) -> bool:
     return not (store.exists() and store.read(lambda view: is_there(view, bundle)))
 
 
-def import_bundle(store: Store, bundle: Bundle, at: int, driver: tuple[Process, str]) -> bool:
-    """Take a checked bundle in; whether there is a new run. Cut short anywhere, it leaves nothing to be seen."""
+def import_bundle(
+    store: Store, bundle: Bundle, at: int, driver: tuple[Process, str], mark: Mark | None = None
+) -> bool:
+    """Take a checked bundle in; whether there is a new run. Cut short anywhere, it leaves nothing to be seen.
+
+    ``mark``: left beside a run that was here before; any other is from elsewhere.
+    """
     if not would_import(store, bundle):
         return False
     with bundle.reader.guard():
@@ -173,7 +179,7 @@ def import_bundle(store: Store, bundle: Bundle, at: int, driver: tuple[Process, 
         try:
             replay.play(Pace(store))
             replay.put_in_order(Pace(store))
-            new = store.write(replay.complete)
+            new = store.write(lambda tx: replay.complete(tx, mark))
         except BaseException:
             forget(store, replay.run)
             raise
@@ -301,9 +307,11 @@ class _Replay:
         for name in v.aliases:
             tx.add_alias(self.run, v.seq, name)
 
-    def complete(self, tx: Tx) -> bool:
+    def complete(self, tx: Tx, mark: Mark | None) -> bool:
         """Show the run, unless somebody else imported the same meanwhile."""
         if is_there(tx, self.bundle):
             return False
         reveal(tx, self.run, self.bundle.run_id)
+        if mark is not None:
+            mark(tx, self.run, self.bundle.run_id)
         return True

@@ -10,7 +10,7 @@ import os
 
 from leftoff.clock import iso
 from leftoff.engine.workspace.stat import hash_file, hashed, open_file, take
-from leftoff.errors import NotFound
+from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.values import blob_stored
 
@@ -39,7 +39,10 @@ class Captured(Fields):
         return blob_stored(self.blob.hash, self.about) if self.blob is not None else None
 
     def put(self, changes: ChangeSet, collection: str = "artifact") -> None:
-        """Into a change set; the blob must have its row in the same commit."""
+        """Into a change set; the blob must have its row in the same commit. A file whose name holds a secret of the
+        workflow is not recorded: another name would be another file."""
+        if changes.name(self.key) != self.key:
+            return
         stored = self.stored()
         if stored is None:
             changes.put(collection, self.key, self.about)
@@ -67,7 +70,14 @@ def capture(
     if not os.path.isfile(full):
         what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"
         raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
+    _refuse_own(workspace, full)
     shown, redactor = relative(workspace.folder, full), workspace.redactor
+    if redactor.name(shown) != shown:
+        raise Usage(
+            "The name of a file holds a secret of the workflow.",
+            hint="Nothing was recorded. Give it another name.",
+        )
+    name = redactor.name(name) if name else None
     about: dict[str, Any] = {"path": shown, "step": step, "name": name, "captured_at": iso(workspace.at)}
     if os.path.islink(full):
         about["followed"] = True
@@ -83,6 +93,16 @@ def capture(
     about.update(hash="sha256:" + digest.hex(), size=size, captured=row is not None, seen=seen)
     about["mode"] = f"{st.st_mode & 0o777:04o}"
     return Captured(name or shown, _known(about), row)
+
+
+def _refuse_own(workspace: Workspace, path: str) -> None:
+    """What lies in the store's own folder is no work of a step."""
+    own = getattr(workspace.store, "folder", None)
+    real = os.path.realpath(path)
+    if own is not None and real.startswith(os.path.join(os.path.realpath(own), "")):
+        raise Usage(
+            f"{path} is part of leftoff's store.", hint="Nothing was recorded. Name files of your work."
+        )
 
 
 def _known(about: dict[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class StepReport(Fields):
             text = getattr(self, name)
             if text is not None:
                 setattr(self, name, redactor.mask(text))
+        self.path = redactor.name(self.path)
         return self
 
 

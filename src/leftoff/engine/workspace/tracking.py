@@ -114,7 +114,8 @@ def withheld_outputs(store: Store, row: RunRow) -> set[str]:
 
 
 def track_given(workspace: Workspace, row: RunRow, given: list[str]) -> Found:
-    """Files that somebody names from the current folder, for the next commit of a run."""
+    """Files that somebody names from the current folder, for the next commit of a run. One whose name holds a secret
+    of the workflow is left out."""
     return track(workspace, row, list(dict.fromkeys(given_path(workspace.folder, path) for path in given)))
 
 

@@ -54,6 +54,14 @@ class Seal:
         self.aliases = aliases
         self.asked = asked
 
+    def clean(self, changes: ChangeSet) -> Seal:
+        """The same without the secrets that the changes may not have either."""
+        step = changes.name(self.step) if self.step is not None else None
+        note = changes.mask(self.note) if self.note is not None else None
+        if (step, note) == (self.step, self.note):
+            return self
+        return Seal(self.trigger, step, note, self.aliases, asked=self.asked)
+
 
 class Guard:
     """By what right a commit is made: a driver's epoch, or an attempt's token. Neither: a plain report."""
@@ -172,6 +180,8 @@ def commit_in(
     seal = terms.seal
     if tx.follower is not None and (seal is None or not seal.asked):
         seal = tx.follower.seal(tx, head.run, changes, seal)
+    if seal is not None:
+        seal = seal.clean(changes)
     apply = Apply(tx, head, since, digest, counts)
     apply.changes(changes)
     if not apply.changed and seal is None:

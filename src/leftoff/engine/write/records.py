@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.errors import Invalid, NeedsPerson, Usage
 from leftoff.model.changes import NOTHING
-from leftoff.model.words import COLLECTIONS
+from leftoff.model.words import COLLECTIONS, STEP_STATUS, is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +22,45 @@ _REFUSED = {
 }
 
 
-def check_collection(collection: str, *, person: bool = True) -> None:
-    """Whether records of this collection may be put. ``person``: whether one may be behind it."""
-    if collection == "approval" and not person:
+_DECIDES = ("choice", "by", "decided_at")  # what an approval has once somebody decided
+_OPEN = ("pending", "waiting")  # a step for which nobody has decided yet
+
+
+def check_record(collection: str, key: str, value: Any, *, person: bool = True) -> None:
+    """Whether this record may be put: not one that decides what is executed, approved or brought back.
+
+    ``person``: whether one may be behind it. One may ask for a decision so, and never take it.
+    """
+    _check_collection(collection)
+    if collection == "approval" and (not person or _is_decided(value)):
         raise NeedsPerson(
             "Only a person decides an approval.",
             hint="Nothing was changed. `leftoff approve RUN STEP` decides one that waits.",
         )
+    if is_own(collection, key) or (collection, key) == ("context", "graph"):
+        raise Usage(
+            f"The record {collection}/{key} is leftoff's own.",
+            hint="Nothing was changed. It says what is executed or brought back; choose another key.",
+        )
+    if collection in ("file", "artifact") and not person:
+        raise Usage(
+            f"Records of the collection {collection} are leftoff's own.",
+            hint="A file that is named as an output is kept: report_step(output=…), `leftoff artifact PATH`.",
+        )
+
+
+def _is_decided(value: Any) -> bool:
+    about = value if isinstance(value, dict) else {}
+    return about.get("status", "waiting") not in _OPEN or any(key in about for key in _DECIDES)
+
+
+def decides_step(value: Any) -> bool:
+    """Whether this record of a step that is an approval says how it was decided."""
+    status = value.get("status") if isinstance(value, dict) else None
+    return status in STEP_STATUS and status not in _OPEN
+
+
+def _check_collection(collection: str) -> None:
     if collection in _REFUSED:
         raise Usage(f"Records of the collection {collection} are leftoff's own.", hint=_REFUSED[collection])
     if collection not in COLLECTIONS:

@@ -8,7 +8,7 @@ from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
 from leftoff.store.rows import FREE
 from leftoff.store.sqlite.queries import Q
-from leftoff.store.sqlite.view import TRASH, TRASHED, SqliteView
+from leftoff.store.sqlite.view import FACT, TRASH, TRASHED, SqliteView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,6 +155,12 @@ class SqliteTx(SqliteView, Tx):
 
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
         self.execute(Q.end_attempt, (at, exit_code, token))
+
+    def put_fact(self, name: str, value: str | None) -> None:
+        if value is None:
+            self.execute(Q.drop_meta, (FACT + name,))
+        else:
+            self.execute(Q.put_meta, (FACT + name, value))
 
     def put_blob(self, row: BlobRow) -> None:
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))

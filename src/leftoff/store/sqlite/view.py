@@ -58,6 +58,7 @@ def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored:
 
 TRASHED = 2  # in `hidden`
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
+FACT = "fact "  # starts the name of what was noted, in `meta`
 
 
 def token_name(run: int, token: bytes) -> str:
@@ -281,6 +282,10 @@ class SqliteView(View):
 
     def attempts(self, run: int) -> list[Attempt]:
         return [Attempt(columns) for columns in self.execute(Q.attempts, (run,))]
+
+    def fact(self, name: str) -> str | None:
+        row = self.execute(Q.fact, (FACT + name,)).fetchone()
+        return row[0] if row is not None else None
 
     def blob(self, hash: bytes) -> BlobRow | None:
         row = self.execute(Q.blob, (hash,)).fetchone()

@@ -142,6 +142,17 @@ class DriverRules(Rules):
         found = store.read(lambda v: v.attempts(scribes[0].run))
         assert [("a", 1), ("a", 2), ("b", 1), ("b", 2)] == [(a.step, a.number) for a in found]
 
+    def test_what_is_noted(self, store: Store, other: Store) -> None:
+        """A note beside the runs is kept under its name until it is taken back; it makes no version."""
+        scribe = Scribe(store)
+        assert None is store.read(lambda v: v.fact("ours 1"))
+        for value in ("a", "b"):
+            store.write(lambda tx, value=value: tx.put_fact("ours 1", value))  # type: ignore[misc]
+            assert value == other.read(lambda v: v.fact("ours 1"))
+        store.write(lambda tx: tx.put_fact("ours 1", None))
+        assert None is other.read(lambda v: v.fact("ours 1"))
+        scribe.verify()
+
 
 def take(tx: Tx, scribe: Scribe, process: Process) -> int:
     return leases.take(tx, scribe.run, scribe.run_id, (process, "pytest"), AT)

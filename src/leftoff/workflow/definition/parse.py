@@ -47,6 +47,11 @@ def load(path: str, *, given: Collection[str] = ()) -> Workflow:
     return parse(_read(path), path, given=given)
 
 
+def digest_of(text: str) -> str:
+    """What a definition is known by."""
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
 def parse(text: str, path: str, *, given: Collection[str] = ()) -> Workflow:
     """The definition in a text; ``path`` is only named."""
     problems = Problems(path)
@@ -112,7 +117,7 @@ def _parse(text: str, path: str, problems: Problems, given: Collection[str]) -> 
         steps=needs.steps(drafts),
         path=path,
         text=text,
-        digest=f"sha256:{sha256(text.encode()).hexdigest()}",
+        digest=digest_of(text),
     )
     circular = _circular(workflow, needs, problems)
     graph = None if circular or values.unsure else Graph(workflow)

@@ -130,7 +130,7 @@ class Flow:
     def note(self, **facts: Any) -> None:
         """Change what the run knows of its function. At once: the start of a step is told alone, and comes after."""
         self._about = {**self._about, **facts}
-        self.run.put("context", FUNCTION, self._about)
+        self.run._buffer.put("context", FUNCTION, self._about)
         self.run._buffer.commit(None)
 
     def ended(self, scope: Scope) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.lifecycle.origin import is_ours
 from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
 from leftoff.engine.resume.plan import make_plan
@@ -19,6 +20,7 @@ from leftoff.model.frozen import marks
 from leftoff.model.ids import as_word
 from leftoff.model.times import millis
 from leftoff.workflow.definition.changes import compare
+from leftoff.workflow.definition.commands import commands_of
 from leftoff.workflow.recovery.attempts import (
     ADOPT,
     ASK,
@@ -94,6 +96,7 @@ class WorkflowChecks(CheckProvider):
         self.problem = definitions.problem
         self.old, self.new = definitions.old, definitions.new
         self._path, self._is_gone = definitions.path, definitions.is_gone
+        self._is_named = definitions.is_named
         self._folder = store_folder
         self._given = given
         self._state = state
@@ -132,8 +135,9 @@ class WorkflowChecks(CheckProvider):
         yield from self._waiting(seen, selection, self.new)
 
     def of_definition(self, seen: Seen, selection: Selection) -> Iterator[Finding]:
-        """What the definition changes, and what it needs that was not stored."""
+        """Where it comes from, what the definition changes, and what it needs that was not stored."""
         if self.new is not None:
+            yield from self._untrusted(seen, self.new)
             yield from self._definition(seen, selection, self.new)
             yield from self._redacted(seen, selection, self.new)
 
@@ -148,6 +152,18 @@ class WorkflowChecks(CheckProvider):
                     yield _question(seen.run_id, path, why, code)
 
     # -- the definition
+
+    def _untrusted(self, seen: Seen, new: Workflow) -> Iterator[Finding]:
+        """A run that came from elsewhere, with its workflow: what it would run is for a person to see first."""
+        if self._is_named or CALLER.trusts(seen.project) or is_ours(seen.store, seen.row):
+            return
+        yield Finding(
+            "definition.untrusted",
+            f"{seen.run_id} was not begun here by you, and would run what its workflow says:",
+            f"`leftoff trust`, or a yes here, trusts it; `leftoff resume {seen.run_id} --trust` does once.",
+            self._path,
+            diff="\n".join(commands_of(new)),
+        )
 
     def _definition(self, seen: Seen, selection: Selection, new: Workflow) -> Iterator[Finding]:
         """The workflow file changed: later steps only is worth a word, finished ones a question."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import open_run
+from leftoff.engine.lifecycle.origin import is_ours, trust_run
 from leftoff.engine.resume.finding import ASK as ASK_LEVEL
 from leftoff.engine.resume.finding import REFUSE, WARN, levelled
 from leftoff.engine.resume.plan import make_plan
@@ -120,6 +121,7 @@ class Resumption:
         self.setting = runner.setting
         self.old = definitions.old or runner.workflow
         self.changed = definitions.changed
+        self._is_named = definitions.is_named
         self.request = request
         self.checks = WorkflowChecks(definitions, self.setting.folder, request.variables, self.state)
         self.orphans: list[Orphan] = []
@@ -143,6 +145,7 @@ class Resumption:
         selection = self.consider()
         if agreed is not None:
             agreed(Guard(self.runner.ledger.epoch))
+        self._remember_trust()
         self._end_strays()
         self.runner.ledger.begin()
         self.state.load()
@@ -152,6 +155,12 @@ class Resumption:
         self._reopen()
         self._tell()
         self._restore()
+
+    def _remember_trust(self) -> None:
+        """Who was asked about a run from elsewhere, or named its file, is not asked again."""
+        asked = any(code == "definition.untrusted" for code, _ in self._asked)
+        if (asked or self._is_named) and not is_ours(self.setting.store, self.row):
+            trust_run(self.setting.store, self.row)
 
     # -- what is there, and what a person must say of it, before anything is changed
 

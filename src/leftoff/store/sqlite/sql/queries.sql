@@ -431,6 +431,10 @@ SELECT hash, data FROM value
 -- What the store says of itself.
 SELECT name, value FROM meta
 
+-- name: fact
+-- What was noted under one name.
+SELECT value FROM meta WHERE name = ?
+
 -- name: put_meta
 -- One fact about the store.
 REPLACE INTO meta (name, value) VALUES (?, ?)

@@ -1,0 +1,217 @@
+"""A workflow's secret is nowhere below the project, as a value or as a name, whichever face it came through."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leftoff.store.blobs import zstd
+from tests.agents.hooking import Session
+from tests.cli.command import call, environment, succeed
+from tests.cli.test_mcp import Agent, drive
+
+SECRET = "nothing-that-looks-like-one"
+STEP = {"LEFTOFF_SECRETS": "WORKFLOW_SECRET", "WORKFLOW_SECRET": SECRET}  # what a step's process is given
+VALUE = {"deep": [f"a {SECRET} b"], f"key {SECRET}": 1}
+DIALECTS = ("", "bmad", "crunch", "dotagent", "sitebuilder", "claude")
+
+
+def bundles(folder: Path) -> Iterator[Path]:
+    """Every run as a bundle: what is compressed in the store is read, too."""
+    for number, run in enumerate(succeed("ls", "--all", "--json", cwd=folder).json["runs"]):
+        path = folder / f"{number}.leftoff"
+        succeed("export", run["run_id"], "-o", str(path), cwd=folder)
+        yield path
+
+
+def unpacked(path: Path) -> bytes:
+    """The bytes of a file; of a bundle also those that are compressed in it."""
+    data = path.read_bytes()
+    if path.suffix != ".leftoff":
+        return data
+    db = sqlite3.connect(path)
+    for table in ("pack", "piece"):
+        data += b"".join(zstd().decompress(packed) for (packed,) in db.execute(f"SELECT data FROM {table}"))
+    db.close()
+    return data
+
+
+def leaks(folder: Path) -> list[str]:
+    """Where below the project the secret is, in names and in bytes."""
+    list(bundles(folder))
+    found = []
+    for parent, folders, files in os.walk(folder):
+        found += [name for name in (*folders, *files) if SECRET in name and not name.startswith("mine")]
+        for name in files:
+            if not name.startswith("mine") and SECRET.encode() in unpacked(Path(parent, name)):
+                found.append(os.path.join(parent, name))
+    return found
+
+
+@pytest.fixture
+def work(project: Path) -> Path:
+    (project / ".git").mkdir()
+    return project
+
+
+def mine(folder: Path) -> str:
+    """A file of the user's that holds it; and one under a name that does."""
+    for name in ("mine.txt", f"mine-{SECRET}.txt"):
+        (folder / name).write_text(f"it is {SECRET}\n")
+    return "mine.txt"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_command(work: Path, dialect: str) -> None:
+    """Every word that a step may give."""
+    if dialect:
+        succeed("init", "--dialect", dialect, cwd=work)
+    file, value = mine(work), json.dumps(VALUE)
+    start = [
+        "start",
+        f"w-{SECRET}",
+        "--title",
+        f"T {SECRET}",
+        "--steps",
+        f"a,b-{SECRET}",
+        "--var",
+        f"v-{SECRET}=1",
+    ]
+    succeed(*start, "--var", f"w={SECRET}", "--agent", f"me {SECRET}", cwd=work, **STEP)
+    for words in (
+        ("set", f"it={SECRET}", f"k-{SECRET}=1", f"m:={value}"),
+        ("put", "knowledge", f"k {SECRET}", value),
+        ("put", "step", f"p-{SECRET}", '{"status":"pending"}'),
+        ("note", f"note {SECRET}", "--step", f"n-{SECRET}"),
+        ("step", "start", f"b-{SECRET}", "--title", SECRET),
+        ("step", "done", f"b-{SECRET}", "--result", value, "--output", file, "--note", SECRET),
+        ("step", "fail", f"c-{SECRET}", "--error", f"no {SECRET}", "--type", SECRET, "--resume-with", SECRET),
+        ("step", "block", "d", "--error", SECRET),
+        ("step", "skip", "e", "--note", SECRET),
+        ("step", "done", "f", "--output", f"mine-{SECRET}.txt"),
+        ("artifact", file, "--name", f"art {SECRET}"),
+        ("artifact", f"mine-{SECRET}.txt"),
+        ("track", file, f"mine-{SECRET}.txt"),
+        ("save", "--note", f"saved {SECRET}"),
+        ("unblock", "@"),
+        ("pause", "--note", f"pause {SECRET}"),
+        ("finish", "--status", "failed", "--summary", f"done {SECRET}"),
+    ):
+        done = call(*words, cwd=work, **STEP)  # type: ignore[arg-type]
+        assert done.code in (0, 2, 3), str(done)
+        assert "Traceback" not in done.err
+    assert [] == leaks(work)
+
+
+def test_mcp(work: Path) -> None:
+    file = mine(work)
+
+    async def tools(agent: Agent) -> None:
+        await agent.call(
+            "start_run", workflow=f"w {SECRET}", title=SECRET, steps=["a", f"b-{SECRET}"], variables=VALUE
+        )
+        await agent.call("set_variables", variables={"it": SECRET, f"k-{SECRET}": VALUE})
+        await agent.call("put_record", collection="knowledge", key=f"k {SECRET}", value=VALUE)
+        await agent.call("report_step", step=f"b-{SECRET}", status="completed", result=VALUE, output=file)
+        await agent.call("report_step", step="a", status="failed", error=f"no {SECRET} here")
+        await agent.call("add_note", text=f"it is {SECRET}", step=f"n-{SECRET}")
+        await agent.call(
+            "request_approval", step=f"q-{SECRET}", ask=f"{SECRET}?", options=[f"yes {SECRET}", "reject"]
+        )
+        await agent.call("save_checkpoint", note=SECRET)
+        await agent.call("finish_run", status="failed", summary=SECRET)
+
+    drive(work, tools, **STEP)
+    assert 1 == len(succeed("ls", "--all", "--json", cwd=work).json["runs"])
+    assert [] == leaks(work)
+
+
+def test_hooks(work: Path) -> None:
+    file = mine(work)
+    session = Session(work)
+    session.env = STEP
+    session.todos(**{f"use_{SECRET}": "in_progress", "other": "pending"})
+    session.fire(
+        "PostToolUse", tool_name="Write", tool_input={"file_path": str(work / file), "content": SECRET}
+    )
+    session.fire("SubagentStop", agent_id=f"id-{SECRET}", agent_type=SECRET, last_assistant_message=SECRET)
+    session.fire("StopFailure", error=SECRET, error_details=f"why {SECRET}")
+    session.fire("PreCompact", trigger="manual", custom_instructions=SECRET)
+    session.fire("PostCompact", compact_summary=f"we used {SECRET}")
+    session.fire("Stop")
+    session.fire("SessionEnd", reason=f"over {SECRET}")
+    assert 1 == len(succeed("ls", "--all", "--json", cwd=work).json["runs"])
+    assert [] == leaks(work)
+
+
+PROGRAM = f"""
+import leftoff
+S = {SECRET!r}
+with leftoff.run(f"w-{{S}}", title=S, steps=["a", f"b-{{S}}"], variables={{f"v-{{S}}": S}}) as run:
+    run.variables["it"] = S
+    run.variables[f"k-{{S}}"] = 1
+    run.variables["m"] = {VALUE!r}
+    run.variables["l"] = [S] * 20
+    run.put("knowledge", f"k {{S}}", {VALUE!r})
+    run.note(f"note {{S}}")
+    with run.step(f"b-{{S}}") as step:
+        run.artifact("mine.txt")
+    run.do("a", lambda: {VALUE!r})
+    for item in run.each("e", [f"i-{{S}}"]):
+        pass
+    run.checkpoint(note=f"c {{S}}")
+try:
+    with leftoff.run("bad") as run, run.step("x"):
+        raise ValueError(S)
+except ValueError:
+    pass
+"""
+
+
+def test_python(work: Path) -> None:
+    mine(work)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=work, env=environment(**STEP), capture_output=True, text=True
+    )
+    assert 0 == done.returncode, done.stderr
+    assert 2 == len(succeed("ls", "--all", "--json", cwd=work).json["runs"])
+    assert [] == leaks(work)
+
+
+FLOW = """
+name: flow
+secrets: [WORKFLOW_SECRET]
+steps:
+  - id: a
+    run: |
+      echo "said $WORKFLOW_SECRET"; echo "$WORKFLOW_SECRET" > "mine-out.txt"
+      printf 'it=%s\\n' "$WORKFLOW_SECRET" >> "$LEFTOFF_VARS"
+      printf 'k_%s=1\\n' "$WORKFLOW_SECRET" >> "$LEFTOFF_VARS"
+    outputs: [mine-out.txt]
+  - id: each
+    foreach: {command: 'echo "i-$WORKFLOW_SECRET"; echo other'}
+    run: echo {{ item }}
+  - id: bad
+    run: echo "$WORKFLOW_SECRET" >&2; exit 1
+"""
+
+
+def test_the_runner(work: Path) -> None:
+    (work / "mine-flow.yaml").write_text(FLOW)
+    done = call("run", "mine-flow.yaml", cwd=work, WORKFLOW_SECRET=SECRET)
+    assert 1 == done.code, str(done)
+    assert SECRET not in done.out + done.err
+    assert [] == leaks(work)
+
+
+def test_what_was_compressed_would_be_seen(work: Path) -> None:
+    """The search finds what nobody called a secret, in the store or in a bundle."""
+    succeed("start", "w", "--var", f"v={SECRET}", cwd=work)
+    assert leaks(work)

@@ -1,0 +1,246 @@
+"""Runs that came from elsewhere: what they would run is shown, and asked about before the first command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leftoff
+from leftoff.agents.mcp.tools import Tools
+from leftoff.engine.read.definition import definition_of
+from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.report import report
+from leftoff.errors import LeftoffError, NeedsPerson, Usage
+from tests.cli.command import call, succeed
+from tests.cli.terminal import Terminal
+from tests.dialects.examples import SITEBUILDER
+
+FLOW = "name: flow\nsteps:\n  - id: one\n    run: touch one\n  - id: two\n    run: test -f go && touch two\n"
+UNTRUSTED = "definition.untrusted"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a run of a workflow file failed half way."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "flow.yaml").write_text(FLOW)
+    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=folder).code
+    return folder
+
+
+@pytest.fixture
+def away(home: Path, tmp_path: Path) -> Path:
+    """Another project, which took that run in from a bundle."""
+    folder = tmp_path / "away"
+    folder.mkdir()
+    (folder / "go").touch()
+    succeed("export", "r", "-o", str(tmp_path / "r.leftoff"), cwd=home)
+    succeed("import", str(tmp_path / "r.leftoff"), cwd=folder)
+    return folder
+
+
+def codes(folder: Path, run: str = "r") -> list[str]:
+    return [found["code"] for found in call("verify", run, "--json", cwd=folder).json["findings"]]
+
+
+def test_an_imported_run_asks_first(away: Path) -> None:
+    """Exit 7 with all that would run; `--yes` is no answer to it, and `[verify.levels]` does not soften it."""
+    for words in (("resume", "r"), ("resume", "r", "--yes"), ("resume",)):
+        done = call(*words, cwd=away)
+        assert 7 == done.code and UNTRUSTED in done.err and "two: run: test -f go && touch two" in done.err
+    assert not (away / "two").exists()
+    (away / "leftoff.toml").write_text(f'[verify.levels]\n"{UNTRUSTED}" = "warn"\n')
+    assert 2 == call("resume", "r", "--yes", cwd=away).code
+    (away / "leftoff.toml").unlink()
+
+
+@pytest.mark.parametrize("answer", [("--trust",), ("--accept", UNTRUSTED)])
+def test_who_says_yes_gets_it_run(away: Path, answer: tuple[str, ...]) -> None:
+    """`--trust` and `--accept` are a person's word."""
+    succeed("resume", "r", *answer, cwd=away)
+    assert (away / "two").exists()
+
+
+def test_on_a_terminal_it_is_asked_once(away: Path) -> None:
+    """A yes is remembered with the run."""
+    (away / "go").unlink()
+    with Terminal("resume", "r", cwd=away) as terminal:
+        terminal.expect("two: run: test -f go && touch two")
+        terminal.expect("[y/N]: ")
+        terminal.type("y\n")
+        assert 1 == terminal.wait()
+    assert UNTRUSTED not in codes(away)
+
+
+def test_trust_shows_and_takes_back(away: Path) -> None:
+    """`leftoff trust` names the run with its commands; `--revoke` makes it ask again."""
+    shown = call("trust", cwd=away)
+    assert 7 == shown.code and "run r was not begun here by you" in shown.out and "touch two" in shown.out
+    succeed("trust", "--yes", cwd=away)
+    assert UNTRUSTED not in codes(away)
+    assert ["r"] == succeed("trust", "--revoke", "--json", cwd=away).json["runs"]
+    assert UNTRUSTED in codes(away)
+
+
+def test_a_run_begun_here_asks_nothing(home: Path) -> None:
+    """Not when it is resumed, nor forked, nor brought back from the archive, nor after its folder moved."""
+    assert UNTRUSTED not in codes(home)
+    succeed("fork", "r", "--run-id", "f", cwd=home)
+    assert UNTRUSTED not in codes(home, "f")
+    succeed("finish", "--status", "failed", "--run", "r", cwd=home)
+    succeed("archive", "r", cwd=home)
+    assert UNTRUSTED not in call("resume", "r", cwd=home).err
+    assert UNTRUSTED not in codes(home)
+    moved = home.rename(home.parent / "moved")
+    assert UNTRUSTED not in codes(moved)
+
+
+def test_a_bundle_of_ones_own_run_is_a_bundle(home: Path, tmp_path: Path) -> None:
+    """Who removes a run and imports it again is asked: the file may have been anywhere meanwhile."""
+    succeed("export", "r", "-o", str(tmp_path / "x.leftoff"), cwd=home)
+    succeed("rm", "r", "--yes", cwd=home)
+    succeed("import", str(tmp_path / "x.leftoff"), cwd=home)
+    assert UNTRUSTED in codes(home)
+
+
+def test_what_is_made_of_it_asks_too(away: Path) -> None:
+    """A fork, and what comes back from the archive."""
+    succeed("fork", "r", "--run-id", "f", cwd=away)
+    assert UNTRUSTED in codes(away, "f")
+    succeed("archive", "r", cwd=away)
+    call("resume", "r", cwd=away)
+    assert UNTRUSTED in codes(away)
+
+
+def test_a_store_that_lay_in_a_repository(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole store of somebody else, with its marks, is not this user's."""
+    cloned = tmp_path / "cloned"
+    shutil.copytree(home, cloned)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "me"))
+    assert 7 == call("resume", "r", "--yes", cwd=cloned).code
+    assert UNTRUSTED in codes(cloned)
+    (cloned / "go").touch()
+    succeed("run", "flow.yaml", "--resume", cwd=cloned)  # the file was named
+    assert (cloned / "two").exists()
+
+
+def test_without_a_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no key can be kept a run still runs, and says that it will be asked about."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    done = call("run", "flow.yaml", "--run-id", "r", cwd=tmp_path)
+    assert 1 == done.code and "LEFTOFF_TRUST=1" in done.err
+    assert UNTRUSTED in codes(tmp_path)
+
+
+# -- records that decide what is executed
+
+
+def tamper(folder: Path, change: dict[str, Any]) -> None:
+    """What nobody can do from outside: another definition, beside all rules."""
+    from leftoff.operations import Project
+    from leftoff.operations.reports import this_run
+
+    project = Project(str(folder))
+    (row,) = project.store.read(lambda view: view.list_runs({}, None))
+    known = {**(definition_of(project.store, row) or {}), **change}
+
+    def make(tx: Any, row: Any, changes: Any) -> None:
+        changes.put("context", "definition", known)
+
+    report(project.store, this_run(row.run, row.run_id), make, Terms(project.now))
+    project.close()
+
+
+def test_a_definition_that_is_not_its_digest_does_not_run(home: Path) -> None:
+    """Refused, by resume and by run, whether its file is there or not."""
+    tamper(home, {"text": FLOW.replace("touch two", "touch evil")})
+    (home / "go").touch()
+    for _ in range(2):
+        done = call("resume", "r", "--yes", cwd=home)
+        assert 6 == done.code and "is not what its digest says" in done.err
+        (home / "flow.yaml").unlink(missing_ok=True)
+    assert not (home / "evil").exists()
+
+
+def test_no_put_writes_what_is_executed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the command, not a tool, not Python: nor what says which files are brought back."""
+    text = FLOW.replace("touch two", "touch evil")
+    forged = {"path": "gone.yaml", "digest": "sha256:0", "text": text}
+    tools = Tools(str(home), None)
+    for key in ("definition", "graph", "function", "returned", "workspace", "git_dirty", "before a.txt"):
+        assert 2 == call("put", "context", key, json.dumps(forged), "--run", "r", cwd=home).code
+        with pytest.raises(Usage):
+            tools.put_record("context", key, forged, run_id="r")
+    for collection in ("file", "artifact"):
+        with pytest.raises(Usage):
+            tools.put_record(collection, "x", {"path": "../x"}, run_id="r")
+    monkeypatch.chdir(home)
+    with leftoff.start("w") as run, pytest.raises(Usage):
+        run.put("context", "definition", forged)
+    succeed("put", "context", "mine", "1", "--run", "r", cwd=home)
+
+
+def test_no_document_writes_what_is_executed(tmp_path: Path) -> None:
+    """A protocol's file that carries a definition is no run of a workflow file, imported or edited."""
+    document = json.loads(json.dumps(SITEBUILDER["schema"]))
+    document["context"] = {"definition": {"path": "x.yaml", "digest": "sha256:0", "text": FLOW}, "other": 1}
+    (tmp_path / "T060.json").write_text(json.dumps(document))
+    done = call("import", "T060.json", "--dialect", "sitebuilder", "--json", cwd=tmp_path)
+    (run,) = [entry["run_id"] for entry in done.json["imported"]]
+    context = succeed("show", run, "--json", cwd=tmp_path).json["records"]["context"]
+    assert "definition" not in context and 1 == context["other"]
+
+
+@pytest.mark.parametrize(
+    "value", [{"status": "approved"}, {"status": "waiting", "choice": "approve"}, {"by": "me"}]
+)
+def test_put_asks_and_never_decides(tmp_path: Path, value: Any) -> None:
+    """An approval may be asked for; that it was decided is nobody's to put."""
+    succeed("start", "w", "--run-id", "r", cwd=tmp_path)
+    succeed("put", "step", "gate", '{"status":"waiting","kind":"approval"}', cwd=tmp_path)
+    succeed("put", "approval", "gate", '{"status":"waiting","ask":"?"}', cwd=tmp_path)
+    assert 7 == call("put", "approval", "gate", json.dumps(value), cwd=tmp_path).code
+    decided = '{"status":"completed","kind":"approval"}'
+    assert 7 == call("put", "step", "gate", decided, cwd=tmp_path).code
+    with pytest.raises(NeedsPerson):
+        Tools(str(tmp_path), None).put_record("approval", "gate", {"status": "waiting"})
+    succeed("approve", "r", "gate", cwd=tmp_path)
+
+
+# -- what else an agent with tools could do
+
+
+def test_start_run_asks_what_resume_asks(project: Path) -> None:
+    """`start_run(resume: true)` is no way around the verdict."""
+    tools = Tools(str(project), None)
+    (project / "out.txt").write_text("1")
+    tools.start_run("w", run_id="r", steps=["a", "b"])
+    tools.report_step("a", "completed", output="out.txt", run_id="r")
+    assert "r" == tools.start_run("w", resume=True)["run_id"]
+    (project / "out.txt").unlink()
+    with pytest.raises(LeftoffError, match=r"outputs\.missing"):
+        tools.start_run("w", resume=True)
+
+
+def test_the_store_is_nobodys_output(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the command, nor a tool, nor Python keeps a file of the store, also through a link."""
+    tools = Tools(str(project), None)
+    tools.start_run("w", run_id="r")
+    (project / "link").symlink_to(project / ".leftoff")
+    for path in (".leftoff/store.db", "link/store.db"):
+        assert 2 == call("artifact", path, cwd=project).code
+        assert 2 == call("step", "done", "a", "--output", path, cwd=project).code
+        with pytest.raises(Usage):
+            tools.report_step("a", "completed", output=path)
+        with leftoff.start("py") as run, pytest.raises(Usage):
+            run.artifact(path)
