@@ -201,6 +201,22 @@ def test_no_document_writes_what_is_executed(tmp_path: Path) -> None:
     assert "definition" not in context and 1 == context["other"]
 
 
+def test_no_file_of_a_protocol_decides_an_approval(project: Path) -> None:
+    """A step that waits for a person still does, whatever its mirrored file says; the rest is taken in."""
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    succeed("start", "migration", "--task", "T1", "--agent", "Riley", "--steps", "a,gate", cwd=project)
+    run = succeed("ls", "--json", cwd=project).json["runs"][0]["run_id"]
+    succeed("put", "step", "gate", '{"status":"waiting","kind":"approval"}', cwd=project)
+    succeed("put", "approval", "gate", '{"status":"waiting","ask":"?"}', cwd=project)
+    (file,) = (project / "progress").rglob("*.json")
+    document = json.loads(file.read_text())
+    for item in document["subtasks"]["items"]:
+        item["status"] = "complete"
+    file.write_text(json.dumps(document))
+    records = succeed("show", run, "--json", cwd=project).json["step_records"]
+    assert {"a": "completed", "gate": "waiting"} == {record["step"]: record["status"] for record in records}
+
+
 @pytest.mark.parametrize(
     "value", [{"status": "approved"}, {"status": "waiting", "choice": "approve"}, {"by": "me"}]
 )

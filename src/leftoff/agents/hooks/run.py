@@ -9,7 +9,7 @@ import time
 
 from leftoff.agents.hooks import log, seen
 from leftoff.agents.hooks.events import read_event, started_in
-from leftoff.errors import LeftoffError
+from leftoff.errors import BadSettings, LeftoffError
 from leftoff.host import agent_above
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
@@ -83,7 +83,19 @@ def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> 
             project.close()
     except Exception as error:
         log.note(folder, call.agent, event.name, event.session, _told(error))
+        return _broken_settings(event, error) if isinstance(error, BadSettings) else b""
+
+
+def _broken_settings(event: Event, error: BadSettings) -> bytes:
+    """A session that begins is told that nothing of it is kept, and where that is to be mended; not in the words of
+    the file, which may be anybody's."""
+    if event.name != "SessionStart":
         return b""
+    from leftoff.agents.hooks.answers import context
+
+    where = os.path.basename(error.message.partition(": ")[0])
+    told = f"leftoff keeps nothing of this session: {where} is wrong. `leftoff status` says what it is."
+    return context(event.raw, told)
 
 
 def _caller_of(project: Project, event: Event, caller: Caller) -> Caller:

@@ -12,6 +12,7 @@ from leftoff.dialects.core.versions import IMPORTED, as_said, base_of, own_alias
 from leftoff.dialects.importing.merge import GONE, merge
 from leftoff.engine.lifecycle.bulk_import import redacted
 from leftoff.engine.write.commit import Seal, Terms
+from leftoff.engine.write.records import decides_step
 from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.model.fields import Fields
@@ -88,6 +89,10 @@ class DocumentEdit:
         self.edits = edits = merge(self._before(tx, row, theirs, head, ours), ours, theirs.records)
         stored = head.records
         edits.records = {at: v for at, v in edits.records.items() if stored.get(at, GONE) != v}
+        for path in undecided(edits, stored):
+            self.repairs.add(
+                f"step {path} waits for a decision that only a person takes; a file does not decide it."
+            )
         if not edits and not self._is_new(tx, row, theirs):
             return None
         new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
@@ -142,6 +147,22 @@ class DocumentEdit:
         if version is not None:
             return as_said(self.dialect, version, self.source, head)
         return base.records if base is not None else ours
+
+
+def undecided(edits: Edits, stored: Records) -> list[str]:
+    """Steps that wait for an approval of ours, and that edits would decide: those edits are taken out."""
+    found = []
+    for collection, path in [*edits.records, *edits.fields]:
+        step = stored.get(("step", path)) if collection in ("step", "approval") else None
+        if not isinstance(step, dict) or step.get("kind") != "approval" or decides_step(step):
+            continue
+        given = edits.records.get((collection, path), edits.fields.get((collection, path)))
+        after = {**step, **given} if isinstance(given, dict) else {}
+        if collection == "approval" or decides_step(after) or after.get("kind") != "approval":
+            edits.records.pop((collection, path), None)
+            edits.fields.pop((collection, path), None)
+            found.append(path)
+    return list(dict.fromkeys(found))
 
 
 def take_beat(store: Store, find: Find, at: int | None, now: int) -> None:

@@ -314,7 +314,7 @@ def take_back(store: Store, path: str, now: int, driver: tuple[Process, str]) ->
     """A bundle in the trash becomes a run of the store again."""
     bundle = open_bundle(path)
     try:
-        import_bundle(store, bundle, now, driver)
+        import_bundle(store, bundle, now, driver, _mark(path, bundle))
     finally:
         bundle.close()
     drop(path)
