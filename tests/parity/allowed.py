@@ -58,7 +58,7 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
         "run/status": "put() sets any record, the run's own too",
         "answer 1 to put refused": "put() sets any record, the run's own too",
     },
-    ("put an approval", "mcp"): {
+    ("put a question", "mcp"): {
         "approval/a": "only a person decides, which an agent is not",
         "answer 1 to put refused": "only a person decides, which an agent is not",
     },

@@ -148,6 +148,7 @@ CASES = (
     Case("put a variable", (AB, put("variable", "n", {"x": 1}))),
     Case("put a note", (AB, put("note", "n", {"text": "x"}))),
     Case("put an approval", (AB, put("approval", "a", {"status": "approved"}))),
+    Case("put a question", (AB, put("approval", "a", {"status": "waiting"}))),
     # -- note, artifact, track, save, beat
     Case("note", (AB, note("the API is slow"), note(f"not {KEY}"))),
     Case("note in a step", (AB, step("start"), note("the API is slow"), step("done"))),

@@ -115,6 +115,7 @@ def test_what_is_saved_meanwhile_is_kept(tmp_path: Path) -> None:
     assert not keep_current(str(page), lambda: "| x |")
 
 
+@pytest.mark.usefixtures("trusted")
 def test_a_page_that_is_a_link(tmp_path: Path) -> None:
     """Nothing is written through it, wherever it leads; that is said, and no verb fails."""
     (tmp_path / "project/sub").mkdir(parents=True)

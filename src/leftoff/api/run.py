@@ -17,10 +17,10 @@ from leftoff.api.read import RunView
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
 from leftoff.engine.write.commit import Seal, new_token
-from leftoff.engine.write.records import note_record
-from leftoff.errors import StoreUnavailable, Usage
+from leftoff.engine.write.records import note_record, refuse_decision
+from leftoff.errors import StoreUnavailable
 from leftoff.model.ids import parent_of
-from leftoff.model.words import UNFINISHED, is_own
+from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,9 +87,9 @@ class Run(StepsMixin, FilesMixin, RunView):
         self._buffer.refresh()
 
     def put(self, collection: str, key: str, value: Any) -> None:
-        """Set any record but those by which leftoff knows what to execute; durable with the next commit."""
-        if is_own(collection, key):
-            raise Usage(f"The record {collection}/{key} is leftoff's own.", hint="Choose another key.")
+        """Set any record but those by which leftoff knows what to execute, or that was decided; durable with the next
+        commit."""
+        refuse_decision(collection, key, value)
         self._buffer.put(collection, key, value)
 
     def note(self, text: str) -> None:

@@ -32,6 +32,16 @@ def check_record(collection: str, key: str, value: Any, *, person: bool = True) 
     ``person``: whether one may be behind it. One may ask for a decision so, and never take it.
     """
     _check_collection(collection)
+    refuse_decision(collection, key, value, person=person)
+    if collection in ("file", "artifact") and not person:
+        raise Usage(
+            f"Records of the collection {collection} are leftoff's own.",
+            hint="A file that is named as an output is kept: report_step(output=…), `leftoff artifact PATH`.",
+        )
+
+
+def refuse_decision(collection: str, key: str, value: Any, *, person: bool = True) -> None:
+    """An error for a record that decides what is executed or approved, whoever puts it."""
     if collection == "approval" and (not person or _is_decided(value)):
         raise NeedsPerson(
             "Only a person decides an approval.",
@@ -41,11 +51,6 @@ def check_record(collection: str, key: str, value: Any, *, person: bool = True) 
         raise Usage(
             f"The record {collection}/{key} is leftoff's own.",
             hint="Nothing was changed. It says what is executed or brought back; choose another key.",
-        )
-    if collection in ("file", "artifact") and not person:
-        raise Usage(
-            f"Records of the collection {collection} are leftoff's own.",
-            hint="A file that is named as an output is kept: report_step(output=…), `leftoff artifact PATH`.",
         )
 
 
