@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
     from leftoff.workflow.definition.model import Workflow
     from leftoff.workflow.definition.of_run import Definitions
+    from leftoff.workflow.run.foresee import Foreseen
     from leftoff.workflow.run.runner import Runner, Setting
     from leftoff.workflow.run.turn import Observer
 
@@ -56,6 +57,7 @@ class RunRequest(Fields):
     run_id: str | None = None
     resume: bool = False
     fresh: bool = False
+    reuse: bool = False  # what an earlier run has is taken from there
 
 
 class Execution(Fields):
@@ -221,12 +223,28 @@ def start(
 
     check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
     setting = setting_of(project, request.workflow, execution, request.issue)
+    setting.reuse = request.reuse
     if twin is not None:
         _abandon(project, twin)
     if not can_mark():
         project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
     alone = None if request.run_id else lambda view: _refuse_twin(_latest(view, caller, request))
     return start(setting, request.workflow, _opening(project, caller, request), alone=alone)
+
+
+def foresee(project: Project, request: RunRequest) -> list[Foreseen]:
+    """What a run would do, step by step, and why; nothing is changed."""
+    from tempfile import TemporaryDirectory
+
+    from leftoff.workflow.run.foresee import Foresight
+    from leftoff.workflow.run.items import check_first
+
+    workflow = request.workflow
+    variables = {**workflow.vars, **request.variables}
+    check_first(workflow, variables, project.folder)
+    with TemporaryDirectory(prefix="leftoff-") as folder:
+        foresight = Foresight(workflow, project.store, project.folder, project.redactor, folder)
+        return foresight.plan(variables, reuse=request.reuse)
 
 
 def _refuse_twin(twin: RunRow | None) -> None:

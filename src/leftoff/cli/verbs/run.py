@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
+    from leftoff.operations.execution import RunRequest
     from leftoff.workflow.definition.model import Step, Workflow
 
 SPEC = Spec(
@@ -32,6 +33,12 @@ SPEC = Spec(
         Opt("--issue", "N", "the issue it is for; `#N` names the run from now on"),
         Opt("--resume", None, "go on with the unfinished run of this workflow, if there is one"),
         Opt("--fresh", None, "start anew; an unfinished run is marked abandoned"),
+        Opt(
+            "--reuse",
+            None,
+            "take steps from an earlier run that are as they were: command, inputs, environment, outputs",
+        ),
+        Opt("--dry-run", None, "only say of each step whether it would run, and why"),
         Opt("--max-parallel", "N", "how many steps and items run at once (default: what the file says, 4)"),
         Opt("--check", None, "only say whether the file is right, and what is wrong with it"),
         Opt("--graph", None, "only show the batches: what runs together, and after what"),
@@ -39,6 +46,7 @@ SPEC = Spec(
     ),
     examples="""  leftoff run flow.yaml
   leftoff run flow.yaml --var topic=whales --title "Whales, second try"
+  leftoff run flow.yaml --reuse           only what changed since an earlier run
   leftoff run flow.yaml --check           is it right?
   leftoff run flow.yaml --graph           what runs when?""",
 )
@@ -65,7 +73,10 @@ def run(args: Args, ctx: Context) -> int:
         run_id=args.run_id,
         resume=bool(args.resume),
         fresh=bool(args.fresh),
+        reuse=bool(args.reuse),
     )
+    if args.dry_run:
+        return _foresee(args, ctx, request)
     return execute(ctx, request)
 
 
@@ -119,6 +130,25 @@ def _show(args: Args, ctx: Context, workflow: Workflow, doubts: list[str]) -> in
     for number, batch in enumerate(batches, 1):
         for index, path in enumerate(batch):
             ctx.out(f"{number if index == 0 else '':>{wide}}  {clean(path)}{_remark(workflow.by_path[path])}")
+    return 0
+
+
+def _foresee(args: Args, ctx: Context, request: RunRequest) -> int:
+    """What each step would do, and why."""
+    from leftoff.operations.execution import foresee
+
+    plan = foresee(ctx.project, request)
+    if args.json:
+        document = {
+            "workflow": request.workflow.name,
+            "dry_run": True,
+            "plan": [one.to_json() for one in plan],
+        }
+        ctx.emit(document)
+        return 0
+    wide = max(len(clean(one.step)) for one in plan)
+    for one in plan:
+        ctx.out(f"{one.action:<4}  {clean(one.step):<{wide}}  {clean(one.why)}")
     return 0
 
 

@@ -91,7 +91,9 @@ class Step:
     foreach: Foreach | None = None
     item_name: str = "item"
     when: str = ""  # template or expression; empty: always
+    inputs: tuple[str, ...] = ()  # templates
     outputs: tuple[str, ...] = ()  # templates
+    cache: bool | None = None  # whether it may be taken from an earlier run; None: as `run` was told
     env: dict[str, str] = field(default_factory=dict)  # templates
     cwd: str = ""  # template; empty: the project's folder
     timeout: float | None = None  # seconds; of an approval: its deadline

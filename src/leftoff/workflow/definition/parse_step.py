@@ -25,7 +25,7 @@ _ABOUT = ("id", "step", "type", "title", "description", "instructions", "needs",
 _PLACE = ("env", "cwd")
 _END = ("estimate", "checkpoint")
 _WORK = (
-    *("outputs", "checks", "criteria", "shell", *_PLACE, "foreach", "as", "max_parallel"),
+    *("inputs", "outputs", "cache", "checks", "criteria", "shell", *_PLACE, "foreach", "as", "max_parallel"),
     *("timeout", "retries", "idempotent", *_END),
 )
 # What each kind of step may say.
@@ -279,6 +279,10 @@ class Steps:
         fields, values = draft.fields, self.values
         if "estimate" in given:
             fields["estimate"] = values.duration(given["estimate"], "estimate", zero=True)
+        if "inputs" in given:
+            fields["inputs"] = self.actions.templates(draft, given["inputs"], "inputs", TEXT)
+        if "cache" in given:
+            fields["cache"] = values.flag(given["cache"], "cache", default=False)
         if "outputs" in given:
             fields["outputs"] = self.actions.templates(draft, given["outputs"], "outputs", TEXT)
         if "checks" in given:

@@ -13,8 +13,9 @@ from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs
 from leftoff.workflow.run.actions import action_of, script
 from leftoff.workflow.run.fan_out import declare, expanded, item_of
-from leftoff.workflow.run.finish import expect, failed
+from leftoff.workflow.run.finish import expect, failed, reused
 from leftoff.workflow.run.leftovers import ITEMS
+from leftoff.workflow.run.reuse import wanted
 from leftoff.workflow.run.unit import RUNNING, Work, about
 
 if TYPE_CHECKING:
@@ -217,9 +218,26 @@ def _launch(stage: Stage, step: Step, unit: str, item: Any, *, expands: bool = F
     else:
         command: Command = action_of(step).command(step, stage.templates, values, folder)
         expect(stage, work)
+        own = jobs.own_environment(stage, step, values)
+        work.cache = stage.reuse.parts(step, work, command, own)
+        if _is_reused(stage, work):
+            return
         job = jobs.command(stage, work, command.argv, values, command.env)
     stage.works[token] = work
     stage.launcher.start(job)
+
+
+def _is_reused(stage: Stage, work: Work) -> bool:
+    """Whether an earlier run has the step, and it may be taken from there."""
+    assert work.cache is not None
+    if not wanted(work.step, stage.reuse.everything):
+        return False
+    decision = stage.reuse.judge(work.unit, work.cache)
+    if decision.earlier is None:
+        return False
+    stage.untidy.append(work.folder)
+    reused(stage, work, decision.earlier, decision.why)
+    return True
 
 
 def _into_file(argv: list[str], path: str) -> list[str]:

@@ -34,6 +34,7 @@ LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that somebody watches
 LOST_TRIES = 3
 SHOWN_AT_END = 1 << 16  # bytes of what a step printed faster than it could be shown
+UNTIDY = 100  # folders of ended attempts that may wait to be removed
 QUIET = 1.0  # seconds without a look at the processes: not every death is told
 
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
@@ -107,12 +108,13 @@ class Driver:
         for ready in stage.launcher.known():
             self._launched(ready)
         stage.close()
-        stage.tidy_up()
+        stage.tidy_up(UNTIDY)
         if stage.scheduler.halted is not None:
             self._stop_all(f"{stage.scheduler.halted} failed")
         if self._over:
             return
-        self._wait()
+        if not self._wait():
+            stage.tidy_up()
         for number in self._take_signals():
             self._heed(number)
         for event in stage.launcher.events(0):
@@ -124,7 +126,8 @@ class Driver:
         if self._every is not None:
             stage.observer.tick()  # type: ignore[attr-defined]
 
-    def _wait(self) -> None:
+    def _wait(self) -> bool:
+        """Until something happens; whether it did before it was time to look around."""
         now = self.stage.monotonic()
         times = [self._next_beat, now + QUIET]
         due = self.stage.scheduler.next_time()
@@ -141,13 +144,15 @@ class Driver:
         if self._watched:
             times.append(now + LOOK)
         self._register_launcher()
-        for key, _ in self._selector.select(max(0.0, min(times) - now)):
+        found = self._selector.select(max(0.0, min(times) - now))
+        for key, _ in found:
             if key.fd == self._pipe[0]:
                 _drain(self._pipe[0])
             elif (
                 key.fd != self._launcher_fd
             ):  # a shim that is watched has ended; what it left is looked for in time
                 self._selector.unregister(key.fd)
+        return bool(found)
 
     def _register_launcher(self) -> None:
         """The launcher may be another one than before."""

@@ -11,6 +11,7 @@ from leftoff.engine.config.git_head import git_head
 from leftoff.engine.steps.artifacts import WITHHELD, capture, relative
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
+from leftoff.model.changes import NOTHING
 from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs, leftovers
 from leftoff.workflow.run.actions import action_of, script
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.tracking import Found
     from leftoff.workflow.processes.job import Exit
+    from leftoff.workflow.run.reuse import Earlier
     from leftoff.workflow.run.turn import Stage
 
 LINES = 20  # of a failed step's output are kept in its record
@@ -213,6 +215,9 @@ def _left(stage: Stage, work: Work) -> Left:
     left.criteria = {
         f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()
     }
+    if work.cache is not None:
+        left.cache = {"parts": work.cache, **({"variables": left.variables} if left.variables else {})}
+        stage.reuse.know(got.about for got in captured)
     left.commit = git_head(stage.project)
     left.tree = _tree(stage, work) if step.save else None
     return left
@@ -254,6 +259,28 @@ def _captured(stage: Stage, work: Work, path: str) -> Captured:
         message = f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept."
         stage.tell("warning", message=message, step=work.unit)
     return got
+
+
+def reused(stage: Stage, work: Work, earlier: Earlier, why: str) -> None:
+    """A step is done already: an earlier run has it, with everything that it left."""
+    stage.reuse.bring_back(earlier)
+    outputs, captured = _outputs(stage, work)
+    left = Left(outputs, captured, earlier.record.get("result", NOTHING), earlier.variables)
+    left.cache = earlier.record["cache"]
+    left.commit = git_head(stage.project)
+    left.tree = _tree(stage, work) if work.step.save else None
+    stage.reuse.know(got.about for got in captured)
+    stage.state.overlay.update(left.variables)
+
+    def then() -> None:
+        stage.state.set_variables(left.variables)
+        stage.tell("step_done", **stage.step_facts(work.step, work.unit), why=why, reused=earlier.run_id)
+
+    stage.start_batch(work.leaf)
+    entry = stage.entries.reuse(work.step, work.unit, left, why, stage.above(work.unit))
+    stage.add(entry, then, durable=False)  # should it be lost, it is found again
+    stage.close()
+    stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "completed"))
 
 
 # -- failure

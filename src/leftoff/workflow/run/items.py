@@ -55,17 +55,37 @@ def check_first(workflow: Workflow, variables: dict[str, Any], project: str) -> 
     """Look for the items of those `foreach` that wait for nothing, before anything is started."""
     templates, graph = Templates(), Graph(workflow)
     for step in workflow.leaves():
-        foreach = step.foreach
-        if foreach is None or foreach.kind != "glob" or graph.before[step.path] or step.when:
+        if graph.before[step.path] or step.when:
             continue
         try:
-            find(step, templates, variables, project)
+            if step.foreach is not None and step.foreach.kind == "glob":
+                find(step, templates, variables, project)
+            for text in step.inputs if step.foreach is None else ():
+                files_of(project, templates.render(text, variables, f"{step.path}: inputs"), step.path)
         except BadTemplate:
             pass  # it needs to know more than the variables
         except Invalid as error:
             raise BadDefinition(
                 f"{workflow.path}:{step.line}:{step.column}: {error.message}", hint=error.hint
             ) from None
+
+
+def files_of(project: str, pattern: str, step: str) -> list[str]:
+    """The files that an input stands for; none is an error."""
+    full = os.path.join(project, pattern)
+    found = (
+        [pattern] if os.path.lexists(full) else sorted(glob.glob(pattern, root_dir=project, recursive=True))
+    )
+    inside = [path for path in found if os.path.isfile(os.path.join(project, path))]
+    for folder in (path for path in found if os.path.isdir(os.path.join(project, path))):
+        inside += sorted(glob.glob(f"{glob.escape(folder)}/**", root_dir=project, recursive=True))
+    inside = [path for path in inside if os.path.isfile(os.path.join(project, path))]
+    if not found:
+        raise Invalid(
+            f"{step}: nothing is there for the input {pattern}.",
+            hint="It is a path or a pattern, relative to the project's folder.",
+        )
+    return inside
 
 
 def _listed(value: Any, where: str) -> list[Any]:

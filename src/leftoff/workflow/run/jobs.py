@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.workflow.processes.job import Job
 
 if TYPE_CHECKING:
+    from leftoff.workflow.definition.model import Step
     from leftoff.workflow.run.turn import Stage
     from leftoff.workflow.run.unit import Work
 
@@ -31,17 +32,20 @@ def _secrets(stage: Stage) -> tuple[str, ...]:
     return tuple(value for value in stage.secrets.values() if value)
 
 
-def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, str]:
-    """What a step's process finds in its environment; with the LEFTOFF_ ones it can report on itself."""
-    step = work.step
-    own = {
+def own_environment(stage: Stage, step: Step, values: dict[str, Any]) -> dict[str, str]:
+    """What the definition puts into a step's environment."""
+    return {
         name: stage.templates.render(text, values, f"{step.path}: env: {name}")
         for name, text in step.env.items()
     }
+
+
+def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, str]:
+    """What a step's process finds in its environment; with the LEFTOFF_ ones it can report on itself."""
     return {
         **stage.environ,
         **stage.secrets,
-        **own,
+        **own_environment(stage, work.step, values),
         "LEFTOFF_SECRETS": ",".join(stage.secrets),
         "LEFTOFF_RUN": stage.ledger.run_id,
         "LEFTOFF_STEP": work.unit,

@@ -91,10 +91,29 @@ class Entries:
                 record["why"] = why
             if left.outputs or record.get("outputs"):
                 record["outputs"] = lifecycle.merged(left.outputs, record.get("outputs") or ())
+            if left.cache is not None:
+                record["cache"] = left.cache
             left.put(page, path)
             self._put(page, path, record)
             page.tx.end_attempt(token, page.at, 0)
             return Seal("step_complete", path) if save else None
+
+        return entry
+
+    def reuse(self, step: Step, path: str, left: Left, why: str, above: Iterable[str]) -> Entry:
+        """A step is taken from an earlier run, as it was left there."""
+
+        def entry(page: Page) -> Seal | None:
+            before = lifecycle.begun(page.step(path), page.steps.now)
+            record = lifecycle.complete(before, page.steps.now, left.result)
+            record.update(why=why, cache=left.cache)
+            if left.outputs:
+                record["outputs"] = left.outputs
+            for outer in above:
+                self._running(page, outer)
+            left.put(page, path)
+            self._put(page, path, record)
+            return Seal("step_complete", path, why) if step.save else None
 
         return entry
 

@@ -49,7 +49,7 @@ class Setting(Fields):
 
     ``folder``: of the store, with the processes' files. ``redaction``: for the processes of steps. ``levels``: how bad
     findings are in this project. ``seen``: what the run's issue is like by now, as `context` records. ``tree``: the
-    files that the run knows, for a checkpoint.
+    files that the run knows, for a checkpoint. ``reuse``: steps that an earlier run has are taken from there.
     """
 
     store: Store
@@ -69,6 +69,7 @@ class Setting(Fields):
     heartbeat: float = 30.0
     grace: float = GRACE
     who: str = "leftoff run"
+    reuse: bool = False
 
 
 class Runner:

@@ -89,6 +89,10 @@ class State:
         if self._variables is not None:
             self._variables.update(values)
 
+    def suppose(self, variables: dict[str, Any]) -> None:
+        """Of a run that is only thought of: these are its variables."""
+        self._variables = variables
+
     def forget_variables(self) -> None:
         self._variables = None
 

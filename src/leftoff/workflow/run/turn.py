@@ -14,6 +14,7 @@ from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
 from leftoff.workflow.run.leftovers import tidy
 from leftoff.workflow.run.records import Entries
+from leftoff.workflow.run.reuse import Reuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -63,6 +64,7 @@ class Stage:
         self._seen = setting.seen  # what the world is like, where a phase ends
         self.tree = setting.tree  # the files that the run knows, where a step ends
         self.entries = Entries(state)
+        self.reuse = Reuse(ledger.store, state, templates, everything=setting.reuse)
         self.works: dict[str, Work] = {}  # by token
         self.tries: dict[str, int] = {}  # failures of each unit in this life of the run
         self.decided: dict[str, bool] = {}  # what the `when` of phases said
@@ -113,10 +115,12 @@ class Stage:
             if version is not None and version.trigger is not None:
                 self.tell("checkpoint", checkpoint_id=version.id, trigger=version.trigger, step=version.step)
 
-    def tidy_up(self) -> None:
-        """Remove what attempts left, while those that were let go run."""
-        while self.untidy:
-            tidy(self.untidy.pop())
+    def tidy_up(self, most: int = 0) -> None:
+        """Remove what attempts left, if there is more than that: many at once cost little, and each between two syncs
+        as much as a step."""
+        if len(self.untidy) > most:
+            while self.untidy:
+                tidy(self.untidy.pop())
 
     def tell(self, event: str, **facts: Any) -> None:
         self.observer({"event": event, "at": iso(self.ledger.clock.now()), **facts})

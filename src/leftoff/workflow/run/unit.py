@@ -30,6 +30,7 @@ class Work:
 
     __slots__ = (
         "began",
+        "cache",
         "checker",
         "checks",
         "cwd",
@@ -64,6 +65,7 @@ class Work:
         self.began = 0.0  # monotonic
         self.cwd = ""  # rendered
         self.outputs: list[str] = []  # declared, rendered
+        self.cache: dict[str, Any] | None = None  # its parts
         self.checks: list[tuple[str, str | None]] = []  # scripts that are left; the criterion they decide
         self.results: dict[str, bool] = {}  # of criteria
         self.exit: Exit | None = None
@@ -89,7 +91,7 @@ class Work:
 class Left:
     """What a step that ended well has left, to be taken in with its completion."""
 
-    __slots__ = ("captured", "commit", "criteria", "outputs", "result", "tree", "variables")
+    __slots__ = ("cache", "captured", "commit", "criteria", "outputs", "result", "tree", "variables")
 
     def __init__(
         self, outputs: list[str], captured: list[Captured], result: Any, variables: dict[str, Any]
@@ -99,6 +101,7 @@ class Left:
         self.result = result  # NOTHING where it returned nothing
         self.variables = variables
         self.criteria: dict[str, bool] = {}
+        self.cache: dict[str, Any] | None = None  # what it is known by, and what it set
         self.commit: str | None = None  # that git has checked out by now
         self.tree: Found | None = None  # the files that the run knows, as they are by now
 
