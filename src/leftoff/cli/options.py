@@ -49,6 +49,7 @@ class Spec(Fields):
     most: int | None = 0
     options: tuple[Opt, ...] = ()
     examples: str = ""
+    paths: bool = False  # whether what stands behind `--` are paths, apart from the positionals
 
     def line(self) -> str:
         parts = [f"leftoff {self.verb}", self.usage]
@@ -92,6 +93,7 @@ class Args:
 
     def __init__(self, spec: Spec) -> None:
         self.rest: list[str] = []
+        self.paths: list[str] = []
         self.project: str | None = None
         self.store: str | None = None
         self.json = self.trust = False
@@ -117,7 +119,7 @@ def parse(spec: Spec, words: list[str]) -> Args:
         word = words[index]
         index += 1
         if word == "--":
-            args.rest += words[index:]
+            (args.paths if spec.paths else args.rest).extend(words[index:])
             break
         if not word.startswith("-") or word == "-" or word[1].isdigit():  # -1 is a value, and no option
             args.rest.append(word)

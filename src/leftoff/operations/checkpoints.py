@@ -7,7 +7,7 @@ from leftoff.operations.reports import current, current_row, report, usage_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.diff import Diff
     from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
+    from leftoff.engine.workspace.differences import FileDiff
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.model.versions import Version
@@ -52,11 +53,11 @@ class ForkedRun(Fields):
 class History:
     """The checkpoints of a run, newest first, up to the version that a REF names."""
 
-    def __init__(self, project: Project, target: Target) -> None:
+    def __init__(self, project: Project, target: Target, most: int | None = None) -> None:
         from leftoff.engine.read.history import checkpoints
 
         self.target = target
-        self.versions: list[Version] = checkpoints(project.store, target)
+        self.versions: list[Version] = checkpoints(project.store, target)[:most]
         self._store = project.store
 
     def parents(self) -> dict[int, int | None]:
@@ -85,11 +86,11 @@ class History:
         return {"checkpoints": found}
 
 
-def history(project: Project, caller: Caller, ref: str | None = None) -> History:
-    """The checkpoints of the run that a REF names."""
+def history(project: Project, caller: Caller, ref: str | None = None, most: int | None = None) -> History:
+    """The checkpoints of the run that a REF names. ``most``: only so many of the newest."""
     from leftoff.operations.runs import target
 
-    return History(project, target(project, caller, ref))
+    return History(project, target(project, caller, ref), most)
 
 
 def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
@@ -146,16 +147,25 @@ class Compared(Fields):
     old: Target
     new: Target
     found: Diff
+    contents: dict[str, FileDiff]
 
     def to_json(self) -> dict[str, Any]:
-        return self.found.to_json()
+        contents = {path: each.to_json() for path, each in self.contents.items()}
+        return self.found.to_json() | {"contents": contents}
 
 
-def compare(project: Project, caller: Caller, old: str | None = None, new: str | None = None) -> Compared:
+def compare(
+    project: Project,
+    caller: Caller,
+    old: str | None = None,
+    new: str | None = None,
+    paths: Sequence[str] = (),
+) -> Compared:
     """What differs between two versions; without a second one, between it and its run's newest; without any, between
-    the last checkpoint and now."""
+    the last checkpoint and now. Now is what lies there. ``paths``: only these files, and nothing else."""
     from leftoff.engine.read.diff import diff
     from leftoff.engine.read.find import Target
+    from leftoff.engine.workspace.paths import given_path
     from leftoff.operations.runs import target
 
     left = target(project, caller, old)
@@ -163,8 +173,31 @@ def compare(project: Project, caller: Caller, old: str | None = None, new: str |
         sealed = project.store.read(lambda view: view.versions(left.row.run, sealed=True, limit=1))
         left = Target(left.row, sealed[0] if sealed else None)
     right = target(project, caller, new) if new is not None else Target(left.row, None)
+    wanted = [given_path(project.folder, path) for path in paths]
     sides = [(side.row.run, side.row.run_id, side.seq) for side in (left, right)]
-    return Compared(left, right, diff(project.store, *sides))
+    found = diff(project.store, *sides)
+    return Compared(
+        left, right, found.only(wanted) if wanted else found, _contents(project, left, right, wanted)
+    )
+
+
+def _contents(project: Project, left: Target, right: Target, wanted: list[str]) -> dict[str, FileDiff]:
+    """What changed in the files that the two versions know."""
+    from leftoff.engine.read.diff import file_records
+    from leftoff.engine.workspace.differences import FileSide, file_diffs
+
+    there = project.seen_from(right.row)
+    sides = []
+    for side in (left, right):
+        known = file_records(project.store, side.row.run, side.row.run_id, side.seq)
+        known = {path: about for path, about in known.items() if not wanted or _is_among(path, wanted)}
+        name = f"{side.row.run_id}@{side.seq}" if side.version is not None else "now"
+        sides.append(FileSide(project.store, there.folder, name, known, now=side.version is None))
+    return file_diffs(sides[0], sides[1], project.redactor)
+
+
+def _is_among(path: str, wanted: list[str]) -> bool:
+    return any(path == each or each in ("", ".") or path.startswith(f"{each}/") for each in wanted)
 
 
 class Fork(Fields):

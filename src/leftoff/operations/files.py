@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+from leftoff.engine.read.diff import file_records
+from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import NotFound, Usage
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.plan import Entry, Plan
@@ -86,9 +89,10 @@ def restorer(project: Project, caller: Caller, target: Target, guard: Guard | No
 
 
 class Restore(Fields):
-    """Single files, as they were at a version; named from the current folder."""
+    """Single files, as they were at a version; named from the current folder. Without a REF: as they were at the
+    latest checkpoint that has them."""
 
-    ref: str
+    ref: str | None
     paths: list[str]
 
 
@@ -103,15 +107,50 @@ class Restored(Fields):
         return {"run_id": self.run.run_id, "seq": self.run.row.seq, "files": self.outcome.to_json()}
 
 
+def restore_request(project: Project, caller: Caller, words: list[str]) -> Restore:
+    """What `[REF] PATH…` means: the first of several words is a REF, unless a file of that name is there or known."""
+    from leftoff.engine.workspace.paths import given_path
+
+    first, *others = words
+    if not others or os.path.lexists(first):
+        return Restore(None, words)
+    known = target(project, caller, None)
+    path = None if "@" in first or "~" in first else given_path(project.folder, first)
+    if path is not None and path in file_records(project.store, known.row.run, known.row.run_id, known.seq):
+        return Restore(None, words)
+    return Restore(first, others)
+
+
+def _latest_with(project: Project, caller: Caller, paths: list[str]) -> Target:
+    """The current run at its latest checkpoint that has all of these files."""
+    found = target(project, caller, None, back=True)
+    row, wanted = found.row, set(paths)
+    for version in project.store.read(lambda view: view.versions(row.run, sealed=True)):
+        known = file_records(project.store, row.run, row.run_id, version.seq)
+        if all(path in known and known[path].get("status") != "deleted" for path in wanted):
+            return Target(row, version)
+    named = paths[0] if len(paths) == 1 else f"all of {', '.join(paths)}"
+    raise NotFound(
+        f"No checkpoint of {row.run_id} has {named}.",
+        hint=f"`leftoff show {row.run_id} --files` lists what it has; `leftoff track PATH` remembers a file.",
+    )
+
+
 def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
     """Bring single files back. ``NotFound`` where the content of one was not kept; the others are restored."""
     from leftoff.engine.workspace.paths import given_path
     from leftoff.engine.workspace.plan import NOT_KEPT, WHY_NOT_KEPT
 
-    found = target(project, caller, request.ref, current(project, caller), back=True)
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
+    if request.ref is None:
+        found = _latest_with(project, caller, paths)
+        request = Restore(f"{found.row.run_id}@{found.seq}", request.paths)
+        project.say(f"leftoff: from {request.ref}, the latest checkpoint that has it.")
+    else:
+        found = target(project, caller, request.ref, current(project, caller), back=True)
     project.move_to_worktree(found.row)
-    done = restorer(project, caller, found).restore(found, request.ref, paths, agree)
+    ref = request.ref or ""
+    done = restorer(project, caller, found).restore(found, ref, paths, agree)
     if done.done and done.before:
         project.say(f"leftoff: {done.before}")
     kept = done.plan.of("keep") if done.done and done.plan is not None else []

@@ -46,6 +46,30 @@ class Screen:
             self.stream.write(printable(plain(lines)) + "\n")
             self.stream.flush()
 
+    def page(self, lines: list[Line]) -> None:
+        """A page that may be long: through a pager, where a person reads it and it does not fit."""
+        if not (
+            self.fancy and len(lines) >= rows_of(self.stream) and sys.stdin.isatty() and self._paged(lines)
+        ):
+            self.show(lines)
+
+    def _paged(self, lines: list[Line]) -> bool:
+        """Whether there is a pager, and it was left when it had shown all."""
+        import shlex
+        import shutil
+        import subprocess
+        from io import StringIO
+
+        words = shlex.split(os.environ.get("PAGER") or "less")
+        if not words or words == ["cat"] or shutil.which(words[0]) is None:
+            return False
+        from leftoff.cli.render.term import paint
+
+        text = StringIO()
+        paint(lines, text, self.columns)
+        done = subprocess.run(words, input=text.getvalue(), text=True, env={**os.environ, "LESS": "FRX"})
+        return done.returncode == 0
+
 
 def stdout(now: int) -> Screen:
     return Screen(sys.stdout, now)

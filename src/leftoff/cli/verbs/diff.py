@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.text import clean, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Any
 
     from leftoff.cli.context import Context
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "diff",
-    "Compare two versions: steps, variables, artifacts, files and records. With one REF: it with its run's newest.\n"
+    "Compare two versions: steps, variables, artifacts, records, and the content of files. With one REF: it with now.\n"
     "Without one: the last checkpoint with now.",
-    usage="[REF [REF]]",
+    usage="[REF [REF]] [-- PATH…]",
     most=2,
-    options=CURRENT,
-    examples="""  leftoff diff @~1            since the checkpoint before the last
+    paths=True,
+    options=(Opt("--stat", None, "only how much changed, and where"), *CURRENT),
+    examples="""  leftoff diff                what happened since the last checkpoint
+  leftoff diff @~1            since the checkpoint before the last
+  leftoff diff @~1 -- src     in the files below src
   leftoff diff RUN@3 RUN@7    between two versions
   leftoff diff 3f9a 77c0      between two checkpoints, also of different runs""",
 )
@@ -37,23 +41,75 @@ MOST = 40  # places inside one entry that a terminal shows
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.checkpoints import compare
 
-    found = compare(ctx.project, ctx.caller, *args.rest)
+    old, new = [*args.rest, None, None][:2]
+    found = compare(ctx.project, ctx.caller, old, new, args.paths)
     if args.json:
         return ctx.answer(found)
     screen = ctx.screen()
-    screen.show(page(found, screen))
+    screen.show(page(found, screen, stat=args.stat))
     return 0
 
 
-def page(both: Compared, screen: Screen) -> list[Line]:
+def page(both: Compared, screen: Screen, *, stat: bool = False) -> list[Line]:
     found = both.found
     lines = _fit([("--- ", "removed"), *_named(both.old, screen)], screen)
     lines += _fit([("+++ ", "added"), *_named(both.new, screen)], screen)
-    for name in ("steps", "variables", "artifacts", "files"):
-        lines += section(name, getattr(found, name), screen)
-    for name, entries in found.records.items():
-        lines += section(name, entries, screen)
-    return lines if found else [*lines, [("Nothing differs.", "dim")]]
+    named = {name: getattr(found, name) for name in ("steps", "variables", "artifacts", "files")}
+    for name, entries in {**named, **found.records}.items():
+        lines += counted(name, entries) if stat else section(name, _without(entries, both.contents), screen)
+    lines += stats(both) if stat else contents(both)
+    return lines if found or both.contents else [*lines, [("Nothing differs.", "dim")]]
+
+
+def _without(entries: Section, paths: Container[str]) -> Section:
+    """Without the files whose content is shown."""
+    from leftoff.engine.read.diff import Section
+
+    out = Section({}, {}, set())
+    for name in ("added", "removed", "changed"):
+        there = getattr(entries, name)
+        setattr(out, name, {key: each for key, each in there.items() if _path(key, each) not in paths})
+    return out
+
+
+def _path(key: str, entry: Any) -> str:
+    about = getattr(entry, "new", entry)
+    path = about.get("path") if isinstance(about, dict) else None
+    return path if isinstance(path, str) else key
+
+
+def contents(both: Compared) -> list[Line]:
+    """What changed in each file, as a unified diff."""
+    lines: list[Line] = []
+    styles = {"+": "added", "-": "removed", "@": "graph"}
+    for change in both.contents.values():
+        lines.append([])
+        for text in change.text.splitlines():
+            lines.append(
+                [(clean(text), "head" if text[:4] in ("+++ ", "--- ") else styles.get(text[:1], ""))]
+            )
+    return lines
+
+
+def counted(name: str, entries: Section) -> list[Line]:
+    """How many entries came, went and changed."""
+    if not entries or name == "files":
+        return []
+    marks = (
+        (entries.added, "+", "added"),
+        (entries.removed, "-", "removed"),
+        (entries.changed, "~", "changed"),
+    )
+    return [
+        [(f"  {clean(name)} ", ""), *((f" {mark}{len(each)}", style) for each, mark, style in marks if each)]
+    ]
+
+
+def stats(both: Compared) -> list[Line]:
+    return [
+        [(f"  {clean(path)} ", ""), (f" +{change.added}", "added"), (f" -{change.removed}", "removed")]
+        for path, change in both.contents.items()
+    ]
 
 
 def _named(target: Target, screen: Screen) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import CURRENT, Spec
+from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.text import clean, columns, crop, pad, width
 
 TYPE_CHECKING = False
@@ -21,8 +21,9 @@ SPEC = Spec(
     "List the checkpoints of a run, newest first; with a version (RUN@SEQ, RUN~N), from there back.",
     usage="[RUN]",
     most=1,
-    options=CURRENT,
+    options=(Opt("-n", "N", "only the newest N"), *CURRENT),
     examples="""  leftoff log             of the current run
+  leftoff log -n 5        its newest five
   leftoff log latest      of the run with the latest news
   leftoff log --json      for a program""",
 )
@@ -32,9 +33,11 @@ _LOOKS = {"error": "bad", "rollback": "graph", "step_complete": "good"}
 
 
 def run(args: Args, ctx: Context) -> int:
+    from leftoff.cli.verbs.ls import whole
     from leftoff.operations.checkpoints import history
 
-    return show_log(history(ctx.project, ctx.caller, args.rest[0] if args.rest else None), ctx)
+    most = whole("-n", args.n) if args.n is not None else None
+    return show_log(history(ctx.project, ctx.caller, args.rest[0] if args.rest else None, most), ctx)
 
 
 def show_log(found: History, ctx: Context) -> int:
@@ -45,7 +48,7 @@ def show_log(found: History, ctx: Context) -> int:
         ctx.say(f"Run {found.target.row.run_id} has no checkpoints yet. `leftoff save` seals one.")
         return 0
     screen = ctx.screen()
-    screen.show(graph(found, screen) if screen.fancy else bare(found.versions, screen))
+    screen.page(graph(found, screen) if screen.fancy else bare(found.versions, screen))
     return 0
 
 

@@ -12,25 +12,27 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "restore",
     "Bring single files back to what they were at a version of a run: content, permissions, symbolic links. One that\n"
-    "was deleted then is deleted. What is there now is saved as a checkpoint first; no other record changes.",
-    usage="REF PATH…",
-    least=2,
+    "was deleted then is deleted. Without a REF, from the latest checkpoint that has the file. What is there now is\n"
+    "saved as a checkpoint first; no other record changes.",
+    usage="[REF] PATH…",
+    least=1,
     most=None,
     options=(
         Opt("--yes", None, "restore files that were changed since they were last recorded, without asking"),
         *CURRENT,
     ),
-    examples="""  leftoff restore @~1 config.toml
+    examples="""  leftoff restore config.toml
+  leftoff restore @~1 config.toml
   leftoff restore 3f9a src/a.py src/b.py --yes""",
 )
 
 
 def run(args: Args, ctx: Context) -> int:
     from leftoff.cli.file_plan import agree, said_no
-    from leftoff.operations.files import Restore, restore
+    from leftoff.operations.files import restore, restore_request
 
-    ref, *paths = args.rest
-    done = restore(ctx.project, ctx.caller, Restore(ref, paths), lambda plan: agree(ctx, plan))
+    request = restore_request(ctx.project, ctx.caller, args.rest)
+    done = restore(ctx.project, ctx.caller, request, lambda plan: agree(ctx, plan))
     if not done.outcome.done:
         return said_no(ctx)
     plan = done.outcome.plan

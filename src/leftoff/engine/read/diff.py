@@ -6,6 +6,7 @@ from leftoff.engine.read.state import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from leftoff.store.base import Store, View
@@ -60,6 +61,20 @@ class Diff:
         self.files = sections["files"]
         self.records = records
 
+    def only(self, paths: Collection[str]) -> Diff:
+        """Of these files, or what lies in these folders."""
+
+        def within(section: Section) -> Section:
+            out = Section({}, {}, set())
+            for name in ("added", "removed", "changed"):
+                found = getattr(section, name)
+                setattr(out, name, {key: each for key, each in found.items() if _named(key, each, paths)})
+            return out
+
+        none = Section({}, {}, set())
+        files = {"artifacts": within(self.artifacts), "files": within(self.files)}
+        return Diff({"variables": none, "steps": none, **files}, {})
+
     def __bool__(self) -> bool:
         own = (self.variables, self.steps, self.artifacts, self.files)
         return any(own) or any(self.records.values())
@@ -71,6 +86,29 @@ class Diff:
 
     def __repr__(self) -> str:
         return f"<diff {self.to_json()}>"
+
+
+def _named(key: str, entry: Any, paths: Collection[str]) -> bool:
+    about = entry.new if isinstance(entry, Changed) else entry
+    path = str(about.get("path") or key) if isinstance(about, dict) else key
+    return any(path == each or each in ("", ".") or path.startswith(f"{each}/") for each in paths)
+
+
+def file_records(store: Store, run: int, run_id: str, seq: int) -> dict[str, Any]:
+    """What a version knows of files, tracked ones and artifacts, by path."""
+
+    def look(view: View) -> dict[str, Any]:
+        reader = Reader(store, view, run, run_id, seq)
+        made = (about for about in reader.plain("artifact").values() if isinstance(about, dict))
+        found = {about["path"]: about for about in made if isinstance(about.get("path"), str)}
+        tracked = {path: about for path, about in reader.plain("file").items() if isinstance(about, dict)}
+        return {
+            path: about
+            for path, about in {**found, **tracked}.items()
+            if "hash" in about or "target" in about or about.get("status") == "deleted"
+        }
+
+    return store.read(look)
 
 
 def diff(store: Store, old: tuple[int, str, int], new: tuple[int, str, int]) -> Diff:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.workspace.content import FILE, LINK, present, recorded
+from leftoff.engine.workspace.content import ABSENT, FILE, LINK, NOTHING_THERE, present, recorded
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
 from leftoff.errors import LeftoffError
+from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,69 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 20
 MOST_LINES = 400
+
+
+class FileDiff(Fields):
+    """What changed in a file: as a unified diff, or why that cannot be shown; and how many lines came and went."""
+
+    text: str
+    added: int = 0
+    removed: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {"diff": self.text, "added": self.added, "removed": self.removed}
+
+
+class FileSide:
+    """One side of a comparison: what its records say of files, or, of the present, what is there."""
+
+    def __init__(self, store: Store, project: str, name: str, files: Mapping[str, Any], *, now: bool) -> None:
+        self.store, self.project, self.name, self.now = store, project, name, now
+        self.files = files  # records by path
+
+    def content(self, path: str) -> Content:
+        about = self.files.get(path)
+        if self.now:
+            return present(self.project, path, about)
+        return recorded(about) if about is not None else NOTHING_THERE
+
+    def text(self, path: str, content: Content) -> str | None:
+        known = self.files.get(path)
+        if self.now and (known is None or recorded(known).hash != content.hash):
+            return present_text(self.project, path, content)
+        return recorded_text(self.store, content)
+
+
+def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, FileDiff]:
+    """By path, what differs between two sides, of every file that one of them has a record of."""
+    out = {}
+    for path in sorted({*old.files, *new.files}):
+        before, after = old.content(path), new.content(path)
+        if before.same(after) or (before.kind == after.kind == FILE and before.hash == after.hash):
+            continue
+        out[path] = _file_diff(path, (old, before), (new, after), redactor)
+    return out
+
+
+def _file_diff(
+    path: str, old: tuple[FileSide, Content], new: tuple[FileSide, Content], redactor: Redactor
+) -> FileDiff:
+    names = [_named(path, side, content) for side, content in (old, new)]
+    if redactor.secret_file(path):
+        return FileDiff(f"{path} differs; it is a secret file, and is not shown.")
+    texts = [side.text(path, content) for side, content in (old, new)]
+    if texts[0] is None or texts[1] is None:
+        sizes = [
+            f"{content.size} bytes" if content.kind == FILE else content.kind for _, content in (old, new)
+        ]
+        return FileDiff(f"{path} differs ({sizes[0]}, {sizes[1]}); it is no text, too long, or was not kept.")
+    text = unified(texts[0], texts[1], *names)
+    marks = [line[:1] for line in text.splitlines()[2:]]
+    return FileDiff(redactor.mask(text), marks.count("+"), marks.count("-"))
+
+
+def _named(path: str, side: FileSide, content: Content) -> str:
+    return "/dev/null" if content.kind == ABSENT else f"{path}\t({side.name})"
 
 
 def difference(store: Store, project: str, plan: Plan, entry: Entry, redactor: Redactor) -> str:

@@ -1,0 +1,101 @@
+"""`diff` shows what changed in files; `restore PATH` and `log -n` need no more than that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.cli.terminal import Terminal
+
+
+@pytest.fixture
+def tracked(project: Path) -> Path:
+    """Two files, kept at two checkpoints; the second one was changed since."""
+    (project / "src").mkdir()
+    for number in (1, 2):
+        (project / "a.txt").write_text(f"same\nversion {number}\n")
+        (project / "src/b.txt").write_text(f"b{number}\n")
+        if number == 1:
+            succeed("start", "w", "--run-id", "r", "--var", "x=1", cwd=project)
+            succeed("track", "a.txt", "src/b.txt", cwd=project)
+        succeed("set", f"x={number}", cwd=project)
+        succeed("save", cwd=project)
+    return project
+
+
+def test_between_two_versions(tracked: Path) -> None:
+    found = succeed("diff", "r~1", "r~0", cwd=tracked).out
+    assert "-version 1\n+version 2\n" in found and "-b1\n+b2\n" in found and " same\n" in found
+    assert "~ x: 1 → 2" in found
+
+
+def test_with_now_is_with_what_lies_there(tracked: Path) -> None:
+    """Without a REF: the last checkpoint with now."""
+    assert "Nothing differs" in succeed("diff", cwd=tracked).out
+    (tracked / "a.txt").write_text("same\nby hand\n")
+    (tracked / "src/b.txt").unlink()
+    found = succeed("diff", "--json", cwd=tracked).json["contents"]
+    assert {"a.txt": (1, 1), "src/b.txt": (0, 1)} == {
+        path: (each["added"], each["removed"]) for path, each in found.items()
+    }
+    assert "+by hand" in found["a.txt"]["diff"] and "+++ /dev/null" in found["src/b.txt"]["diff"]
+
+
+def test_only_some_paths(tracked: Path) -> None:
+    found = succeed("diff", "r~1", "r~0", "--", "src", cwd=tracked).out
+    assert "+b2" in found and "version" not in found.replace("@", "") and "x:" not in found
+    assert ["a.txt"] == list(
+        succeed("diff", "r~1", "r~0", "--json", "--", "a.txt", cwd=tracked).json["contents"]
+    )
+
+
+def test_stat(tracked: Path) -> None:
+    found = succeed("diff", "r~1", "r~0", "--stat", cwd=tracked).out
+    assert "src/b.txt  +1 -1" in found and "variables  ~1" in found and "version 2" not in found
+
+
+def test_a_secret_file_is_not_shown(project: Path) -> None:
+    (project / ".env").write_text("TOKEN=one\n")
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    call("track", ".env", cwd=project)
+    succeed("save", cwd=project)
+    (project / ".env").write_text("TOKEN=two\n")
+    assert "TOKEN" not in call("diff", cwd=project).out
+
+
+def test_restore_without_a_ref(tracked: Path) -> None:
+    """From the latest checkpoint that has the file; it is said which."""
+    (tracked / "src/b.txt").unlink()
+    done = succeed("restore", "src/b.txt", "--yes", cwd=tracked)
+    assert "b2\n" == (tracked / "src/b.txt").read_text() and "r@" in done.err
+    succeed("restore", "a.txt", "src/b.txt", "--yes", cwd=tracked)
+    missing = call("restore", "nowhere.txt", cwd=tracked)
+    assert 3 == missing.code and "No checkpoint of r has nowhere.txt" in missing.err
+
+
+def test_restore_with_a_ref(tracked: Path) -> None:
+    first = succeed("log", "r", "--json", cwd=tracked).json["checkpoints"][-1]["checkpoint_id"]
+    succeed("restore", f"r@{first}", "a.txt", "--yes", cwd=tracked)
+    assert "version 1" in (tracked / "a.txt").read_text()
+
+
+def test_log_shows_the_newest(tracked: Path) -> None:
+    both = succeed("log", "--json", cwd=tracked).json["checkpoints"]
+    assert both[:1] == succeed("log", "-n", "1", "--json", cwd=tracked).json["checkpoints"]
+    assert 2 == call("log", "-n", "none", cwd=tracked).code
+
+
+def test_a_long_log_goes_through_the_pager(tracked: Path) -> None:
+    pager = tracked / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED; cat\n")
+    pager.chmod(0o755)
+    for _ in range(8):
+        succeed("save", cwd=tracked)
+    with Terminal(
+        "log", cwd=tracked, rows=8, env={"PAGER": str(pager), "PATH": os.environ["PATH"]}
+    ) as terminal:
+        terminal.expect("PAGED")
+        assert 0 == terminal.end()
