@@ -133,7 +133,7 @@ def _resume(project: Project, caller: Caller, request: ResumeRequest, answerer: 
     if answers is not None and not driven:  # a question may have been open for long
         project.store.read(lambda view: need_unmoved(view, decided))
     if answers is not None and answers.fresh:
-        _give_up(project, row)
+        _give_up(project, decided)
     if answers is None or answers.fresh:
         return Resumed(STOPPED, report, request)
     dialect = dialect_of(row, project.folder, project.settings)
@@ -244,9 +244,11 @@ def _begin(project: Project, dialect: Dialect, request: ResumeRequest, answerer:
     if dialect.is_over(state):
         return False
     question = dialect.question(state)
+    row = request.target.row
+    row = project.store.read(lambda view: need_run(view, row.run, row.run_id))
     if question is None or request.yes or not answerer.present or answerer.says_yes(question, default=True):
         return True
-    _give_up(project, request.target.row)
+    _give_up(project, row)
     return False
 
 

@@ -7,7 +7,6 @@ from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.fields import Fields
 from leftoff.model.words import FINISHED
-from leftoff.operations.reports import this_run
 from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
@@ -54,12 +53,14 @@ def stop(project: Project, caller: Caller, ref: str | None = None) -> Stopped:
 
 
 def give_up(project: Project, row: RunRow, note: str | None = None) -> None:
-    """Abandon a run: it is not deleted; nothing of it runs on."""
+    """Abandon a run: it is not deleted; nothing of it runs on. One that went on since that was decided, or ended by
+    itself, stays as it is: ``Moved``."""
     from leftoff.engine.lifecycle.finish import Ending, end_work
     from leftoff.engine.write.commit import Terms
+    from leftoff.engine.write.unmoved import unmoved_run
 
     ending = Ending("abandoned", project.folder, note=note)
-    end_work(project.store, this_run(row.run, row.run_id), ending, Terms(project.now), project.redactor)
+    end_work(project.store, unmoved_run(row), ending, Terms(project.now), project.redactor)
     forsake(project, row)
 
 

@@ -125,11 +125,8 @@ def _import_documents(project: Project, request: Import, paths: list[str], outco
     except Usage as error:
         raise Usage(f"--dialect cannot be {request.dialect!r}.", hint=error.hint) from None
     importer = Importer(project.store, project.folder, project.redactor, project.now, outcome.reject)
-    found = importer.read(paths, wanted, strict=request.strict)
-    if request.dry:
-        importer.plan(found)
-    else:
-        found = importer.write(found)
+    read = importer.read(paths, wanted, strict=request.strict)
+    found = importer.plan(read) if request.dry else importer.write(read)
     outcome.imported += [each.to_json() for each in found]
 
 

@@ -15,12 +15,13 @@ from leftoff.engine.lifecycle.bulk_import import create_runs, imported_versions,
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.engine.steps.artifacts import relative
 from leftoff.engine.write.commit import Seal
-from leftoff.errors import LeftoffError
+from leftoff.errors import Conflict, LeftoffError
 from leftoff.host import this_process
 from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from leftoff.dialects.core.base import Dialect
@@ -48,6 +49,10 @@ class ImportedRun:
         self.new = True
         self.changed = True
         self.archived = False  # it is in the archive, and not in the store
+
+    def let_go(self) -> None:
+        """It is taken in: its documents are needed no more, and there may be many others."""
+        self.loaded, self.decoded = [], []
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,18 +84,19 @@ class Importer:
         self._rejected += 1
         self._reject(path, error)
 
-    def read(self, paths: list[str], wanted: Dialect | None, *, strict: bool = False) -> list[ImportedRun]:
-        """What the paths hold, each run with its documents; nothing is written."""
-        found: list[ImportedRun] = []
+    def read(
+        self, paths: list[str], wanted: Dialect | None, *, strict: bool = False
+    ) -> Iterator[ImportedRun]:
+        """What the paths hold, each run with its documents, one after the other; nothing is written."""
         for unit in places.find(paths, wanted, self.reject):
+            found: list[ImportedRun] = []
             with rejecting(unit.path, self.reject):
-                found += self._some(unit)
-        if strict:
+                found = self._some(unit)
             for each in found:
-                if len(each.repairs):
+                if strict and len(each.repairs):
                     self.reject(each.path, _refused(each))
-            found = [each for each in found if not len(each.repairs)]
-        return found
+                else:
+                    yield each
 
     def read_unit(self, paths: list[str], dialect: Dialect) -> list[ImportedRun]:
         """What files hold that belong to one run."""
@@ -132,25 +138,33 @@ class Importer:
 
     # -- writing
 
-    def plan(self, found: list[ImportedRun]) -> None:
+    def plan(self, found: Iterable[ImportedRun]) -> list[ImportedRun]:
         """Which of them would be new, or changed."""
         seen: set[str] = set()
+        out = []
         for each in found:
-            row = self._row(each.run_id)
-            each.archived = row is None and bundle_of(self.store, each.run_id) is not None
-            each.new = row is None and each.run_id not in seen and not each.archived
-            each.changed = each.new or row is None or self._hash(row) != each.loaded[-1].hash
-            if each.archived:
-                each.changed = self._would_change(each)
-            seen.add(each.run_id)
+            self._plan(each, seen)
+            each.let_go()
+            out.append(each)
+        return out
 
-    def write(self, found: list[ImportedRun]) -> list[ImportedRun]:
-        """Write them; those that came in."""
-        self.plan(found)
+    def _plan(self, each: ImportedRun, seen: set[str]) -> None:
+        row = self._row(each.run_id)
+        each.archived = row is None and bundle_of(self.store, each.run_id) is not None
+        each.new = row is None and each.run_id not in seen and not each.archived
+        each.changed = each.new or row is None or self._hash(row) != each.loaded[-1].hash
+        if each.archived:
+            each.changed = self._would_change(each)
+        seen.add(each.run_id)
+
+    def write(self, found: Iterable[ImportedRun]) -> list[ImportedRun]:
+        """Write them, a few at a time; those that came in."""
         waiting: list[tuple[ImportedRun, list[ImportedVersion]]] = []
+        seen: set[str] = set()
         done, load = [], 0
         for each in found:
             with rejecting(each.path, self.reject):
+                self._plan(each, seen)
                 if each.new:
                     waiting.append((each, self._versions(each)))
                     load += weight(waiting[-1][1])
@@ -159,8 +173,10 @@ class Importer:
                     load = 0
                 if each.archived and each.changed:
                     self._unarchive(each, self.store)
-                if not each.new and (each.changed or not each.archived):
-                    self._update(each)
+                if not each.new:
+                    if each.changed or not each.archived:
+                        self._update(each)
+                    each.let_go()
                 done.append(each)
         self._create(waiting)
         if self._follower is not None and done:  # in the files once all of them are here
@@ -188,11 +204,26 @@ class Importer:
             take_out(self.store, bundle, into, self.now, (this_process(), "leftoff import"))
 
     def _create(self, waiting: list[tuple[ImportedRun, list[ImportedVersion]]]) -> None:
-        if waiting:
-            create_runs(self.store, [(each.run_id, history) for each, history in waiting], self.now)
-            for each, _ in waiting:
+        """Those that are new, together; where somebody else took one of them in meanwhile, one by one."""
+        try:
+            if waiting:
+                create_runs(self.store, [(each.run_id, history) for each, history in waiting], self.now)
+        except Conflict:
+            for each, history in waiting:
+                with rejecting(each.path, self.reject):
+                    self._create_or_update(each, history)
+        for each, _ in waiting:
+            if each.new:
                 take_beat(self.store, run_named(each.run_id), each.decoded[-1].beat, self.now)
-            waiting.clear()
+            each.let_go()
+        waiting.clear()
+
+    def _create_or_update(self, each: ImportedRun, history: list[ImportedVersion]) -> None:
+        each.new = self._row(each.run_id) is None
+        if each.new:
+            create_runs(self.store, [(each.run_id, history)], self.now)
+        else:
+            self._update(each)
 
     def _versions(self, each: ImportedRun) -> list[ImportedVersion]:
         versions = []

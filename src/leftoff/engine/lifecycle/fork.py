@@ -9,12 +9,14 @@ from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
 from leftoff.engine.lifecycle.origin import is_ours, marker
 from leftoff.engine.read.state import Reader, facts_of, need_version, whole
+from leftoff.engine.retention.export import forget
 from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import Seal, Terms, add_version, save_blobs, set_card
 from leftoff.engine.write.head import Head
 from leftoff.engine.write.lease import free, take
 from leftoff.engine.write.upgrade import upgrade_changes
+from leftoff.errors import Corrupt
 from leftoff.host import this_process
 from leftoff.model.changes import ChangeSet
 from leftoff.model.codec import payload
@@ -67,11 +69,6 @@ def fork(
     records, large = _in_blobs(store, records)
     head, epoch = store.write(lambda tx: _hidden_run(tx, opening, at, driver))
     copy = _Copy(head, large)
-    pace = Pace(store)
-    while records:
-        done, apply = pace.batch(lambda tx, size, records=records: copy.some(tx, records[:size]))  # type: ignore[misc]
-        copy.add(apply)
-        records = records[done:]
     mark = (
         marker() if is_ours(store, source) else None
     )  # what came from elsewhere is asked about in its fork, too
@@ -81,7 +78,14 @@ def fork(
             mark(tx, head.run, head.run_id)
         return _complete(tx, copy, changes, blobs, at, f"fork of {source.run_id}@{target.seq}")
 
-    version = store.write(complete)
+    try:
+        copy.all(store, records)
+        version = store.write(complete)
+    except BaseException as error:
+        forget(store, head.run)
+        if isinstance(error, Corrupt):  # a blob was there: its version went meanwhile, or it is damage
+            store.read(lambda view: need_version(view, source.run, source.run_id, target.seq))
+        raise
     head.adopt(-1, version.seq, int.from_bytes(version.digest, "big"), None)
     return head, epoch, version
 
@@ -155,6 +159,14 @@ class _Copy:
     def add(self, apply: Apply) -> None:
         self.digest = apply.digest % (1 << 256)
         self.counts = apply.packed_counts()
+
+    def all(self, store: Store, records: list[Copied]) -> None:
+        """Copy everything, in batches."""
+        pace = Pace(store)
+        while records:
+            done, apply = pace.batch(lambda tx, size, records=records: self.some(tx, records[:size]))  # type: ignore[misc]
+            self.add(apply)
+            records = records[done:]
 
     def some(self, tx: Tx, records: list[Copied]) -> tuple[int, Apply]:
         """Copy a batch: how many, and what it adds up to."""

@@ -6,7 +6,7 @@ run has moved since, nothing is written, and the work begins again with what is 
 
 from __future__ import annotations
 
-from leftoff.engine.write.head import gone
+from leftoff.engine.write.head import gone, need_run
 from leftoff.errors import Conflict
 
 TYPE_CHECKING = False
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from leftoff.engine.write.report import Find
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
@@ -36,6 +37,16 @@ def need_unmoved(view: View, row: RunRow) -> None:
         raise gone(row.run_id)
     if (now.seq, now.digest) != (row.seq, row.digest):
         raise Moved(f"Run {row.run_id} went on from version {row.seq} to {now.seq} meanwhile.")
+
+
+def unmoved_run(row: RunRow) -> Find:
+    """How a report finds the run that was decided on, if it is still so."""
+
+    def find(view: View) -> RunRow:
+        need_unmoved(view, row)
+        return need_run(view, row.run, row.run_id)
+
+    return find
 
 
 def until_unmoved(work: Callable[[], T]) -> T:

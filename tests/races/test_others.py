@@ -1,0 +1,200 @@
+"""The other operations of several transactions: forks, imports, the trash, pruning, giving up."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from weakref import ref
+
+import pytest
+
+from leftoff.dialects.core.draft import Decoded
+from leftoff.dialects.importing import documents
+from leftoff.dialects.retention import Upkeep
+from leftoff.engine.config.caller import Caller
+from leftoff.engine.retention import trash
+from leftoff.errors import Conflict, NoCheckpoint
+from leftoff.operations.checkpoints import Fork, fork
+from leftoff.operations.runs import target
+from leftoff.operations.stop import give_up
+from leftoff.operations.transfer import Import, import_runs
+from leftoff.operations.upkeep import undelete
+from tests.cli.command import succeed
+from tests.races.between import Seam, here, note, notes, taken_up
+
+NOBODY = Caller()
+
+
+@pytest.fixture
+def seam(monkeypatch: pytest.MonkeyPatch) -> Seam:
+    return Seam(monkeypatch)
+
+
+@pytest.fixture
+def failed(project: Path) -> Path:
+    """A run that failed, in a project that removes such runs at once."""
+    (project / "leftoff.toml").write_text(
+        '[mirror]\ndialect = "bmad"\n[retention]\nfailed = "0s"\nauto = false\n'
+    )
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    succeed("finish", "--status", "failed", cwd=project)
+    return project
+
+
+# -- retention and the trash
+
+
+def test_a_run_that_goes_on_is_not_removed(failed: Path, seam: Seam) -> None:
+    """Between the plan and the trash, somebody reported: it stays, and that is told."""
+    seam.after("leftoff.dialects.retention.plan", lambda: note(failed, "r"))
+    with here(failed) as project:
+        done = Upkeep(project).prune()
+    assert ([], True) == (done.removed, any("r stays" in line for line in done.warnings))
+    assert ["in between"] == notes(failed, "r")
+
+
+def test_a_run_that_is_taken_up_is_not_removed(failed: Path, seam: Seam) -> None:
+    """The lease is looked at in the transaction that takes it out of sight."""
+    seam.after("leftoff.dialects.retention.plan", lambda: taken_up(failed, "r"))
+    with here(failed) as project:
+        assert [] == Upkeep(project).prune().removed
+    assert "failed" == succeed("show", "r", "--json", cwd=failed).json["status"]
+
+
+def test_brought_back_while_the_trash_is_emptied(failed: Path, seam: Seam) -> None:
+    """What was chosen to go for good, and is back by then, stays."""
+    with here(failed) as project:
+        assert 1 == len(Upkeep(project).prune().removed)
+
+    def back() -> None:
+        with here(failed) as other:
+            undelete(other, "r")
+
+    seam.after("leftoff.engine.retention.trash.contents", back)
+    with here(failed) as project:
+        Upkeep(project).prune(empty=True, rules=Upkeep(project).rules().__class__())
+    assert "failed" == succeed("show", "r", "--json", cwd=failed).json["status"]
+
+
+def test_emptied_while_it_is_brought_back(failed: Path, seam: Seam) -> None:
+    """Gone is gone, and that is told; half of it is never seen."""
+    with here(failed) as project:
+        Upkeep(project).prune()
+
+    def empty() -> None:
+        with here(failed) as other:
+            trash.remove(other.store, trash.contents(other.store)[0])
+
+    seam.after("leftoff.engine.retention.trash._named", empty)
+    with here(failed) as project, pytest.raises(Conflict, match="not in the trash any more"):
+        undelete(project, "r")
+
+
+def test_a_commit_while_versions_are_pruned(project: Path, seam: Seam) -> None:
+    """What is committed after the prune began is kept, and all that it sees."""
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    for number in range(3):
+        succeed("set", f"x={number}", cwd=project)
+    seam.before("leftoff.store.sqlite.upkeep._drop_orphans", lambda: note(project, "r"))
+    with here(project) as here_:
+        row = target(here_, NOBODY, "r").row
+        here_.store.prune(row.run, [])
+    assert {"x": 2} == succeed("show", f"r@{row.seq}", "--json", cwd=project).json["variables"]
+    assert ["in between"] == notes(project, "r")
+
+
+# -- forks
+
+
+def test_the_source_is_pruned_while_it_is_forked(project: Path, seam: Seam) -> None:
+    """A copy of a file that went with its version: that is told as what it is, no damage, and nothing is left."""
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    (project / "file").write_text("content" * 1000)
+    succeed("artifact", "file", "--name", "kept", cwd=project)
+    succeed("save", cwd=project)
+    (project / "file").write_text("other")
+    succeed("artifact", "file", "--name", "kept", cwd=project)
+    succeed("save", cwd=project)
+
+    def prune() -> None:
+        with here(project) as other:
+            other.store.prune(target(other, NOBODY, "r").row.run, [3])
+
+    seam.after("leftoff.engine.lifecycle.fork._in_blobs", prune)
+    with here(project) as here_, pytest.raises(NoCheckpoint, match="pruned"):
+        fork(here_, NOBODY, Fork("r@3", run_id="copy"))
+    with here(project) as here_:
+        assert None is here_.store.read(lambda view: view.find_run("copy", hidden=True))
+
+
+# -- imports
+
+
+def documents_of(folder: Path, number: int) -> list[str]:
+    """Checkpoints of as many runs."""
+    paths = []
+    for name in range(number):
+        id = f"w_p{name}_20260101_000000"
+        about = {
+            "checkpoint_id": id,
+            "workflow_type": "w",
+            "project_name": f"p{name}",
+            "status": "in_progress",
+        }
+        path = folder / f"{id}.json"
+        path.write_text(json.dumps({**about, "created_at": "2026-01-01T00:00:00Z", "total_phases": 2}))
+        paths.append(str(path))
+    return paths
+
+
+def test_two_who_import_the_same(project: Path, seam: Seam) -> None:
+    """What somebody else took in meanwhile is compared, and the others of the batch come in all the same."""
+    paths = documents_of(project, 3)
+
+    def other() -> None:
+        with here(project) as also:
+            import_runs(also, Import(paths[1:2], dialect="claude"))
+
+    seam.before("leftoff.dialects.importing.documents.create_runs", other)
+    with here(project) as here_:
+        done = import_runs(here_, Import(paths, dialect="claude"))
+    assert [] == done.rejected
+    assert [True, False, True] == [about["new"] for about in done.imported]
+    assert 3 == len(succeed("ls", "--json", cwd=project).json["runs"])
+
+
+def test_documents_are_let_go(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: those that are written are not kept in memory."""
+    alive: list[ref[Decoded]] = []
+    most = 0
+    real = documents.read
+
+    def read(*words: object) -> Decoded:
+        nonlocal most
+        gc.collect()
+        most = max(most, sum(each() is not None for each in alive))
+        kept = real(*words)  # type: ignore[arg-type]
+        alive.append(ref(kept))
+        return kept
+
+    monkeypatch.setattr(documents, "read", read)
+    monkeypatch.setattr(documents, "TOGETHER", 1)
+    with here(project) as here_:
+        done = import_runs(here_, Import(documents_of(project, 12), dialect="claude"))
+    assert 12 == len(done.imported)
+    assert most <= 2
+
+
+# -- giving up
+
+
+def test_a_run_that_ended_is_not_given_up(project: Path) -> None:
+    """Whoever chose to start afresh chose that of an unfinished run: one that was completed since stays so."""
+    succeed("start", "w", "--run-id", "r", cwd=project)
+    with here(project) as here_:
+        row = target(here_, NOBODY, "r").row
+        succeed("finish", "--run", "r", cwd=project)
+        with pytest.raises(Conflict, match="went on"):
+            give_up(here_, row)
+    assert "completed" == succeed("show", "r", "--json", cwd=project).json["status"]
