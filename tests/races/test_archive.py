@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from leftoff.engine.config.caller import Caller
+from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.errors import Conflict, LeaseHeld
-from leftoff.operations.runs import target
+from leftoff.host import this_process
 from leftoff.operations.upkeep import archive
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.location import sync_folder
@@ -79,8 +79,10 @@ def test_archived_again_while_it_is_taken_out(over: Path, seam: Seam) -> None:
             archive(project, NOBODY, "old")
 
     seam.after("leftoff.engine.retention.archive.import_bundle", again)
-    with here(over) as project, suppress(LookupError):
-        target(project, NOBODY, "old", back=True)
+    with here(over) as project:
+        path = bundle_of(project.store, "old")
+        assert path is not None
+        take_out(project.store, path, project.store, project.now, (this_process(), "somebody"))
     assert ["before"] == notes(over, "old")
 
 

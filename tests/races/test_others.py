@@ -9,6 +9,7 @@ from weakref import ref
 
 import pytest
 
+from leftoff.dialects.core.base import read as decode
 from leftoff.dialects.core.draft import Decoded
 from leftoff.dialects.importing import documents
 from leftoff.dialects.retention import Upkeep
@@ -168,13 +169,12 @@ def test_documents_are_let_go(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     """However many there are: those that are written are not kept in memory."""
     alive: list[ref[Decoded]] = []
     most = 0
-    real = documents.read
 
     def read(*words: object) -> Decoded:
         nonlocal most
         gc.collect()
         most = max(most, sum(each() is not None for each in alive))
-        kept = real(*words)  # type: ignore[arg-type]
+        kept = decode(*words)  # type: ignore[arg-type]
         alive.append(ref(kept))
         return kept
 
