@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,49 @@ def test_without_a_run_nothing_is_made(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     assert 3 == call("artifact", "f", cwd=tmp_path).code
     assert ["f"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("words", [("artifact", "notes.txt"), ("step", "done", "a", "--output", "notes.txt")])
+def test_a_link_is_what_it_leads_to(words: tuple[str, ...], tmp_path: Path) -> None:
+    """One to `.env` is treated as `.env`: hashed, and not copied, whatever it is called."""
+    started(tmp_path, "w", "--steps", "a")
+    (tmp_path / ".env").write_text("SOME=thing\n")
+    (tmp_path / "notes.txt").symlink_to(".env")
+    succeed(*words, cwd=tmp_path)
+    about = succeed("get", "artifact/notes.txt", "--json", cwd=tmp_path).json
+    assert (False, True) == (about["captured"], about["followed"])
+    assert 3 == call("cat", "@:notes.txt", cwd=tmp_path).code
+
+
+def test_a_link_that_leads_out_is_told(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It is recorded, and no copy is kept of what lies elsewhere; a file outside that is named itself is copied."""
+    outside = tmp_path_factory.mktemp("outside") / "history"
+    outside.write_text("mine")
+    started(tmp_path)
+    (tmp_path / "report.txt").symlink_to(outside)
+    (tmp_path / "way").symlink_to(outside.parent)
+    for name in ("report.txt", "way/history"):
+        done = succeed("artifact", name, cwd=tmp_path)
+        assert f"{name} leads out of the project, to {outside}" in done.err
+        assert not succeed("get", f"artifact/{name}", "--json", cwd=tmp_path).json["captured"]
+    succeed("artifact", str(outside), cwd=tmp_path)
+    assert succeed("get", f"artifact/{outside}", "--json", cwd=tmp_path).json["captured"]
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_what_is_the_stores_is_no_artifact(link: bool, tmp_path: Path) -> None:
+    """Neither by its own name nor by that of a link."""
+    started(tmp_path)
+    (tmp_path / "link").symlink_to(".leftoff/store.db")
+    result = call("artifact", "link" if link else ".leftoff/store.db", cwd=tmp_path)
+    assert 2 == result.code and "part of leftoff's store" in result.err
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """It is no file, also behind a link."""
+    started(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        result = call("artifact", name, cwd=tmp_path)
+        assert 3 == result.code and "no plain file" in result.err

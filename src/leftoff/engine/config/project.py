@@ -279,7 +279,8 @@ class Project:
         from leftoff.engine.workspace.workspace import Workspace
 
         at = self.now if at is None else at
-        return Workspace(self.store, self.folder, redactor or self.redactor, self.settings.capture, at)
+        redactor = redactor or self.redactor
+        return Workspace(self.store, self.folder, redactor, self.settings.capture, at, self.say)
 
     def close(self, *, soon: bool = True) -> None:
         """The end of the call: pages that follow the store are brought up to date if anything was written. ``soon``:

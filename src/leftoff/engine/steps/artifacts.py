@@ -1,7 +1,8 @@
 """Capturing what a step produced: hashed always, copied into the store unless it looks like a secret.
 
 An artifact may be anywhere, and a symbolic link to it is followed; what of it can be restored is for
-``leftoff.engine.workspace`` to say.
+``leftoff.engine.workspace`` to say. A file is judged by what it is, not by the name of a link to it: one to `.env` is
+`.env`, and what a link inside the project leads to outside of it is told, and not copied.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
+from leftoff.engine.workspace.paths import is_own
 from leftoff.engine.workspace.stat import hash_file, hashed, open_file, take
 from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
@@ -69,8 +71,8 @@ def capture(
     full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     if not os.path.isfile(full):
         what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"
+        what = f"{path} is no plain file" if os.path.exists(full) and not os.path.isdir(full) else what
         raise NotFound(f"{what}.", hint="Nothing was recorded. Write the file before you record it.")
-    _refuse_own(workspace, full)
     shown, redactor = relative(workspace.folder, full), workspace.redactor
     if redactor.name(shown) != shown:
         raise Usage(
@@ -82,8 +84,15 @@ def capture(
     if os.path.islink(full):
         about["followed"] = True
     fd = open_file(full)
+    real = _real(workspace, full, fd)
     secret = redactor.in_file(fd)
-    if secret or redactor.secret_file(shown) or (most is not None and os.path.getsize(full) > most):
+    elsewhere = os.path.isabs(real) and not os.path.isabs(shown)
+    if elsewhere and workspace.say is not None:
+        workspace.say(
+            f"leftoff: {shown} leads out of the project, to {real}: it is hashed, and no copy is kept."
+        )
+    withheld = secret or elsewhere or redactor.secret_file(shown) or redactor.secret_file(real)
+    if withheld or (most is not None and os.path.getsize(full) > most):
         (digest, size), st, seen = take(full, hashed, fd=fd)
         row = None
     else:
@@ -95,14 +104,19 @@ def capture(
     return Captured(name or shown, _known(about), row)
 
 
-def _refuse_own(workspace: Workspace, path: str) -> None:
-    """What lies in the store's own folder is no work of a step."""
-    own = getattr(workspace.store, "folder", None)
-    real = os.path.realpath(path)
-    if own is not None and real.startswith(os.path.join(os.path.realpath(own), "")):
-        raise Usage(
-            f"{path} is part of leftoff's store.", hint="Nothing was recorded. Name files of your work."
-        )
+def _real(workspace: Workspace, full: str, fd: int) -> str:
+    """What was opened, by its own name, as records name files; ``Usage`` where that is git's or the store's."""
+    try:
+        found = os.readlink(f"/proc/self/fd/{fd}")  # of the very file: a link may lead elsewhere by now
+    except OSError:
+        found = os.path.realpath(full)
+    real, own = relative(os.path.realpath(workspace.folder), found), getattr(workspace.store, "folder", None)
+    stores = own is not None and found.startswith(os.path.join(os.path.realpath(own), ""))
+    if stores or is_own(real):
+        os.close(fd)
+        what = "leftoff's store" if stores else "what git or leftoff keep"
+        raise Usage(f"{full} is part of {what}.", hint="Nothing was recorded. Name files of your work.")
+    return real
 
 
 def _known(about: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leftoff.engine.config.settings import Capture
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.store.base import Store
@@ -19,3 +21,4 @@ class Workspace(Fields):
     redactor: Redactor
     capture: Capture | None
     at: int
+    say: Callable[[str], None] | None = None  # to whoever should know what was found

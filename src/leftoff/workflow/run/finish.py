@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
@@ -253,12 +254,16 @@ def _captured(stage: Stage, work: Work, path: str) -> Captured:
         raise Invalid(
             f"The output {relative(stage.project, path)} cannot be read.", hint="Check its permissions."
         )
-    workspace = Workspace(ledger.store, stage.project, stage.redactor, None, ledger.clock.now())
+    tell = partial(_warn, stage, work.unit)
+    workspace = Workspace(ledger.store, stage.project, stage.redactor, None, ledger.clock.now(), tell)
     got = capture(workspace, path, step=work.unit)
     if got.about.get(WITHHELD):
-        message = f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept."
-        stage.tell("warning", message=message, step=work.unit)
+        tell(f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept.")
     return got
+
+
+def _warn(stage: Stage, step: str, message: str) -> None:
+    stage.tell("warning", message=message.removeprefix("leftoff: "), step=step)
 
 
 def reused(stage: Stage, work: Work, earlier: Earlier, why: str) -> None:
