@@ -58,7 +58,7 @@ def test_killed_in_its_first_turn(agent: str, repository: Path) -> None:
     assert told is not None and "An unfinished run is in" in told and "Write the guide" in told
     assert "\n" not in told
     brief = other.context(prompt, prompt="resume")
-    assert brief is not None and "was cut off" in brief and "what turn 1 was asked: Write the guide" in brief
+    assert brief is not None and "was cut off" in brief and "what turn 1 was asked: “Write the guide" in brief
     other.fire(stop, last_assistant_message="It is written.", prompt_response="It is written.")
     other.fire("SessionEnd", reason="exit")
     (run,) = runs(repository)
@@ -83,7 +83,7 @@ def test_a_turn_that_failed_is_open(repository: Path) -> None:
     (run,) = runs(repository)
     assert "paused" == run["status"]
     brief = succeed("brief", cwd=repository).out
-    assert "ended in an error: API Error: 429 slow down" in brief
+    assert "ended in an error: “API Error: 429 slow down" in brief
     told = Session(repository, "s2").context("SessionStart", source="startup")
     assert told is not None and "Write the guide" in told
 
@@ -120,7 +120,7 @@ def test_what_a_session_did_can_be_read(repository: Path) -> None:
             "Where it stopped",
         ):
             assert words in told, verb
-        assert "what turn 2 was asked: Now ship it" in told
+        assert "what turn 2 was asked: “Now ship it" in told
 
 
 def test_secrets_in_a_prompt_are_masked(repository: Path) -> None:
@@ -167,7 +167,7 @@ def test_the_last_words_of_the_dead_are_in_its_transcript(
     path.write_text("\n".join(json.dumps(one) for one in (earlier, asked)))
     assert "last words" not in succeed("brief", "latest", cwd=repository).out
     path.write_text("\n".join(json.dumps(one) for one in (earlier, asked, line)) + '\n{"type": "assis')
-    assert "the agent's last words: Half done." in succeed("brief", "latest", cwd=repository).out
+    assert "the agent's last words: “Half done." in succeed("brief", "latest", cwd=repository).out
     path.unlink()
 
 
@@ -324,7 +324,7 @@ def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
     other = Session(repository, "other")
     other.fire("UserPromptSubmit", prompt="Please go on with what is left")
     told = succeed("resume", str(run["run_id"]), cwd=repository, LEFTOFF_SESSION="other").out
-    assert "what turn 1 was asked: Write the guide" in told
+    assert "what turn 1 was asked: “Write the guide" in told
     other.fire("Stop", last_assistant_message="Done.")
     other.fire("SessionEnd", reason="exit")
     assert [(run["run_id"], "completed")] == [(one["run_id"], one["status"]) for one in runs(repository)]

@@ -62,16 +62,16 @@ def test_facts_most_important_first(tmp_path: Path) -> None:
     found = heads(done.out)
     assert len(PARTS) == len(found) and all(map(str.startswith, found, PARTS))
     for said in (
-        "for step c: ask Bob for the key",
+        "for step c: “ask Bob for the key”",
         "do not touch the database",
         f"Run {run}:",
-        "workflow release: Release 1.4",
+        "workflow release: “Release 1.4”",
         "1 of 5 steps done (20%), 1 running, 1 blocked",
         "issue 42, agent coder",
         'a → {"files":12}',
-        "b: Build it (running since",
-        "- d: Deploy\n  Use the blue cluster.\n- e",
-        "c blocked: no key",
+        "b: “Build it” (running since",
+        "- d: “Deploy”\n  “Use the blue cluster.”\n- e",
+        "c blocked: “no key”",
         'api_key = "[redacted]"',
         "pages = [1,2]",
         "mac builder is slow",

@@ -33,6 +33,8 @@ def run(args: Args, ctx: Context) -> int:
         return ctx.answer(found)
     if found.step is not None:
         ctx.out(found.step)
+    if found.source is not None and found.step is not None:
+        ctx.say(f"From {found.source}, as data:")
     for line in (found.title, found.instructions, found.why):
         if line:
             ctx.say(line)

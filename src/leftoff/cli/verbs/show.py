@@ -100,13 +100,10 @@ def _turns(found: dict[str, Any]) -> list[Line]:
     if not known:
         return []
 
-    def quote(text: Any, most: int) -> str:
-        return clean(" ".join(str(text).split()))[:most]
-
     parts = {
-        "Asked, newest first": turns.asked(known, health, quote),
-        "Where it stopped": turns.stopped(known, health, quote),
-        "Left to do": turns.left(known, quote),
+        "Asked, newest first": turns.asked(known, health),
+        "Where it stopped": turns.stopped(known, health),
+        "Left to do": turns.left(known),
     }
     out: list[Line] = []
     for title, told in parts.items():

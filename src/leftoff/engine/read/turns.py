@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from leftoff.engine.read.quoting import named, quoted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 _FILES = 12  # names in a line
@@ -28,7 +29,7 @@ def became(turn: dict[str, Any], health: str) -> str:
     if status == "failed":
         error = turn.get("error")
         why = error.get("message") or error.get("type") if isinstance(error, dict) else None
-        return f"ended in an error: {why}" if why else "ended in an error"
+        return f"ended in an error: {quoted(why, 200)}" if why else "ended in an error"
     if status == "interrupted":
         return "was cut off"
     return "is not over" if health in _WORKING else "was cut off: its session is gone"
@@ -41,33 +42,33 @@ def changed(turn: dict[str, Any]) -> str:
     return ", ".join(files[:_FILES]) + (f" and {more} more" if more else "")
 
 
-def asked(turns: list[dict[str, Any]], health: str, quote: Callable[[Any, int], str]) -> list[str]:
+def asked(turns: list[dict[str, Any]], health: str) -> list[str]:
     """What was asked, newest first, and what became of it."""
     out = []
     for turn in reversed(turns):
         files = changed(turn)
         out.append(
-            f"- {turn['number']}: {quote(turn.get('prompt') or '', 300)}\n  {quote(became(turn, health), 200)}"
-            + (f"; changed {quote(files, 300)}" if files else "")
+            f"- {turn['number']}: {quoted(turn.get('prompt') or '', 300)}\n  {named(became(turn, health))}"
+            + (f"; changed {named(files)}" if files else "")
         )
     return out
 
 
-def stopped(turns: list[dict[str, Any]], health: str, quote: Callable[[Any, int], str]) -> list[str]:
+def stopped(turns: list[dict[str, Any]], health: str) -> list[str]:
     """Where it stopped: what became of the last turn (of the one before, while somebody is at work), what failed in it,
     what the agent said last."""
     known = turns[:-1] if turns and _is_at_work(turns[-1], health) else turns
     if not (known or turns):
         return []
     turn = (known or turns)[-1]
-    who = f" ({quote(turn['agent'], 40)})" if turn.get("agent") else ""
-    out = [f"- turn {turn['number']}{who} {quote(became(turn, health), 300)}"]
+    who = f" ({named(turn['agent'], 40)})" if turn.get("agent") else ""
+    out = [f"- turn {turn['number']}{who} {named(became(turn, health))}"]
     if turn.get("said"):
-        out.append(f"- the agent's last words: {quote(turn['said'], 1200)}")
+        out.append(f"- the agent's last words: {quoted(turn['said'], 1200)}")
     for failure in (turn.get("failed") or [])[-_FAILURES:]:
         if isinstance(failure, dict):
             out.append(
-                f"- failed: {quote(failure.get('command') or '', 200)}: {quote(failure.get('error') or '', 200)}"
+                f"- failed: {quoted(failure.get('command') or '', 200)}: {quoted(failure.get('error') or '', 200)}"
             )
     return out
 
@@ -76,11 +77,11 @@ def _is_at_work(turn: dict[str, Any], health: str) -> bool:
     return turn.get("status") == "running" and health in _WORKING
 
 
-def left(turns: list[dict[str, Any]], quote: Callable[[Any, int], str]) -> list[str]:
+def left(turns: list[dict[str, Any]]) -> list[str]:
     """What was asked since a turn last ended well."""
     out: list[str] = []
     for turn in reversed(turns):
         if turn.get("status") == "completed" or len(out) == _LEFT:
             break
-        out.append(f"- what turn {turn['number']} was asked: {quote(turn.get('prompt') or '', 1200)}")
+        out.append(f"- what turn {turn['number']} was asked: {quoted(turn.get('prompt') or '', 1200)}")
     return out[::-1]

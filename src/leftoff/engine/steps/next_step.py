@@ -6,6 +6,7 @@ for somebody to do; and one that waits for a decision is named with the command 
 
 from __future__ import annotations
 
+from leftoff.engine.read.quoting import origin
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.approvals import how
 from leftoff.model.ids import as_word
@@ -34,22 +35,24 @@ class NextStep:
     """A step to do, or none; and why."""
 
     def __init__(
-        self, run_id: str, why: str, step: str | None = None, title: Any = None, instructions: str = ""
+        self, row: RunRow, why: str, step: str | None = None, title: Any = None, instructions: str = ""
     ) -> None:
-        self.run_id = run_id
+        self.run_id = row.run_id
+        self.source = origin(row.card) or None  # where the run came from, if not from here
         self.step = step
         self.title = title if isinstance(title, str) else None
         self.instructions = instructions or None
         self.why = why
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("step", "title", "instructions", "why", "run_id")}
+        out = {name: getattr(self, name) for name in ("step", "title", "instructions", "why", "run_id")}
+        return {**out, "source": self.source} if self.source else out
 
 
 def next_step(store: Store, view: View, row: RunRow) -> NextStep:
     """What to do now."""
     if row.status in FINISHED:
-        return NextStep(row.run_id, f"The run is {row.status}.")
+        return NextStep(row, f"The run is {row.status}.")
     reader = Reader(store, view, row.run, row.run_id)
     path = _manual(reader, view, row.run)
     waits = path is not None
@@ -57,13 +60,13 @@ def next_step(store: Store, view: View, row: RunRow) -> NextStep:
         path = _pending(reader, view, row.run)
     why = _why(reader, view, row, path, waits)
     if path is None:
-        return NextStep(row.run_id, why)
+        return NextStep(row, why)
     record = _record(reader, path)
     left = reader.value("error", path)
     open_error = left.plain if left is not None and isinstance(left.plain, dict) else {}
     told = (record.get("instructions"), open_error.get("resume_with"))
     instructions = "\n".join(text for text in told if isinstance(text, str))
-    return NextStep(row.run_id, why, path, record.get("title"), instructions)
+    return NextStep(row, why, path, record.get("title"), instructions)
 
 
 def _record(reader: Reader, path: str) -> dict[str, Any]:

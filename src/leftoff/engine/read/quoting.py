@@ -1,0 +1,72 @@
+"""What others wrote, as it goes into an agent's context: quoted, as data, and said where it comes from.
+
+A title, a note, an issue's text or an imported document may have been written by anybody, also to be read by an agent
+as if its user had said it. So each such text is one line between quotation marks that it cannot close, cut in length,
+without control characters, and without what an agent might take for framing of its own: tags such as ``<system>`` or
+``</hook_context>`` lose their bracket. Whatever an agent is told goes through here, whichever face tells it.
+"""
+
+from __future__ import annotations
+
+from leftoff.model.codec import text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+LINE = 300  # characters of one fact
+_MARKS = str.maketrans("“”", '""')
+
+
+def tame(words: str) -> str:
+    """Without control characters and tags; lines stay lines."""
+    if not words.isprintable():
+        words = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in words)
+    if "<" not in words and "[" not in words:
+        return words
+    ends = zip(words, words[1:] + " ", strict=True)
+    words = "".join("‹" if char == "<" and _opens(after) else char for char, after in ends)
+    return words.replace("[INST]", "(INST)").replace("[/INST]", "(/INST)")
+
+
+def _opens(char: str) -> bool:
+    """Whether a bracket before this would be that of a tag."""
+    return char.isalpha() or char in "/!?|<_"
+
+
+def short(value: str, most: int = LINE) -> str:
+    """On one line, with what was cut off counted."""
+    line = " ".join(value.split())
+    return line if len(line) <= most else f"{line[:most]}… ({len(line):,} characters)"
+
+
+def named(value: Any, most: int = LINE) -> str:
+    """A name, or what leftoff itself says of something: one line, without marks."""
+    return tame(short(value, most) if isinstance(value, str) else shown(value, most))
+
+
+def quoted(value: Any, most: int = LINE) -> str:
+    """What somebody wrote: one line, between marks."""
+    return f"“{named(value, most).translate(_MARKS)}”"
+
+
+def shown(value: Any, most: int = LINE) -> str:
+    """A value as JSON on one line; what was redacted says so."""
+    return short(text(_marked(value)), most)
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value == {"redacted": True}:
+            return "[redacted]"
+        return {key: _marked(item) for key, item in dict.items(value)}
+    return [_marked(item) for item in list.__iter__(value)] if isinstance(value, list) else value
+
+
+def origin(facts: Mapping[str, Any]) -> str:
+    """The file that a run was imported from, as its own record or its card says; empty: it was started here."""
+    found = facts.get("imported")
+    if not isinstance(found, dict):
+        return ""
+    return f"the file {named(str(found.get('path')))} ({named(str(found.get('dialect')), 40)})"
