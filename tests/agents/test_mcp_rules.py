@@ -25,7 +25,7 @@ def test_an_archived_run_is_looked_into(tools: Tools, project: Path) -> None:
     assert {"x": 1} == tools.show_run("old")["variables"]
     assert "old" in tools.brief_resource("old")
     assert {} == tools.diff_checkpoints("old@1", "old")["variables"]["changed"]  # type: ignore[index]
-    assert {"runs": []} == tools.list_runs()
+    assert {"runs": [], "archived": 1} == tools.list_runs()
 
 
 def test_an_archived_run_is_taken_back_to_go_on(tools: Tools, project: Path) -> None:

@@ -16,10 +16,13 @@ from leftoff.model.ids import (
     check_run_id,
     check_step,
     is_id_prefix,
+    item_of,
     parent_of,
     parse_ref,
     quote_part,
+    shown_step,
     slug,
+    step_readings,
     unquote_part,
 )
 
@@ -135,3 +138,30 @@ def test_id_prefixes() -> None:
     assert [True, True, False, False, False, False, False] == [
         is_id_prefix(text) for text in ("a3f9", "0" * 12, "a3f", "A3F9", "g123", "0" * 65, "1234")
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "shown", "item"),
+    [
+        ("shrink/pictures%2F1.txt", "shrink [pictures/1.txt]", "pictures/1.txt"),
+        ("fetch/https:%2F%2Fa.b", "fetch [https://a.b]", "https://a.b"),
+        ("phase/fetch/100%25", "phase/fetch [100%]", "100%"),
+        ("a/b%2Fc/d", "a [b/c]/d", None),
+        ("2-map/fetch[a%2Fb]", "2-map/fetch [a/b]", "a/b"),
+        ("a%2Fb", "[a/b]", "a/b"),
+        ("convert/a.pdf", "convert/a.pdf", None),
+        ("Fix it [urgent]", "Fix it [urgent]", None),
+    ],
+)
+def test_items_as_people_write_them(path: str, shown: str, item: str | None) -> None:
+    """An item is shown as it is, and what is shown is one of the readings of itself."""
+    assert (shown, item) == (shown_step(path), item_of(path))
+    assert path in step_readings(shown) and path in step_readings(path)
+
+
+@given(TEXT.filter(bool), TEXT.filter(bool))
+def test_any_item_is_understood_as_it_is_shown(name: str, item: str) -> None:
+    """Whatever an item is, its step is found by what is shown of it."""
+    base = quote_part(name).replace("[", "(").replace("]", ")").replace("%", "_")
+    path = f"{base}/{quote_part(item)}"
+    assert path in step_readings(shown_step(path))

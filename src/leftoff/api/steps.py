@@ -20,7 +20,7 @@ from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import JSON, payload
 from leftoff.model.frozen import freeze, freeze_holed
-from leftoff.model.ids import check_step, quote_part
+from leftoff.model.ids import check_step, quote_part, step_readings
 from leftoff.model.words import STEP_ENDED
 
 if TYPE_CHECKING:
@@ -118,13 +118,13 @@ class StepsMixin:
 
     def done(self, path: str) -> bool:
         """Whether a step is finished: completed or skipped."""
-        record = self._buffer.steps.get(path)
+        record = next(filter(None, map(self._buffer.steps.get, step_readings(path))), None)
         return record is not None and record["status"] in ENDED
 
     def result(self, path: str) -> Any:
         """What a finished step returned."""
         with self._buffer.lock:
-            found = self._buffer.steps.known().get(path)
+            found = next(filter(None, map(self._buffer.steps.known().get, step_readings(path))), None)
         if found is None or "result" not in found[0]:
             return None
         inner = [p[1:] for p in found[1] if p and p[0] == "result"]

@@ -75,8 +75,8 @@ def positive(word: str | None, name: str) -> int | None:
 def step_path(word: str) -> str:
     """A step as it is given: relative to LEFTOFF_STEP where that is set, unless it starts with a slash."""
     from leftoff.engine.config.caller import CALLER
-    from leftoff.model.ids import check_step
+    from leftoff.model.ids import given_step
 
     above = CALLER.step
     path = word[1:] if word.startswith("/") else f"{above}/{word}" if above else word
-    return usage_errors(lambda: check_step(path))
+    return usage_errors(lambda: given_step(path))

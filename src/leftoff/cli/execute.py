@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from leftoff.cli.arguments import positive
 from leftoff.cli.prompts.answers import Terminal
 from leftoff.cli.prompts.ask import can_ask, choose
-from leftoff.cli.render.text import clean, clean_lines
+from leftoff.cli.render.text import clean, clean_lines, step_name
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import NeedsPerson
@@ -233,7 +233,7 @@ def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str:
     if not failed or not can_ask(ctx) or ctx.args.yes:
         return QUIT
     for path, why in failed[:SHOWN]:
-        ctx.say(f"{clean(path)} failed: {clean(why)}")
+        ctx.say(f"{step_name(path)} failed: {clean(why)}")
     if len(failed) > SHOWN:
         ctx.say(f"and {len(failed) - SHOWN} more")
     hint = f"`leftoff resume {run_id}` tries again what failed."

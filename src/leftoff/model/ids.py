@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from leftoff.errors import Invalid, Usage
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 MAX_KEY = 4096
 MAX_RUN_ID = 200
 FAR_BACK = 10**9  # further than any run goes
@@ -75,6 +79,59 @@ def quote_part(text: str) -> str:
 
 def unquote_part(text: str) -> str:
     return text.replace("%00", "\0").replace("%2F", "/").replace("%25", "%")
+
+
+def shown_step(path: str) -> str:
+    """A step as people read it: an item as it is, in brackets behind the step that it is one of."""
+    if "%" not in path:
+        return path
+    out = ""
+    for part in path.split("/"):
+        name, bracket, key = part[:-1].partition("[") if part.endswith("]") else (part, "", "")
+        if unquote_part(part) == part:
+            out = f"{out}/{part}" if out else part
+        elif bracket:
+            out = f"{out}{'/' if out else ''}{name} [{unquote_part(key)}]"
+        else:
+            out = f"{out}{' ' if out else ''}[{unquote_part(part)}]"
+    return out
+
+
+def item_of(path: str) -> str | None:
+    """The plain text of the item that a step is for, where its name is not that already."""
+    last = path.rpartition("/")[2]
+    key = last[:-1].partition("[")[2] if last.endswith("]") else ""
+    plain = unquote_part(key or last)
+    return plain if plain != (key or last) else None
+
+
+def with_item(document: dict[str, Any], path: str | None) -> dict[str, Any]:
+    """A document about a step, with the plain text of the item that it is for."""
+    item = item_of(path) if path else None
+    return document if item is None else {**document, "item": item}
+
+
+def step_readings(text: str) -> list[str]:
+    """The paths that a step's name can stand for, the plainest first: itself, or what is shown so."""
+    out = [text]
+    at, end = 0 if text.startswith("[") else text.find(" ["), text.rfind("]")
+    if 0 <= at < end:
+        base, tail = text[:at], text[end + 1 :]
+        key = quote_part(text[at + (2 if base else 1) : end])
+        below = f"{base}/{key}{tail}" if base else f"{key}{tail}"
+        out += [below, f"{base}[{key}]{tail}"] if tail[:1] in ("", "/") else []
+    return out
+
+
+def given_step(text: str) -> str:
+    """A step as somebody names it: a path, or an item as it is shown. Which of both is for the run to say."""
+    first, *others = step_readings(text)
+    try:
+        return check_step(first)
+    except Invalid:
+        if not others:
+            raise
+        return check_step(others[0])
 
 
 def parent_of(path: str) -> str:

@@ -44,6 +44,7 @@ TRIGGERS = (
 
 RUN_STATUS = ("running", "paused", "blocked", "failed", "completed", "abandoned")
 UNFINISHED = ("running", "paused", "blocked", "failed")
+STANDS = ("paused", "failed")  # still: what failed is done again when it goes on
 FINISHED = ("completed", "abandoned")
 
 # The order of the counters that every version carries.

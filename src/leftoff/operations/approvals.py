@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from leftoff.engine.read.which import Deciding, Fit
 from leftoff.engine.steps.approvals import REJECT, waiting
+from leftoff.engine.steps.reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Usage
 from leftoff.host import user
 from leftoff.model.fields import Fields
-from leftoff.model.ids import check_step
+from leftoff.model.ids import given_step
 from leftoff.model.times import millis
-from leftoff.operations.reports import guard_of, this_run, usage_errors
+from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
 from leftoff.operations.runs import info, target
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
             f"{decision.words[0]} is one version of run {row.run_id}; a decision is about the run as it is now.",
             hint=f"Name the run alone: {row.run_id}.",
         )
-    step = step if step is not None else _only_step(project, caller, row)
+    step = step_of(project, row, step) if step is not None else _only_step(project, caller, row)
     note = project.redactor.mask(decision.note) if decision.note else None
     said = approvals.Decision(_chosen(project, caller, row, step, decision.choice), user(), project.now, note)
     write = approvals.decide_phase if _is_phase(project, row, step) else approvals.decide
@@ -103,7 +104,8 @@ def _waiting_run(
 
     def fits(view: View, row: RunRow) -> bool:
         found = waiting(store, view, row)
-        return (step in found or _is_phase(project, row, step)) if step else bool(found)
+        named = known_step(view, row.run, step) if step else None
+        return (named in found or _is_phase(project, row, named)) if named else bool(found)
 
     what = f"decision on {step}" if step else "decision"
     fit = Fit(fits, f"waits for a {what}", f"wait for a {what}")
@@ -115,7 +117,7 @@ def _waiting_run(
 
 def _step_path(word: str) -> str:
     """The whole path: whoever decides is not inside the step that LEFTOFF_STEP names."""
-    return usage_errors(lambda: check_step(word.removeprefix("/")))
+    return usage_errors(lambda: given_step(word.removeprefix("/")))
 
 
 def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
@@ -184,6 +186,6 @@ def unblock(project: Project, caller: Caller, ref: str | None = None, step: str 
         "are blocked",
     )
     row = target(project, caller, ref, Deciding(caller, project.now, blocked), back=True).row
-    found = this_run(row.run, row.run_id)
+    found, step = this_run(row.run, row.run_id), step_of(project, row, step) if step else None
     done = write(project.store, found, step, project.now, by=user(), scrubber=project.redactor)
     return Unblocked(info(project, row), done.done.version is not None, done.steps)

@@ -7,7 +7,7 @@ import time
 from leftoff.engine.read.logs import Choice as Choice
 from leftoff.engine.read.logs import find_logs
 from leftoff.errors import LeftoffError, NotFound
-from leftoff.operations.reports import current_row
+from leftoff.operations.reports import current_row, step_of
 from leftoff.operations.runs import target
 
 TYPE_CHECKING = False
@@ -50,7 +50,9 @@ class RunLogs:
 
 def logs_of(project: Project, caller: Caller, ref: str | None, choice: Choice) -> RunLogs:
     """Logs of the run that is meant."""
-    return RunLogs(project, _logged_run(project, caller, ref), choice)
+    row = _logged_run(project, caller, ref)
+    step = step_of(project, row, choice.step) if choice.step else None
+    return RunLogs(project, row, choice.but(step=step))
 
 
 def _logged_run(project: Project, caller: Caller, ref: str | None) -> RunRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import current, current_row, guard_of, report, usage_errors
+from leftoff.operations.reports import current, current_row, guard_of, report, step_of, usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,9 +106,12 @@ def add_note(project: Project, caller: Caller, note: Note) -> Reported:
 
 def _step(project: Project, caller: Caller, named: str | None) -> str | None:
     """The step that is named, else the one that the caller is part of."""
-    from leftoff.model.ids import check_step
+    from leftoff.model.ids import given_step
 
-    return project.redactor.name(usage_errors(lambda: check_step(named))) if named else caller.step
+    if not named:
+        return caller.step
+    path = project.redactor.name(usage_errors(lambda: given_step(named)))
+    return step_of(project, current_row(project, caller), path) if "[" in path else path
 
 
 class Artifact(Fields):
@@ -195,7 +198,12 @@ def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:
 
 
 def _one(reader: Reader, collection: str, key: str) -> Value:
+    from leftoff.model.ids import step_readings
+
     value = reader.value(collection, key)
+    if value is None and collection == "step":
+        found = filter(None, (reader.value(collection, each) for each in step_readings(key)[1:]))
+        value = next(found, None)
     if value is not None:
         return value
     from difflib import get_close_matches

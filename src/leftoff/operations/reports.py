@@ -43,6 +43,15 @@ def this_run(run: int, run_id: str) -> Find:
     return lambda view: need_run(view, run, run_id)
 
 
+def step_of(project: Project, row: RunRow, path: str) -> str:
+    """The step of a run that is meant by a name: an item may be named as it is shown."""
+    if "[" not in path:
+        return path
+    from leftoff.engine.steps.reports import known_step
+
+    return project.store.read(lambda view: known_step(view, row.run, path))
+
+
 def session_of(project: Project, caller: Caller) -> str | None:
     """The agent's session that the caller belongs to."""
     if caller.session or caller.agent is None or not project.store.exists():

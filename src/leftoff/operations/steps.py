@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import current, current_row, report, usage_errors
+from leftoff.operations.reports import current, current_row, report, step_of, usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def report_step(
     blobs: list[BlobRow] = []
     if outputs or said.action != "start":
         row = current_row(project, caller)  # nothing is kept for a run that is not there
+        said.path = step_of(project, row, said.path)
         if outputs:
             blobs += capture_outputs(project.workspace(at), said, list(outputs))
         if said.action != "start":

@@ -22,7 +22,7 @@ from leftoff.errors import Invalid, LeftoffError, Usage
 from leftoff.host import agent_above
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
-from leftoff.model.ids import check_step
+from leftoff.model.ids import given_step
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Caller, Project, checkpoints, records, runs
 from leftoff.operations import steps as step_reports
@@ -136,7 +136,7 @@ class Tools(Fields):
             )
         said = StepReport(
             _ACTIONS[status],
-            check_step(step),
+            given_step(step),
             title=title,
             total=_counted("total", total),
             result=NOTHING if result is None else result,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.progress.times import took, whole
 from leftoff.cli.render.layout import line_width, wrapped
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import clean, step_name
 from leftoff.engine.steps.approvals import how
 
 TYPE_CHECKING = False
@@ -119,7 +119,7 @@ def _row(group: Group) -> list[Line]:
     wanted = each * group.timed if each is not None else None
     items = f"{group.timed} × {took(group.seconds / group.timed)}" if group.timed > 1 else ""
     return [
-        [(clean(group.leaf.path), "")],
+        [(step_name(group.leaf.path), "")],
         [(items, "dim")],
         [(whole(wanted) if wanted is not None else "–", "dim" if wanted is None else "")],
         [(took(group.seconds), "")],

@@ -17,7 +17,7 @@ from leftoff.cli.progress.times import roughly, took, whole
 from leftoff.cli.render.screen import NARROWEST, columns_of, rows_of
 from leftoff.cli.render.step_output import tidy
 from leftoff.cli.render.term import Region
-from leftoff.cli.render.text import ELLIPSIS, clean, crop, pad, width
+from leftoff.cli.render.text import ELLIPSIS, clean, crop, pad, step_name, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def page(tally: Tally, now: float, columns: int, rows: int) -> list[Line]:
     room = max(1, min(MOST_RUNNING, rows - MOST_WAITING - 4))
     running = list(tally.running.values())
     shown = running if len(running) <= room else running[: room - 1]
-    names = min(max((width(clean(each.path)) for each in shown), default=0), max(columns * 2 // 5, 8))
+    names = min(max((width(step_name(each.path)) for each in shown), default=0), max(columns * 2 // 5, 8))
     lines = [_running(each, now, names, columns) for each in shown]
     if len(shown) < len(running):
         lines.append([(crop(f"  … and {len(running) - len(shown)} more", columns), "dim")])
@@ -160,7 +160,7 @@ def page(tally: Tally, now: float, columns: int, rows: int) -> list[Line]:
 
 
 def _running(each: Running, now: float, names: int, columns: int) -> Line:
-    name = pad(_end_of(clean(each.path), names), names)
+    name = pad(_end_of(step_name(each.path), names), names)
     since = f"{whole(now - each.since):>7}"
     again = f"  attempt {each.attempt}" if each.attempt > 1 else ""
     last = tidy(each.last) if each.last else clean(each.title)
@@ -186,7 +186,7 @@ def _waiting(tally: Tally, columns: int) -> list[Line]:
     lines: list[Line] = []
     for path, asked in list(tally.waiting.items())[:MOST_WAITING]:
         what = first_line(asked) or "waits for a person"
-        lines.append(_cut([("◔ ", "warn"), (clean(path), ""), (f"  {clean(what)}", "dim")], columns))
+        lines.append(_cut([("◔ ", "warn"), (step_name(path), ""), (f"  {clean(what)}", "dim")], columns))
     more = len(tally.waiting) - MOST_WAITING
     return [*lines, [(crop(f"  … and {more} more wait", columns), "dim")]] if more > 0 else lines
 
@@ -251,14 +251,14 @@ def _done(event: Event, tally: Tally) -> list[Line]:
     seconds = event.get("seconds")
     why = f"  {clean(event['why'])}" if event.get("why") else ""
     told = f"  {took(seconds)}" if seconds is not None else ""
-    return [[("✓ ", "good"), (clean(event["step"]), ""), (f"{told}{why}", "dim")]]
+    return [[("✓ ", "good"), (step_name(event["step"]), ""), (f"{told}{why}", "dim")]]
 
 
 def _failed(event: Event, tally: Tally) -> list[Line]:
     if event.get("will_retry_in") is not None:
-        return [[("↻ ", "warn"), (clean(event["step"]), ""), (f" failed{failure(event)}", "warn")]]
+        return [[("↻ ", "warn"), (step_name(event["step"]), ""), (f" failed{failure(event)}", "warn")]]
     lines: list[Line] = [
-        [("✗ ", "bad"), (clean(event["step"]), "title"), (f" failed{failure(event)}", "bad")]
+        [("✗ ", "bad"), (step_name(event["step"]), "title"), (f" failed{failure(event)}", "bad")]
     ]
     group = tally.group(event["step"])
     if group is not None and group.failed > MOST_TAILS:
@@ -271,7 +271,7 @@ def _asks(event: Event, tally: Tally) -> list[Line]:
     """The question or the instructions in full, then the command."""
     first, *more = str(event.get("ask") or "waits for a person").strip().split("\n")
     options = ", ".join(clean(str(option)) for option in event.get("options") or ())
-    asked: Line = [("◔ ", "warn"), (clean(event["step"]), "title"), (f"  {clean(first)}", "")]
+    asked: Line = [("◔ ", "warn"), (step_name(event["step"]), "title"), (f"  {clean(first)}", "")]
     asked.append((f"  [{options}]" if options else "", "dim"))
     below: list[Line] = [[("  ", ""), (clean(line), "")] for line in more]
     return [asked, *below, [("  ", ""), (clean(command(tally.run_id, event["step"], event)), "id")]]

@@ -11,7 +11,7 @@ from leftoff.cli.progress.ending import advice, command, verdict
 from leftoff.cli.progress.tally import Tally
 from leftoff.cli.progress.times import took, whole
 from leftoff.cli.render.step_output import tidy
-from leftoff.cli.render.text import clean, clean_lines, printable, say
+from leftoff.cli.render.text import clean, clean_lines, printable, say, step_name
 from leftoff.clock import iso
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class Plain(Observer):
                 say(f"{do}  # {why}\n")
 
     def _printed(self, event: Event) -> None:
-        name = clean(event["step"])
+        name = step_name(event["step"])
         lines = (event.get("text") or "").rstrip("\n").split("\n")
         self._stream.write(printable("".join(f"{name} │ {tidy(line)}\n" for line in lines)))
         self._stream.flush()
@@ -67,7 +67,7 @@ def tail(event: Event) -> None:
     """What a step printed last, for whoever reads stderr."""
     lines = (event.get("tail") or "").rstrip("\n").split("\n")[-TAIL:]
     if lines != [""]:
-        say("".join(f"{clean(event['step'])} │ {tidy(line)}\n" for line in lines))
+        say("".join(f"{step_name(event['step'])} │ {tidy(line)}\n" for line in lines))
 
 
 def sentence(event: Event, tally: Tally, now: float) -> str:
@@ -78,7 +78,7 @@ def sentence(event: Event, tally: Tally, now: float) -> str:
     tell = _SENTENCES.get(kind)
     said = tell(event, tally) if tell is not None else kind
     name = event.get("step")
-    return f"{clean(name)}: {said}" if isinstance(name, str) and kind != "checkpoint" else said
+    return f"{step_name(name)}: {said}" if isinstance(name, str) and kind != "checkpoint" else said
 
 
 def _start(event: Event, tally: Tally) -> str:
@@ -106,7 +106,7 @@ def _plan(event: Event, tally: Tally) -> str:
 
 
 def _batch(event: Event, tally: Tally) -> str:
-    paths = [clean(path) for path in event.get("steps", ())]
+    paths = [step_name(path) for path in event.get("steps", ())]
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     word = "begins" if event["event"] == "batch_start" else "is complete"
     said = f"batch {event.get('batch')} of {event.get('of')} {word}"
@@ -164,7 +164,7 @@ def _interrupt(event: Event, tally: Tally) -> str:
 
 
 def _checkpoint(event: Event, tally: Tally) -> str:
-    of = f" {clean(event['step'])}" if event.get("step") else ""
+    of = f" {step_name(event['step'])}" if event.get("step") else ""
     return f"checkpoint {clean(str(event.get('checkpoint_id')))} ({clean(str(event.get('trigger')))}{of})"
 
 

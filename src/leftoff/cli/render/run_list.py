@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.render.text import clean, columns, size
+from leftoff.cli.render.text import clean, columns, size, step_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _bare(runs: list[RunInfo], screen: Screen, sizes: dict[str, int]) -> list[Li
                 run.health,
                 done_of(run),
                 f"{run.percent}%",
-                clean(run.current_step or run.next_step or "-"),
+                step_name(run.current_step or run.next_step or "-"),
                 screen.when(run.row.updated_at),
                 clean(run.branch),
                 *([size(sizes.get(run.run_id, 0))] if sizes else []),
@@ -119,7 +119,7 @@ def waits(run: RunInfo) -> bool:
 
 def step_line(run: RunInfo) -> Line:
     if run.current_step and waits(run):
-        return [(f"◔ {clean(run.current_step)}", "warn")]
+        return [(f"◔ {step_name(run.current_step)}", "warn")]
     if run.current_step:
-        return [(clean(run.current_step), "busy")]
-    return [(f"→ {clean(run.next_step)}", "dim")] if run.next_step else []
+        return [(step_name(run.current_step), "busy")]
+    return [(f"→ {step_name(run.next_step)}", "dim")] if run.next_step else []

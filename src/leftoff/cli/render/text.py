@@ -41,6 +41,13 @@ def _escaped(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def step_name(path: str) -> str:
+    """A step as people read it, on one line."""
+    from leftoff.model.ids import shown_step
+
+    return clean(shown_step(path))
+
+
 def clean_lines(text: str) -> str:
     """The same for text that may have several lines."""
     return text if text.isprintable() else "\n".join(map(clean, text.split("\n")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.render.layout import wrapped
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import clean, step_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def plan_lines(plan: list[dict[str, Any]]) -> list[Line]:
     lines: list[Line] = [
         [
             (f"  {entry['action']:<{wide}}  ", "id"),
-            (clean(entry["step"]), ""),
+            (step_name(entry["step"]), ""),
             (f"  {clean(entry['why'])}", "dim"),
         ]
         for entry in shown[: 2 * _STEPS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import clean, step_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def decide(args: Args, ctx: Context, choice: str | None) -> int:
 
 def told(done: Decided) -> str:
     """What was recorded, and who goes on."""
-    run_id, step = done.info.run_id, clean(done.step)
+    run_id, step = done.info.run_id, step_name(done.step)
     word = (
         "rejected"
         if done.rejected

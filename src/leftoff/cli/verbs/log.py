@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.render.text import clean, columns, crop, pad, width
+from leftoff.cli.render.text import clean, columns, crop, pad, step_name, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def bare(versions: list[Version], screen: Screen) -> list[Line]:
             str(version.id),
             f"@{version.seq}",
             clean(str(version.trigger)),
-            clean(version.step or "-"),
+            step_name(version.step or "-"),
             screen.when(version.at),
             _note(version),
         )
@@ -154,7 +154,7 @@ class Lanes:
 
 
 def _why(version: Version) -> str:
-    return clean(str(version.trigger)) + (f" {clean(version.step)}" if version.step else "")
+    return clean(str(version.trigger)) + (f" {step_name(version.step)}" if version.step else "")
 
 
 def _note(version: Version) -> str:

@@ -7,7 +7,7 @@ import sys
 from leftoff.cli.arguments import number
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.step_output import LogFile, shown, tidy, without_secrets
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import step_name
 from leftoff.errors import Usage
 from leftoff.operations.reports import usage_errors
 
@@ -62,19 +62,19 @@ def run(args: Args, ctx: Context) -> int:
 
 def which(args: Args, ctx: Context) -> RunLogs:
     """The logs of the run and the step that are meant."""
-    from leftoff.model.ids import check_step
+    from leftoff.model.ids import given_step
     from leftoff.operations.logs import Choice, logs_of
 
     words = list(args.rest)
     ref = words.pop(0) if words and (args.run is None or len(words) > 1) else None
-    step = usage_errors(lambda: check_step(words[0].removeprefix("/"))) if words else None
+    step = usage_errors(lambda: given_step(words[0].removeprefix("/"))) if words else None
     choice = Choice(step, number(args.attempt, "--attempt"), args.failed)
     return logs_of(ctx.project, ctx.caller, ref, choice)
 
 
 def nothing(logs: RunLogs) -> str:
     choice = logs.choice
-    of = f"Step {clean(choice.step)} of run {logs.run_id}" if choice.step else f"Run {logs.run_id}"
+    of = f"Step {step_name(choice.step)} of run {logs.run_id}" if choice.step else f"Run {logs.run_id}"
     if choice.failed:
         return f"{of} has no log of a failed attempt."
     if choice.number is not None:
@@ -134,7 +134,7 @@ class Page:
         about = ", ".join(facts(log, self._now()))
         style = "bad" if log.failed else "dim"
         self.screen.show(
-            [[("==> ", "dim"), (clean(log.step), "title"), (f" ({about})", style), (" <==", "dim")]]
+            [[("==> ", "dim"), (step_name(log.step), "title"), (f" ({about})", style), (" <==", "dim")]]
         )
 
     def _write(self, block: bytes) -> None:

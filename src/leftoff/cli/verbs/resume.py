@@ -11,6 +11,7 @@ from leftoff.cli.render.verdict import show
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.errors import Usage
+from leftoff.operations.reports import step_of
 from leftoff.operations.resume import find, unmet_criteria
 from leftoff.operations.verdict import verify
 
@@ -80,8 +81,10 @@ def run(args: Args, ctx: Context) -> int:
         return finished(target, over, ctx)
     request = ResumeRequest(
         target,
-        from_step=step_path(args.from_step) if args.from_step is not None else None,
-        only=[step_path(step) for word in args.only for step in word.split(",") if step],
+        from_step=step_of(ctx.project, target.row, step_path(args.from_step))
+        if args.from_step is not None
+        else None,
+        only=[step for word in args.only for step in _steps(ctx, target, word)],
         failed=bool(args.failed),
         variables=assignments(args.var),
         accept=accepted,
@@ -93,6 +96,12 @@ def run(args: Args, ctx: Context) -> int:
     report = verify(ctx.project, ctx.caller, request)
     report.accept(accepted)
     return show(ctx, report, plan=True)
+
+
+def _steps(ctx: Context, target: Target, word: str) -> list[str]:
+    """One step, or several with commas between; an item as it is shown may have commas in it."""
+    words = [word] if "[" in word else [each for each in word.split(",") if each]
+    return [step_of(ctx.project, target.row, step_path(each)) for each in words]
 
 
 def finished(target: Target, over: str, ctx: Context) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.cli.file_plan import said_no
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.prompts.ask import confirm
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import step_name
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ def run(args: Args, ctx: Context) -> int:
 
 def _running(run_id: str, running: dict[str, list[Process]]) -> str:
     """The steps that run without a driver, in a sentence."""
-    names = [f"{clean(step)} (process {processes[-1].pid})" for step, processes in running.items()]
+    names = [f"{step_name(step)} (process {processes[-1].pid})" for step, processes in running.items()]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"Steps of {run_id} still run, though nobody drives it: {', '.join(names[:_SHOWN])}{more}."
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.layout import facts
-from leftoff.cli.render.text import clean, crop, pad, size, value, width
+from leftoff.cli.render.text import clean, crop, pad, size, step_name, value, width
 from leftoff.errors import Usage
-from leftoff.model.ids import as_word
+from leftoff.model.ids import as_word, shown_step
 from leftoff.model.times import lasted, millis
 from leftoff.model.words import AS_WRITTEN
 
@@ -167,8 +167,8 @@ def _optional(found: dict[str, Any]) -> list[tuple[str, str]]:
     own = found["records"].get("run", {})
     out = []
     for name, thing in (
-        ("step", found["current_step"]),
-        ("next", found["next_step"]),
+        ("step", shown_step(found["current_step"] or "") or None),
+        ("next", shown_step(found["next_step"] or "") or None),
         ("issue", f"#{found['issue']}" if found["issue"] else None),
         ("task", own.get("task")),
         ("agent", own.get("agent")),
@@ -191,7 +191,7 @@ def _time(text: str, screen: Screen) -> str:
 def _version(version: dict[str, Any]) -> Line:
     line: Line = [(f"@{version['seq']}", "id")]
     if version["checkpoint_id"]:
-        why = version["trigger"] + (f" of {clean(version['step'])}" if version["step"] else "")
+        why = version["trigger"] + (f" of {step_name(version['step'])}" if version["step"] else "")
         line.append((f", checkpoint {version['checkpoint_id']}, {why}", "dim"))
         if version["note"]:
             line.append((f": {clean(version['note'])}", "dim"))
@@ -292,7 +292,7 @@ def _bare_steps(records: list[dict[str, Any]], wants: dict[str, list[str]]) -> l
 
     rows = [
         (
-            clean(record["step"]),
+            step_name(record["step"]),
             record["status"],
             ", ".join(
                 [
@@ -341,7 +341,7 @@ def _file(about: dict[str, Any], name: str) -> str:
     if name != "path" and about.get("path") not in (None, about[name]):
         parts.append(clean(str(about["path"])))
     if about.get("step"):
-        parts.append(f"by {clean(str(about['step']))}")
+        parts.append(f"by {step_name(str(about['step']))}")
     if about.get("captured") is False:
         parts.append("not copied")
     if isinstance(about.get("hash"), str) and not link:
@@ -352,7 +352,8 @@ def _file(about: dict[str, Any], name: str) -> str:
 def _record_name(key: str, record: Any, screen: Screen) -> str:
     """The key of a note is made up; when it was left says more."""
     at = millis(record.get("at")) if isinstance(record, dict) and "text" in record else None
-    return key if at is None else screen.when(at)
+    own = isinstance(record, dict) and record.get("step") == key
+    return screen.when(at) if at is not None else shown_step(key) if own else key
 
 
 def _record(record: Any) -> str:
@@ -360,7 +361,7 @@ def _record(record: Any) -> str:
     if isinstance(record, dict) and {"path", "digest", "text"} <= set(record):
         return clean(f"{record['path']}  {str(record['digest'])[:19]}")
     if isinstance(record, dict) and isinstance(record.get("text"), str):
-        by = f" ({clean(str(record['step']))})" if record.get("step") else ""
+        by = f" ({step_name(str(record['step']))})" if record.get("step") else ""
         return clean(record["text"]) + by
     return value(record)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.render.text import clean, clean_lines
+from leftoff.cli.render.text import clean, clean_lines, step_name
 from leftoff.errors import Usage
 from leftoff.operations.runs import board, status
 
@@ -104,7 +104,7 @@ def _current(found: Status) -> Line:
     return [
         (found.current.run_id, "id"),
         (f", {clean(found.current.status)}, {found.current.percent}%", ""),
-        (f", {where} {clean(step)}" if step else "", "warn" if where == "waits at" else "dim"),
+        (f", {where} {step_name(step)}" if step else "", "warn" if where == "waits at" else "dim"),
     ]
 
 

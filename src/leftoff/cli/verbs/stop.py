@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Spec
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import step_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,5 @@ def _told(done: Stopped) -> str:
         what = f"Run {run_id} is stopped"
     else:
         what = f"Nobody drives run {run_id}; it is {'paused' if done.status == 'running' else done.status}"
-    steps = (
-        f" Ended: {', '.join(clean(path) for path in ended[:_SHOWN])}{'…' if len(ended) > _SHOWN else ''}."
-    )
+    steps = f" Ended: {', '.join(step_name(path) for path in ended[:_SHOWN])}{'…' if len(ended) > _SHOWN else ''}."
     return f"{what}. `leftoff resume {run_id}` goes on.{steps if ended else ''}"

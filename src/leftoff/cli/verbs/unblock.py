@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import step_path
 from leftoff.cli.options import CURRENT, Spec
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import step_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,6 @@ def run(args: Args, ctx: Context) -> int:
     if not done.changed:
         ctx.say(f"Nothing blocks run {done.info.run_id}.")
     else:
-        steps = f": {', '.join(map(clean, done.steps))}" if done.steps else ""
+        steps = f": {', '.join(map(step_name, done.steps))}" if done.steps else ""
         ctx.say(f"Unblocked{steps}. `leftoff resume {done.info.run_id}` goes on.")
     return 0

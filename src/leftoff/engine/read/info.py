@@ -7,7 +7,7 @@ from leftoff.engine.read.find import list_runs
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import ALIVE, GONE
 from leftoff.model.versions import counts_of
-from leftoff.model.words import FINISHED
+from leftoff.model.words import FINISHED, STANDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 QUIET_MS, STALLED_MS = 600_000, 1_800_000
 LIMITS = (QUIET_MS, STALLED_MS)  # without a sign of life for so long: quiet, stalled
+
+
+def next_leaf(view: View, row: RunRow) -> str | None:
+    """The step that comes next: the first that is pending; where the run goes on from a standstill, what failed before
+    it is done again first."""
+    pending = view.leaf(row.run, "pending")
+    if row.status not in STANDS or not counts_of(row.counts)["failed"]:
+        return pending
+    failed = view.leaf(row.run, "failed")
+    known = {path: view.row(row.run, "step", path) for path in (failed, pending) if path is not None}
+    return min(known, key=lambda path: (known[path] or (b"", "", "", 0))[2] or "", default=None)
 
 
 class Listing:
@@ -47,7 +58,7 @@ class Listing:
             lease = view.lease(row.run)
             self._found[row.run] = (
                 current,
-                view.leaf(row.run, "pending"),
+                next_leaf(view, row),
                 health(row, lease, self._now, *self._limits),
             )
 

@@ -14,6 +14,7 @@ from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
 from leftoff.host import ALIVE
 from leftoff.model.fields import Fields
+from leftoff.model.ids import with_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Log(Fields):
 
     def to_json(self) -> dict[str, Any]:
         about = self.attempt
-        return {
+        found = {
             "step": about.step,
             "attempt": about.number,
             "exit_code": about.exit_code,
@@ -61,6 +62,7 @@ class Log(Fields):
             "ended_at": iso(about.ended_at) if about.ended_at is not None else None,
             "path": self.path,
         }
+        return with_item(found, about.step)
 
 
 class Choice(Fields):

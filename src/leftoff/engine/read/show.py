@@ -7,7 +7,8 @@ from leftoff.engine.read.info import LIMITS, Listing, RunInfo, health
 from leftoff.engine.read.state import Reader, need_version
 from leftoff.engine.write.head import need_run
 from leftoff.model.codec import text
-from leftoff.model.ids import parent_of
+from leftoff.model.ids import parent_of, with_item
+from leftoff.model.words import STANDS
 from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
@@ -62,7 +63,9 @@ def _document(store: Store, view: View, target: Target, now: int, limits: tuple[
         row = as_of(row, version, reader.plain("run"))
     inner = inner_steps(steps)
     leaves = [path for path in ordered if path not in inner]
-    known = _first(leaves, steps, "running", "waiting"), _first(leaves, steps, "pending"), alive
+    after = ("pending", "failed") if row.status in STANDS else ("pending",)  # see info.next_leaf
+    then = next((path for path in leaves if steps[path].get("status") in after), None)
+    known = _first(leaves, steps, "running", "waiting"), then, alive
     info = RunInfo(row, _Then(known))
     return {
         **info.to_json(),
@@ -98,7 +101,7 @@ def step_record(path: str, record: dict[str, Any]) -> dict[str, Any]:
     out["step"] = path
     out["outputs"] = record.get("outputs") or []
     out.update((key, value) for key, value in record.items() if key not in out and key != "order")
-    return out
+    return out if "item" in out else with_item(out, path)
 
 
 def as_of(row: RunRow, version: Version, own: dict[str, Any]) -> RunRow:

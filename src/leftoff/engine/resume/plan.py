@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.model.ids import with_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def make_plan(
             action, why = "run", "it is to be done once more"
         elif selection.leaves_out(path) and question is None and action in ("run", "ask"):
             action, why = "skip", "it is not among those to be done now"
-        plan.append({"step": path, "action": action, "why": why})
+        plan.append(with_item({"step": path, "action": action, "why": why}, path))
     return plan
 
 

@@ -1,4 +1,4 @@
-"""Which step comes next, and why: the first pending leaf in declared order. No other step is looked at.
+"""Which step comes next, and why: the first leaf in declared order that is to be done. No other step is looked at.
 
 In a run that `leftoff run` drives, what is pending is the runner's. There, what comes next is a step that the run waits
 for somebody to do; and one that waits for a decision is named with the command that decides.
@@ -6,10 +6,11 @@ for somebody to do; and one that waits for a decision is named with the command 
 
 from __future__ import annotations
 
+from leftoff.engine.read.info import next_leaf
 from leftoff.engine.read.quoting import origin
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.approvals import how
-from leftoff.model.ids import as_word
+from leftoff.model.ids import as_word, with_item
 from leftoff.model.versions import counts_of
 from leftoff.model.words import FINISHED
 
@@ -46,7 +47,7 @@ class NextStep:
 
     def to_json(self) -> dict[str, Any]:
         out = {name: getattr(self, name) for name in ("step", "title", "instructions", "why", "run_id")}
-        return {**out, "source": self.source} if self.source else out
+        return with_item({**out, "source": self.source} if self.source else out, self.step)
 
 
 def next_step(store: Store, view: View, row: RunRow) -> NextStep:
@@ -57,7 +58,7 @@ def next_step(store: Store, view: View, row: RunRow) -> NextStep:
     path = _manual(reader, view, row.run)
     waits = path is not None
     if path is None:
-        path = _pending(reader, view, row.run)
+        path = _pending(reader, view, row)
     why = _why(reader, view, row, path, waits)
     if path is None:
         return NextStep(row, why)
@@ -82,12 +83,12 @@ def _manual(reader: Reader, view: View, run: int) -> str | None:
     return None
 
 
-def _pending(reader: Reader, view: View, run: int) -> str | None:
-    """The first pending step that is not the runner's."""
-    first = view.leaf(run, "pending")
+def _pending(reader: Reader, view: View, row: RunRow) -> str | None:
+    """The first step to be done that is not the runner's."""
+    first = next_leaf(view, row)
     if first is None or not _is_runners(reader, first):
         return first
-    others = view.leaves(run, "pending", _LOOKED_AT)
+    others = view.leaves(row.run, "pending", _LOOKED_AT)
     return next((path for path in others if not _is_runners(reader, path)), None)
 
 
@@ -105,7 +106,9 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
         said.append(f"{done} of {total} steps are done, and the run waits for this one.")
         said.append(f"`leftoff step done {as_word(path)}` reports it done.")
     elif path is not None:
-        said.append(f"{done} of {total} steps are done, and this is the first that is pending.")
+        failed = _record(reader, path).get("status") == "failed"
+        what = "this one failed, and is done again first" if failed else "this is the first that is pending"
+        said.append(f"{done} of {total} steps are done, and {what}.")
     elif total == 0:
         said.append("No steps are declared, and none was reported.")
     elif done == total:

@@ -16,7 +16,7 @@ from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
-from leftoff.model.ids import as_word
+from leftoff.model.ids import as_word, step_readings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leftoff.engine.steps.artifacts import Captured
     from leftoff.engine.workspace.workspace import Workspace
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store, Tx
+    from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow
 
 STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "blocked", "skip": "skipped"}
@@ -60,6 +60,14 @@ class StepReport(Fields):
                 setattr(self, name, redactor.mask(text))
         self.path = redactor.name(self.path)
         return self
+
+
+def known_step(view: View, run: int, path: str) -> str:
+    """The step of a run that is meant by a name: an item may be named as it is shown."""
+    if "[" not in path:
+        return path
+    found = (each for each in step_readings(path) if view.row(run, "step", each) is not None)
+    return next(found, path)
 
 
 def capture_outputs(workspace: Workspace, report: StepReport, paths: list[str]) -> list[BlobRow]:
@@ -99,6 +107,7 @@ def step_changes(
 ) -> Seal | None:
     """Put a report into a change set, inside the transaction that commits it; how to seal it."""
     steps = steps_in(store, tx, row, changes, at)
+    report.path = known_step(tx, row.run, report.path)
     found = steps.get(report.path)
     if report.action == "done" and found is not None and found.get("status") == "completed":
         return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
+from leftoff.model.ids import with_item
 from leftoff.workflow.run.leftovers import tidy
 from leftoff.workflow.run.records import Entries
 from leftoff.workflow.run.reuse import Reuse
@@ -146,7 +147,7 @@ class Stage:
 
     def step_facts(self, step: Step, unit: str) -> dict[str, Any]:
         record = self.state.steps.get(unit, {})
-        facts = {"step": unit, "title": record.get("title") or step.title or None}
+        facts = with_item({"step": unit, "title": record.get("title") or step.title or None}, unit)
         return {key: value for key, value in facts.items() if value is not None}
 
     def start_batch(self, leaf: str) -> None:

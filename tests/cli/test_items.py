@@ -1,0 +1,78 @@
+"""Items as people write them: shown as they are, and accepted so wherever a step is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import leftoff
+from leftoff.agents.mcp.tools import Tools
+from tests.cli.command import call, succeed
+from tests.cli.people import ask, put
+
+FLOW = """name: shots
+steps:
+  - id: shrink
+    foreach: [pictures/1.txt, "pictures/2, big.txt"]
+    run: "echo small {{ item }}; test {{ item }} = pictures/1.txt"
+"""
+
+
+def statuses(folder: Path, run: str) -> dict[str, str]:
+    found = succeed("show", run, "--json", cwd=folder).json
+    return {record["step"]: record["status"] for record in found["step_records"]}
+
+
+def test_items_of_a_flow(tmp_path: Path) -> None:
+    """In show, logs, log, the list and the plan; --only and --from-step take them so. Programs get both."""
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    done = call("run", "flow.yaml", "--run-id", "s", cwd=tmp_path)
+    assert 1 == done.code and "shrink [pictures/1.txt]: done" in done.out + done.err, str(done)
+    for words in (("show", "--steps"), ("log",), ("ls",), ("status",), ("resume", "--dry-run")):
+        shown = call(*words, cwd=tmp_path).out
+        assert "[pictures/2, big.txt]" in shown and "%2F" not in shown, words
+    assert "small pictures/1.txt\n" == succeed("logs", "s", "shrink [pictures/1.txt]", cwd=tmp_path).out
+    big = "shrink [pictures/2, big.txt]"
+    for words in (("--only", big), ("--from-step", big)):
+        plan = succeed("resume", *words, "--dry-run", "--json", cwd=tmp_path).json["plan"]
+        assert [("shrink/pictures%2F2, big.txt", "pictures/2, big.txt")] == [
+            (entry["step"], entry["item"]) for entry in plan if entry["action"] == "run"
+        ]
+    assert "shrink/pictures%2F2, big.txt" == succeed("show", "--json", cwd=tmp_path).json["next_step"]
+    items = [log["item"] for log in succeed("logs", "--json", cwd=tmp_path).json["logs"]]
+    assert ["pictures/1.txt", "pictures/2, big.txt"] == items
+
+
+def test_reports_on_items(project: Path) -> None:
+    """A report, a note, an approval, MCP and Python mean the item that is there; another name stays as it is."""
+    steps = ["fetch/https:%2F%2Fa.b", "fetch/https:%2F%2Fc.d", "fetch/https:%2F%2Fe.f", "ask/x%2Fy"]
+    succeed("start", "web", "--run-id", "w", "--steps", ",".join(steps), cwd=project)
+    succeed("step", "done", "fetch [https://a.b]", cwd=project)
+    Tools(str(project), None).report_step("fetch [https://c.d]", "completed")
+    succeed("note", "slow", "--step", "fetch [https://a.b]", cwd=project)
+    put(project, "step", "ask/x%2Fy", {"status": "waiting", "kind": "approval"}, "w")
+    ask(project, "ask/x%2Fy", "w", options=["approve", "reject"])
+    assert "ask [x/y] of w is approved" in succeed("approve", "w", "ask [x/y]", cwd=project).err
+    succeed("step", "start", "Fix it [urgent]", cwd=project)
+    known = statuses(project, "w")
+    assert ["completed", "completed", "pending", "completed"] == [known[path] for path in steps]
+    assert "running" == known["Fix it [urgent]"] and 5 == len(known.keys() - {"fetch", "ask"})
+    assert "completed" == succeed("get", "step/fetch [https://a.b]", cwd=project).json["status"]
+    notes = succeed("show", "--json", cwd=project).json["records"]["note"]
+    assert ["fetch/https:%2F%2Fa.b"] == [note["step"] for note in notes.values()]
+    with leftoff.open(project / ".leftoff") as store, store.start("loop", run_id="l") as run:
+        for _ in run.each("fetch", ["https://a.b"]):
+            pass
+        assert run.done("fetch [https://a.b]") and run.done("fetch/https:%2F%2Fa.b")
+        assert not run.done("fetch [https://c.d]")
+
+
+def test_what_failed_comes_next(tmp_path: Path) -> None:
+    """Where a run goes on from a standstill, what failed is done before what is pending, and is named so."""
+    succeed("start", "w", "--run-id", "w", "--steps", "a,b,c", cwd=tmp_path)
+    succeed("step", "done", "a", cwd=tmp_path)
+    succeed("step", "fail", "b", "--error", "no", cwd=tmp_path)
+    assert "c" == succeed("next", cwd=tmp_path).out.strip()
+    succeed("pause", cwd=tmp_path)
+    assert "b" == succeed("show", "--json", cwd=tmp_path).json["next_step"]
+    assert "b" == succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["next_step"]
+    assert "b" == succeed("next", cwd=tmp_path).out.strip()
