@@ -7,7 +7,7 @@ from leftoff.operations.reports import current, current_row, report, usage_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
@@ -100,11 +100,12 @@ def show(project: Project, caller: Caller, ref: str | None) -> dict[str, Any]:
     return document(project, target(project, caller, ref))
 
 
-def document(project: Project, target: Target) -> dict[str, Any]:
-    """All of a run; with the last words of an agent that died before it could tell them."""
+def document(project: Project, target: Target, whole: Collection[str] | None = None) -> dict[str, Any]:
+    """All of a run; with the last words of an agent that died before it could tell them. ``whole``: see
+    ``show.document``."""
     from leftoff.engine.read import show
 
-    found = show.document(project.store, target, project.now, project.limits)
+    found = show.document(project.store, target, project.now, project.limits, whole)
     known = found["records"].get("turn")
     turn = known[max(known)] if known and target.version is None else None
     if isinstance(turn, dict) and not turn.get("said") and isinstance(turn.get("transcript"), str):
@@ -118,9 +119,9 @@ def document(project: Project, target: Target) -> dict[str, Any]:
 
 def told(project: Project, target: Target, room: int | None = None) -> str:
     """What an agent must know that has never seen the work, in so many characters."""
-    from leftoff.engine.read.brief import LIMIT, fit, parts
+    from leftoff.engine.read.brief import LIMIT, WHOLE, fit, parts
 
-    return fit(parts(document(project, target), project.now, project.folder), room or LIMIT)
+    return fit(parts(document(project, target, WHOLE), project.now, project.folder), room or LIMIT)
 
 
 class Brief(Fields):

@@ -124,6 +124,11 @@ class View:
         """
         raise NotImplementedError
 
+    def part(self, run: int, collection: str) -> int:
+        """What the live records of a collection add to the digest, their bytes checked as ``bulk`` does it. However
+        many there are, few are held at once."""
+        raise NotImplementedError
+
     def records_at(self, run: int, seq: int, collection: str) -> Iterator[Record]:
         """The records of a collection that version ``seq`` saw, in no particular order."""
         raise NotImplementedError

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LIMIT = 8000
 _INSTRUCTION = 1200  # characters; other facts have fewer
 _MORE = "… and {} more"
+_NAMED = 100  # keys of other records
+WHOLE = ("run", "note", "error", "approval", "turn")  # collections that are told of; of others, the keys
 
 
 class Part:
@@ -281,8 +283,8 @@ def _others(records: dict[str, Any]) -> list[str]:
     out = []
     for name, known in records.items():
         found = [key for key in known if not _is_ours(name, key)]
-        if found and name not in ("run", "note", "error", "approval", "turn"):
-            out.append(f"- {len(found)} {name}: {short(', '.join(found), 200)}")
+        if found and name not in WHOLE:
+            out.append(f"- {len(found)} {name}: {short(', '.join(found[:_NAMED]), 200)}")
     return out
 
 

@@ -13,7 +13,7 @@ from leftoff.store.rows import RunRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
     from leftoff.engine.read.find import Target
@@ -46,19 +46,30 @@ class _Then(Listing):
         return self._known
 
 
-def document(store: Store, target: Target, now: int, limits: tuple[int, int] = LIMITS) -> dict[str, Any]:
-    """The run as its listing has it, then its variables, steps, artifacts, files and records, all at that version."""
-    return store.read(lambda view: _document(store, view, target, now, limits))
+def document(
+    store: Store,
+    target: Target,
+    now: int,
+    limits: tuple[int, int] = LIMITS,
+    whole: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """The run as its listing has it, then its variables, steps, artifacts, files and records, all at that version.
+
+    ``whole``: of which other collections the values are wanted (``None``: of all); of the rest there are only the keys.
+    """
+    return store.read(lambda view: _document(store, view, target, (now, *limits), whole))
 
 
-def _document(store: Store, view: View, target: Target, now: int, limits: tuple[int, int]) -> dict[str, Any]:
+def _document(
+    store: Store, view: View, target: Target, times: tuple[int, int, int], whole: Collection[str] | None
+) -> dict[str, Any]:
     row = need_run(view, target.row.run, target.row.run_id)
     seq = row.seq if target.version is None else target.version.seq
     version = need_version(view, row.run, row.run_id, seq)
     reader = Reader(store, view, row.run, row.run_id, seq)
     steps = reader.plain("step")
     ordered = in_order(steps)
-    alive = health(row, view.lease(row.run), now, *limits)
+    alive = health(row, view.lease(row.run), *times)
     if seq != row.seq:
         row = as_of(row, version, reader.plain("run"))
     inner = inner_steps(steps)
@@ -74,7 +85,7 @@ def _document(store: Store, view: View, target: Target, now: int, limits: tuple[
         "step_records": [step_record(path, steps[path]) for path in ordered],
         "artifacts": [_named("name", key, about) for key, about in reader.plain("artifact").items()],
         "files": [_named("path", key, about) for key, about in reader.plain("file").items()],
-        "records": _others(reader),
+        "records": _others(reader, whole),
     }
 
 
@@ -151,6 +162,10 @@ def _named(key: str, name: str, about: Any) -> dict[str, Any]:
     return {key: name, **about} if isinstance(about, dict) else {key: name, "value": about}
 
 
-def _others(reader: Reader) -> dict[str, dict[str, Any]]:
-    found = {name: reader.plain(name) for name in reader.collections() if name not in _OWN}
+def _others(reader: Reader, whole: Collection[str] | None) -> dict[str, dict[str, Any]]:
+    found = {
+        name: reader.plain(name) if whole is None or name in whole else dict.fromkeys(reader.keys(name))
+        for name in reader.collections()
+        if name not in _OWN
+    }
     return {name: records for name, records in found.items() if records}

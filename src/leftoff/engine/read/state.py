@@ -107,12 +107,22 @@ class Reader:
         found = {r.key: r for r in self.view.records_at(self.run, self._seq, collection)}
         return {key: found[key] for key in sorted(found)}
 
+    def keys(self, collection: str) -> list[str]:
+        """The keys of a collection, in order; of the newest version without reading what is under them."""
+        if self._seq is None:
+            return sorted(self.view.hashes(self.run, collection))
+        return list(self.raw(collection))
+
     def bulk(self, collection: str) -> tuple[list[Row], int]:
         """Key, hash and bytes of all records of a collection, in key order; and their part of the digest."""
         if self._seq is None:
             return self.view.bulk(self.run, collection)
         rows = [(record.key, record.hash, record.stored) for record in self.raw(collection).values()]
         return rows, sum_of(collection, rows)
+
+    def part(self, collection: str) -> int:
+        """What the records of a collection add to the digest, all of them checked."""
+        return self.view.part(self.run, collection) if self._seq is None else self.bulk(collection)[1]
 
     def collections(self) -> list[str]:
         return self.view.collections(self.run, past=self._seq is not None)

@@ -80,6 +80,13 @@ class UpkeepRules(Rules):
         assert [] == store.read(lambda view: view.trashed())
         assert None is store.read(lambda view: view.find_run("run-1", hidden=True))
 
+    def test_part(self, store: Store) -> None:
+        """What a collection adds to the digest is the same, all at once or a few at a time."""
+        scribe = Scribe(store)
+        scribe.commit({("note", f"n{number}"): number for number in range(50)})
+        whole = store.read(lambda view: view.bulk(scribe.run, "note")[1])
+        assert (whole, 0) == store.read(lambda v: (v.part(scribe.run, "note"), v.part(scribe.run, "nothing")))
+
     def test_stamps_and_size(self, store: Store) -> None:
         """When commits were made, in their own order; and how much a run takes."""
         scribe = Scribe(store)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LOOKED_AT = 10  # checkpoints, for one that is whole
 _READ = ("run", "file", "context", "criterion", "error", "extra")
 _DECLARED = ("run", "step", "artifact", "file", "context", "extra")
+_WANTED = {*_READ, *_DECLARED, "variable"}
 
 
 class World:
@@ -88,6 +89,9 @@ class World:
         self._reader, total = reader, 0
         for collection in reader.collections() if self._whole else _DECLARED:
             try:
+                if collection not in _WANTED:
+                    total += reader.part(collection)
+                    continue
                 rows, part = reader.bulk(collection)
             except Corrupt as error:
                 self._damaged(error)
@@ -140,7 +144,7 @@ class World:
     def _is_whole(self, view: View, version: Version) -> bool:
         reader = Reader(self.store, view, self.row.run, self.run_id, version.seq)
         try:
-            total = sum(reader.bulk(collection)[1] for collection in reader.collections())
+            total = sum(map(reader.part, reader.collections()))
         except Corrupt:
             return False
         return (total & MASK).to_bytes(32, "big") == version.digest
