@@ -20,7 +20,12 @@ from tests.cli.test_mcp import Agent, drive
 SECRET = "nothing-that-looks-like-one"
 STEP = {"LEFTOFF_SECRETS": "WORKFLOW_SECRET", "WORKFLOW_SECRET": SECRET}  # what a step's process is given
 VALUE = {"deep": [f"a {SECRET} b"], f"key {SECRET}": 1}
-DIALECTS = ("", "bmad", "crunch", "dotagent", "sitebuilder", "claude")
+# which projects: of no protocol, and of each
+DIALECTS = (
+    "",
+    "sitebuilder",
+    *(pytest.param(name, marks=pytest.mark.crash_full) for name in ("bmad", "crunch", "dotagent", "claude")),
+)
 
 
 def bundles(folder: Path) -> Iterator[Path]:

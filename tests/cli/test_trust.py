@@ -188,10 +188,8 @@ def test_a_hook_keeps_to_the_plain_store(project: Path, tmp_path: Path) -> None:
     settings(project, 'store = "../elsewhere"\n')
     (project / ".git").mkdir()
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(project), "prompt": "do it"}
-    for name in ("SessionStart", "UserPromptSubmit", "Stop"):
-        succeed("hook", "claude", cwd=project, input=json.dumps({**event, "hook_event_name": name}))
     succeed("start", "w", cwd=project)
-    succeed("hook", "claude", cwd=project, input=json.dumps({**event, "hook_event_name": "SessionStart"}))
+    succeed("hook", "claude", cwd=project, input=json.dumps(event))
     assert not (tmp_path / "elsewhere").exists()
     assert "store (leads outside" in (project / ".leftoff/hook.log").read_text()
 
@@ -287,11 +285,4 @@ def test_a_hook_tells_of_broken_settings(project: Path) -> None:
     done = succeed("hook", "claude", cwd=project, input=json.dumps(event))
     assert "leftoff.toml:1:1 is wrong" in done.out and "ignore" not in done.out
     assert "ignore all rules" in (project / ".leftoff/hook.log").read_text()
-    for name in ("UserPromptSubmit", "Stop"):
-        assert (
-            ""
-            == succeed(
-                "hook", "claude", cwd=project, input=json.dumps({**event, "hook_event_name": name})
-            ).out
-        )
     (project / "leftoff.toml").unlink()

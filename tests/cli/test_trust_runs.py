@@ -15,6 +15,10 @@ from leftoff.engine.read.definition import definition_of
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import LeftoffError, NeedsPerson, Usage
+from leftoff.operations import Caller, Project
+from leftoff.operations.reports import this_run
+from leftoff.operations.runs import info
+from leftoff.operations.supervision import Supervision
 from tests.cli.command import call, succeed
 from tests.cli.terminal import Terminal
 from tests.dialects.examples import SITEBUILDER
@@ -23,26 +27,35 @@ FLOW = "name: flow\nsteps:\n  - id: one\n    run: touch one\n  - id: two\n    ru
 UNTRUSTED = "definition.untrusted"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user with a project in which a run failed half way, and one which took that run in from a bundle."""
+    top = tmp_path_factory.mktemp("made")
+    home, away, user = top / "home", top / "away", str(top / "user")
+    home.mkdir()
+    away.mkdir()
+    (home / "flow.yaml").write_text(FLOW)
+    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=home, XDG_STATE_HOME=user).code
+    succeed("export", "r", "-o", str(top / "r.leftoff"), cwd=home)
+    succeed("import", str(top / "r.leftoff"), cwd=away, XDG_STATE_HOME=user)
+    return top
+
+
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a run of a workflow file failed half way."""
+    for name in ("user", "home"):
+        shutil.copytree(made / name, tmp_path / name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    folder = tmp_path / "home"
-    folder.mkdir()
-    (folder / "flow.yaml").write_text(FLOW)
-    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=folder).code
-    return folder
+    return tmp_path / "home"
 
 
 @pytest.fixture
-def away(home: Path, tmp_path: Path) -> Path:
+def away(home: Path, made: Path, tmp_path: Path) -> Path:
     """Another project, which took that run in from a bundle."""
-    folder = tmp_path / "away"
-    folder.mkdir()
-    (folder / "go").touch()
-    succeed("export", "r", "-o", str(tmp_path / "r.leftoff"), cwd=home)
-    succeed("import", str(tmp_path / "r.leftoff"), cwd=folder)
-    return folder
+    shutil.copytree(made / "away", tmp_path / "away")
+    (tmp_path / "away/go").touch()
+    return tmp_path / "away"
 
 
 def codes(folder: Path, run: str = "r") -> list[str]:
@@ -142,14 +155,20 @@ def test_without_a_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert UNTRUSTED in codes(tmp_path)
 
 
+def test_supervise_leaves_it_to_a_person(away: Path) -> None:
+    """A run from elsewhere is not restarted, and it is said why."""
+    project = Project(str(away))
+    (row,) = project.store.read(lambda view: view.list_runs({}, None))
+    found = Supervision(project, Caller()).consider(info(project, row))
+    project.close()
+    assert (False, True) == (found.resumes, UNTRUSTED in found.why)
+
+
 # -- records that decide what is executed
 
 
 def tamper(folder: Path, change: dict[str, Any]) -> None:
     """What nobody can do from outside: another definition, beside all rules."""
-    from leftoff.operations import Project
-    from leftoff.operations.reports import this_run
-
     project = Project(str(folder))
     (row,) = project.store.read(lambda view: view.list_runs({}, None))
     known = {**(definition_of(project.store, row) or {}), **change}
