@@ -184,10 +184,11 @@ def test_a_definition_that_is_not_its_digest_does_not_run(home: Path) -> None:
     """Refused, by resume and by run, whether its file is there or not."""
     tamper(home, {"text": FLOW.replace("touch two", "touch evil")})
     (home / "go").touch()
-    for _ in range(2):
-        done = call("resume", "r", "--yes", cwd=home)
-        assert 6 == done.code and "is not what its digest says" in done.err
-        (home / "flow.yaml").unlink(missing_ok=True)
+    for words in (("run", "flow.yaml", "--resume"), ("resume", "r", "--yes"), ("resume", "r", "--trust")):
+        done = call(*words, cwd=home)
+        assert 6 == done.code and "is not what its digest says" in done.err, str(done)
+        if words[0] == "resume":
+            (home / "flow.yaml").unlink(missing_ok=True)
     assert not (home / "evil").exists()
 
 

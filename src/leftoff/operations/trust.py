@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.project import Project
     from leftoff.engine.config.trust import Item, Remembered
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
 
 
@@ -108,10 +108,14 @@ def _distrust_runs(project: Project) -> list[str]:
     if (link is not None and trust.not_trusted(project.folder, [link])) or not project.store.exists():
         return []
 
-    def work(tx: Tx) -> list[str]:
-        theirs = [row for row in tx.list_runs({}, None) if how_ours(tx, row) == TRUSTED]
+    def find(view: View) -> list[RunRow]:
+        return [row for row in view.list_runs({}, None) if how_ours(view, row) == TRUSTED]
+
+    def forget(tx: Tx) -> None:
         for row in theirs:
             distrust(tx, row)
-        return [row.run_id for row in theirs]
 
-    return project.store.write(work)
+    theirs = project.store.read(find)
+    if theirs:
+        project.store.write(forget)
+    return [row.run_id for row in theirs]
