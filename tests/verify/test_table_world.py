@@ -432,7 +432,7 @@ def test_wrong_levels_are_told(place: Place, line: str, said: str) -> None:
     tracked(place)
     (place.folder / "leftoff.toml").write_text(f"[verify.levels]\n{line}\n")
     done = call("verify", "r", cwd=place.folder)
-    assert 2 == done.code and "leftoff.toml:1:1: " in done.err and said in done.err
+    assert 2 == done.code and "leftoff.toml:2:1: " in done.err and said in done.err
 
     assert 2 == done.code and said in done.err
 

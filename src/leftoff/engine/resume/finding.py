@@ -175,17 +175,17 @@ def levels_of(section: Mapping[str, Any]) -> dict[str, str]:
 
             near = get_close_matches(code, CODES, 1)
             hint = f"Did you mean {near[0]!r}?" if near else f"Codes: {', '.join(CODES)}."
-            raise Invalid(f"[verify.levels] has no code {code!r}.", path="levels", hint=hint)
+            raise Invalid(f"[verify.levels] has no code {code!r}.", path=f"levels.{code}", hint=hint)
         if is_fixed(code):
             raise Invalid(
                 f"The level of {code} cannot be changed.",
-                path="levels",
+                path=f"levels.{code}",
                 hint="Remove it from [verify.levels].",
             )
         if level not in LEVELS:
             raise Invalid(
                 f"[verify.levels] {code}: there is no level {level!r}.",
-                path="levels",
+                path=f"levels.{code}",
                 hint=f"Levels: {', '.join(LEVELS)}.",
             )
         out[code] = level
