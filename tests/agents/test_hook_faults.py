@@ -38,7 +38,7 @@ def fire_all(session: Session) -> list[str]:
 
 @pytest.fixture
 def session(project: Path) -> Session:
-    made = Spawned(project)
+    made = Session(project)
     (project / "a.txt").write_text("a")
     made.todos(one="in_progress")
     return made
@@ -67,7 +67,7 @@ def test_a_store_that_cannot_be_made(project: Path) -> None:
     (project / ".leftoff").write_text("in the way")
     (project / "leftoff.toml").write_text("")
     (project / "a.txt").write_text("a")
-    assert [""] * len(EVENTS) == fire_all(Spawned(project))
+    assert [""] * len(EVENTS) == fire_all(Session(project))
     (project / ".leftoff").unlink()
 
 
@@ -153,6 +153,12 @@ def _settled(project: Path, there: Any) -> None:
         time.sleep(0.1)
 
 
+def _turns(project: Path, run_id: str) -> list[str]:
+    """What a run was asked."""
+    found = succeed("show", run_id, "--json", cwd=project).json["records"].get("turn", {})
+    return [turn["prompt"] for turn in found.values()]
+
+
 @pytest.mark.parametrize("number", [20, pytest.param(200, marks=pytest.mark.crash_full)])
 def test_many_sessions_in_one_folder(number: int, project: Path) -> None:
     """Ten at a time: each has its own run with its own prompt and its own steps, and nothing else."""
@@ -172,12 +178,13 @@ def test_many_sessions_in_one_folder(number: int, project: Path) -> None:
         assert names == sorted(str(run.row.session) for run in found)
         for run in found:
             assert (f"second-of-{run.row.session}", 2) == (run.current_step, run.steps["total"])
-            assert f"Do what {run.row.session} is for" == run.title
+            _settled(project, lambda run=run: _turns(project, run.run_id))
+            assert [f"Do what {run.row.session} is for"] == _turns(project, run.run_id)
     finally:
         store.close()
 
 
-@pytest.mark.parametrize("event", ["Stop", "PreToolUse", "PostToolUse"])
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "PreToolUse", "PostToolUse"])
 def test_nothing_heavy_is_imported(event: str, session: Session, project: Path) -> None:
     """What a bare Python has not loaded and is heavy stays unloaded, also in the process that does the work."""
     given = {"tool_name": "Edit", "tool_input": {"file_path": str(project / "a.txt")}}

@@ -337,14 +337,13 @@ def locked(folder: Path) -> subprocess.Popen[str]:
 
 def test_the_content_before_an_edit_does_not_wait_for_the_store(folder: Path) -> None:
     """Locked from before the edit to after it: what was there before is kept all the same, and comes back."""
-    session = Spawned(folder)
-    session.todos(one="in_progress")
-    before = tree(folder)
+    Session(folder).todos(one="in_progress")
+    session, before = Spawned(folder), tree(folder)
     with locked(folder) as holder:
         session.writes("told.txt", "edited while nobody could be told\n")
         holder.communicate("")
     wait_for(lambda: _knows(folder, "told.txt"))
-    session.fire("Stop")
+    Session(folder).fire("Stop")
     succeed("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
     assert before == tree(folder)
 
@@ -376,8 +375,8 @@ def test_the_end_of_a_turn_waits_for_its_beginning(repository: Path) -> None:
     """However long that takes: a prompt's picture that is still being taken is there when the turn ends."""
     import fcntl
 
+    Session(repository).fire("UserPromptSubmit", prompt="x")
     session = Spawned(repository)
-    session.fire("UserPromptSubmit", prompt="x")
     (lock,) = (repository / ".leftoff" / "pending").glob("*.lock")
     sed(repository, "untold.txt")
     with open(lock, "rb+") as held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -392,7 +393,6 @@ def test_killed_and_started_again(project: Path) -> None:
 async def kill_server(cwd: Path) -> None:
     """Kill the server that works in this folder."""
     import os
-    import signal
 
     for name in os.listdir("/proc"):
         try:
@@ -415,3 +415,35 @@ def test_the_session_of_the_agent(project: Path) -> None:
             return await Agent(client).call("add_note", text="x")
 
     assert "mine" == asyncio.run(main())["run_id"]
+
+
+def test_the_session_that_the_server_was_started_in(project: Path) -> None:
+    """Claude Code tells its server which: a run is bound to it before any hook came. An interrupt ends the server at
+    once, though nobody has closed its stdin."""
+    server = subprocess.Popen(
+        [str(LEFTOFF), "mcp"],
+        cwd=project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(CLAUDE_CODE_SESSION_ID="abc"),
+    )
+    assert server.stdin is not None and server.stdout is not None
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    asked: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        {
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "start_run", "arguments": {"workflow": "release"}},
+        },
+    ]
+    for one in asked:
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **one}).encode() + b"\n")
+    server.stdin.flush()
+    assert [1, 2] == [json.loads(server.stdout.readline())["id"] for _ in range(2)]
+    assert ["abc"] == [run["session_id"] for run in succeed("ls", "--json", cwd=project).json["runs"]]
+    server.send_signal(signal.SIGINT)
+    assert 130 == server.wait(60)
+    assert b"" == server.communicate()[1]

@@ -321,9 +321,10 @@ def after_edit(session: Session, paths: list[str]) -> None:
     found = edits.after(session.workspace, session.row, names)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        reader = Reader(session.project.store, tx, row.run, row.run_id)
+        _turn(session, tx, row, changes).changed([got.key for got in found if edits.differs(reader, got)])
         for got in found:
             got.put(changes, "file")
-        _turn(session, tx, row, changes).changed([got.key for got in found])
 
     _report(session, make, blobs=_blobs(found), start=True, title=_edits(names))
 

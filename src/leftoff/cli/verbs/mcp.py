@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 from leftoff.cli.options import Spec
 from leftoff.errors import Unsupported
 
@@ -28,5 +31,7 @@ def run(args: Args, ctx: Context) -> int:
         raise Unsupported(
             "The MCP server needs a package that is not installed.", hint="pip install 'leftoff[mcp]'"
         ) from None
-    Server(ctx.project.folder, args.store).run()
+    server = Server(ctx.project.folder, args.store)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # a call that is cut off was never committed
+    server.run()
     return 0

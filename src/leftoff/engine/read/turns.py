@@ -62,8 +62,9 @@ def stopped(turns: list[dict[str, Any]], health: str) -> list[str]:
         return []
     turn = (known or turns)[-1]
     who = f" ({named(turn['agent'], 40)})" if turn.get("agent") else ""
-    out = [f"- turn {turn['number']}{who} {named(became(turn, health))}"]
-    if turn.get("said"):
+    end = became(turn, health)
+    out = [f"- turn {turn['number']}{who} {named(end)}"]
+    if turn.get("said") and str(turn["said"]) not in end:
         out.append(f"- the agent's last words: {quoted(turn['said'], 1200)}")
     for failure in (turn.get("failed") or [])[-_FAILURES:]:
         if isinstance(failure, dict):

@@ -7,6 +7,7 @@ import os
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.artifacts import Captured, relative
 from leftoff.engine.workspace.capturing import Limits, Tracked, next_status
+from leftoff.engine.workspace.content import recorded
 from leftoff.engine.workspace.paths import is_own
 from leftoff.engine.workspace.tracking import (
     BEFORE,
@@ -117,6 +118,12 @@ def after(workspace: Workspace, row: RunRow | None, paths: list[str]) -> list[Ca
         found = _captured(tracked, path, next_status(known.get(path), True, False))
         out += found or ([tracked.deleted(path)] if path in known else [])
     return out
+
+
+def differs(reader: Reader, got: Captured) -> bool:
+    """Whether a file is not as a run knows it: a tool that failed may have left it as it was."""
+    known = reader.value("file", got.key)
+    return known is None or not recorded(known.plain).same(recorded(got.about))
 
 
 def _captured(tracked: Tracked, path: str, status: str | None = None) -> list[Captured]:
