@@ -110,7 +110,7 @@ def test_gemini_that_died_of_an_error(repository: Path) -> None:
     other = events("gemini")[-1]
     assert other["prompt"].startswith("<hook_context>")  # what an earlier hook said stands before the prompt
     told = Session(repository, "next", "gemini").context("BeforeAgent", prompt=other["prompt"])
-    assert told is not None and "what turn 1 was asked: break" in told
+    assert told is not None and "what turn 1 was asked: “break”" in told
 
 
 def test_a_compaction_and_a_helper(repository: Path) -> None:
