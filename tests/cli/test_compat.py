@@ -68,6 +68,23 @@ def test_load_prints_the_newest(project: Path) -> None:
     assert 3 == call("compat", "load-checkpoint", "implement", "other", cwd=project).code
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ({"type": "timeout", "message": "no answer\nafter 30 s."}, "timeout: no answer after 30 s"),
+        ({"error": "gone"}, "gone"),
+        ({"code": 5}, '{"code":5}'),
+        ("1 test failed", "1 test failed"),
+    ],
+)
+def test_an_open_error_is_told_in_words(error: Any, told: str, project: Path) -> None:
+    """However a checkpoint has it."""
+    saved(project, last_error=error)
+    said = succeed("compat", "load-checkpoint", "implement", cwd=project).err
+    assert f"the last error is open: {told}" in said, said
+
+
+
 def test_list_is_one_row_each(project: Path) -> None:
     """All of them, or those of a type."""
     saved(project)

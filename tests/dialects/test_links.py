@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.command import call, succeed
 from tests.dialects.test_company import DIALECTS, OWN, PLACES, own_run
+from tests.workspace.trees import repository
 
 
 @pytest.fixture
@@ -180,3 +181,27 @@ def test_a_memory_that_came_along_names_only_what_is_aside(project: Path, outsid
     memory.symlink_to(outside)
     succeed("set", "x=2", "--run", run, cwd=project)
     assert {"victim": b"untouched"} == contents(outside)
+
+
+@DIALECTS
+def test_its_own_files_are_nobodys_changes(project: Path, dialect: str) -> None:
+    """A verdict names no file that leftoff wrote itself, and a rollback leaves them to the mirror."""
+    repository(project, tracked="1\n")
+    (project / "leftoff.toml").write_text(
+        f'[mirror]\ndialect = "{dialect}"\n[capture]\ngit = true\n[status]\nfile = "STATUS.md"\n'
+    )
+    run = own_run(project, dialect)
+    first = succeed("log", run, "--json", cwd=project).json["checkpoints"][-1]["seq"]
+    goes_on(project, dialect, run)
+    (project / "tracked").write_text("2\n")
+    succeed("save", "--run", run, cwd=project)
+    own = {str(path.relative_to(project)) for path in written(project)} - {"tracked", "STATUS.md"}
+    found = succeed("show", run, "--json", cwd=project).json["files"]
+    assert not own & {about["path"] for about in found}
+    verdict = call("verify", run, "--json", cwd=project).json["findings"]
+    assert [] == [each for each in verdict if each["code"] in ("git.dirty", "files.changed")]
+    before = {path for path in own if (project / path).is_file()}
+    done = call("rollback", f"{run}@{first}", "--files", "--yes", "--json", cwd=project)
+    assert 0 == done.code and not before & {each["path"] for each in done.json["files"]["restore"]}, str(done)
+    external = succeed("log", run, "--json", cwd=project).json["checkpoints"]
+    assert "external" not in [each["trigger"] for each in external]

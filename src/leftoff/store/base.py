@@ -67,6 +67,10 @@ class Follower:
         """Which files could not be kept in step, and why."""
         raise NotImplementedError
 
+    def own_files(self) -> frozenset[str]:
+        """The files that it writes, by their paths in the project: what becomes of them is nobody's change."""
+        raise NotImplementedError
+
     def run_id(self, opening: Any, at: int, *, again: bool = False) -> str | None:
         """The id of a run that opens so; ``again``: the id that it would have had each time before."""
         raise NotImplementedError

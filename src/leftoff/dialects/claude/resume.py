@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from leftoff.dialects.core.repairs import shown
+from leftoff.dialects.core.markdown import one_line
 from leftoff.engine.resume.finding import Finding
+from leftoff.model.codec import text
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.draft import State
 
 STALE_MS = 7 * DAY_MS
+_MOST = 300  # characters of an error
 
 
 def findings(document: dict[str, Any], state: State, project: str) -> Iterator[Finding]:
@@ -26,7 +28,7 @@ def findings(document: dict[str, Any], state: State, project: str) -> Iterator[F
     if state.status != "blocked" and document.get("last_error") is not None:
         yield Finding(
             "blocked.errors",
-            f"The last error is open: {shown(document['last_error'])}.",
+            f"The last error is open: {_told(document['last_error'])}.",
             f"When it is resolved: `leftoff unblock {state.run_id}`. --accept blocked.errors goes on without.",
             "last_error",
             choices=("clear them", "go on without", "stop"),
@@ -63,12 +65,23 @@ def _plan_changed(project: str, path: str) -> int | None:
         return None
 
 
+def _told(error: Any) -> str:
+    """An error in words, however a document has it."""
+    if not isinstance(error, dict):
+        return one_line(error)[:_MOST]
+    message = error.get("message") or error.get("error")
+    if not isinstance(message, str):
+        return one_line(text(error))[:_MOST]
+    kind = error.get("type")
+    return one_line(f"{kind}: {message}" if isinstance(kind, str) else message)[:_MOST].rstrip(".")
+
+
 def why_ask(document: dict[str, Any], project: str, now: int) -> str | None:
     """Why a person should look before this is resumed; ``None`` where it is safe. The first reason counts."""
     if document.get("tests_passing") not in (None, True):
         return "tests were not passing"
     if document.get("last_error") is not None:
-        return f"the last error is open: {shown(document['last_error'])}"
+        return f"the last error is open: {_told(document['last_error'])}"
     if document.get("status") != "in_progress":
         return f"its status is {document.get('status')}"
     updated = millis(document.get("updated_at") or document.get("created_at"))

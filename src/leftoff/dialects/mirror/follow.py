@@ -47,6 +47,10 @@ class Protocol(Follower):
     def problems(self) -> list[str]:
         return self.mirror.problems()
 
+    def own_files(self) -> frozenset[str]:
+        memory = self.mirror.memory
+        return frozenset((*memory.remembered("files"), *memory.remembered("written")))
+
     def run_id(self, opening: Opening, at: int, *, again: bool = False) -> str | None:
         return None if again and not self.dialect.fixed_ids else self._opening(opening, at)[0]
 

@@ -36,7 +36,7 @@ SOON_MS = 1000  # and at least: who is just opening it has it open by then
 MOST_KEPT = 2000
 QUARANTINE = "quarantine"  # a folder beside the store: what is in there is never deleted
 INTENT, BASE, NEXT = ".json", ".base", ".next"  # behind the name of a new version
-_SAVED = ("n", "files", "pool", "runs", "seen", "ours", "problems", "refused")
+_SAVED = ("n", "files", "pool", "runs", "seen", "ours", "problems", "refused", "written")
 
 
 def digest(data: bytes) -> str:
@@ -60,6 +60,7 @@ class Memory:
         self.seen: dict[str, list[int] | None] = {}  # files of others, as they were when they were taken in
         self.ours: dict[str, str] = {}  # by the hash of what was written: the run that it says something of
         self.problems: dict[str, str] = {}  # by run or file: why it could not be followed
+        self.written: dict[str, str] = {}  # further files: the run that they belong to
         self.refused: dict[str, str] = {}  # files that could not be written: the run that they belong to
 
     @contextmanager
@@ -101,7 +102,7 @@ class Memory:
         self.files, self.pool = found.get("files", {}), found.get("pool", [])
         self.runs, self.seen = found.get("runs", {}), found.get("seen", {})
         self.ours, self.problems = found.get("ours", {}), {**found.get("problems", {}), **self.problems}
-        self.refused = found.get("refused", {})
+        self.refused, self.written = found.get("refused", {}), found.get("written", {})
         self._before = json.dumps(found)
 
     def _save(self) -> None:
@@ -375,7 +376,8 @@ def _is_ours(found: Any) -> bool:
     if not isinstance(found, dict) or type(found.get("n", 0)) is not int:
         return False
     files, runs, pool = found.get("files", {}), found.get("runs", {}), found.get("pool", [])
-    maps = (files, runs, *(found.get(name, {}) for name in ("seen", "ours", "problems", "refused")))
+    others = ("seen", "ours", "problems", "refused", "written")
+    maps = (files, runs, *(found.get(name, {}) for name in others))
     if not (all(isinstance(each, dict) for each in maps) and isinstance(pool, list)):
         return False
     known, needed = [*files.values(), *pool], {"run", "part", "stat", "hash"}

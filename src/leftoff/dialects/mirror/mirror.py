@@ -358,12 +358,17 @@ class Mirror:
 
     def remove(self, path: str) -> None:
         self._try(path, lambda: self.files.remove(path))
+        self.memory.written.pop(path, None)
 
     def remove_folder(self, path: str) -> None:
         self._try(path, lambda: self.files.remove_folder(path))
+        gone = [other for other in self.memory.written if other == path or other.startswith(f"{path}/")]
+        for other in gone:
+            del self.memory.written[other]
 
     def move(self, path: str, to: str) -> None:
-        self._try(path, lambda: self.files.move(path, to))
+        self._try(to, lambda: self.files.move(path, to))
+        self.memory.written.pop(path, None)
 
     def _try(self, path: str, work: Callable[[], T]) -> T | None:
         """Do something to a file. What is in the way is told once, kept, and tried again when the run is written."""
@@ -375,6 +380,7 @@ class Mirror:
             return None
         if self.memory.refused.pop(path, None) is not None:
             self.works(path)
+        self.memory.written[path] = self._run
         return done
 
     def state(self, row: RunRow, seq: int | None = None) -> State:

@@ -28,7 +28,7 @@ from leftoff.engine.workspace.content import (
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
-from leftoff.engine.workspace.surroundings import DIRTY
+from leftoff.engine.workspace.surroundings import DIRTY, own_files
 from leftoff.engine.workspace.tracking import BEFORE, MARK
 from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
@@ -264,6 +264,7 @@ class Planner:
             paths = {*sides.then, *sides.newest}
             if sides.commit is not None and self.repo is not None:
                 paths.update(one.path for one in self.repo.dirty())
+            paths -= own_files(self.store)  # they follow the records by themselves
         else:
             paths = set(only)
         wants = self._wants(paths, explicit=only is not None)

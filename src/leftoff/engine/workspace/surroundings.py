@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store
     from leftoff.store.rows import RunRow
 
 MOST_BYTES = 32 << 20  # read in one look
@@ -56,6 +57,12 @@ def dirty_paths(project: str) -> list[str] | None:
     found = [line[3:].decode(errors="replace")[above:] for line in done.stdout.split(b"\0") if line]
     found = [path for path in found if not path.startswith(".leftoff/") and "/.leftoff/" not in path]
     return sorted(found) if done.returncode == 0 and len(found) <= MOST_DIRTY else None
+
+
+def own_files(store: Store) -> frozenset[str]:
+    """Files of the project that leftoff itself writes, for a protocol: a change of one is no change of the work."""
+    follower = getattr(store, "follower", None)
+    return follower.own_files() if follower is not None else frozenset()
 
 
 def prefix(project: str) -> str:

@@ -9,6 +9,7 @@ from leftoff.engine.workspace.capturing import DELETED, Limits, Tracked, next_st
 from leftoff.engine.workspace.content import ABSENT, FOLDER, present, recorded
 from leftoff.engine.workspace.paths import given_path, is_behind_link
 from leftoff.engine.workspace.stat import SAME, look
+from leftoff.engine.workspace.surroundings import own_files
 from leftoff.errors import CannotResume, NotFound, StoreUnavailable
 from leftoff.model.fields import Fields
 
@@ -209,8 +210,10 @@ def dirty_state(tracked: Tracked, repo: Repo) -> Found:
 
 def _dirty_state(tracked: Tracked, repo: Repo) -> Found:
     commit = repo.head or ""
-    captured = []
+    captured, own = [], own_files(tracked.store)
     for one in repo.dirty():
+        if one.path in own:
+            continue
         known = tracked.known.get(one.path)
         by = "git" if known is None or known.get("by") == "git" else None
         try:

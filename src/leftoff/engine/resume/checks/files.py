@@ -118,11 +118,12 @@ def look_at_tracked(world: World) -> Tracked:
     if not files:
         return Tracked([], "")
     outputs = {path for record in world.steps.values() for path in record.get("outputs") or ()}
+    others = outputs | world.own_files()
     entries = {
         path: about
         for path, about in files.items()
         if isinstance(about, dict)
-        and path not in outputs
+        and path not in others
         and ("hash" in about or "target" in about or about.get("status"))
     }
     seen = look(world.project, entries, deep=world.deep, modes=True)

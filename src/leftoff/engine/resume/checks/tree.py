@@ -182,7 +182,7 @@ def _dirty(world: World) -> Iterator[Finding]:
     dirty = dirty_paths(world.project) or ()
     new = [path for path in dirty if path not in known and not path.startswith(folders)]
     if new:
-        own = set(world.records.get("file", {}))
+        own = {*world.records.get("file", {}), *world.own_files()}
         for about in (*world.steps.values(), *world.artifact_records().values()):
             own.update(
                 path for path in (*(about.get("outputs") or ()), about.get("path")) if isinstance(path, str)

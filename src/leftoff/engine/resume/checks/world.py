@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.clock import iso
 from leftoff.engine.config.project import home_of
 from leftoff.engine.read.show import in_order, inner_steps
@@ -66,6 +68,13 @@ class World:
         self.project = home_of(
             self.records.get("run", {}), project.folder, getattr(self.store, "folder", None)
         )
+
+    def own_files(self) -> frozenset[str]:
+        """What leftoff itself writes: a protocol's files, and the page of `[status] file`."""
+        from leftoff.engine.workspace.surroundings import own_files
+
+        page = self.settings.section("status").get("file")
+        return own_files(self.store) | ({os.path.normpath(page)} if isinstance(page, str) else set())
 
     def _read(self, view: View) -> None:
         row = need_run(view, self.target.row.run, self.target.row.run_id)
