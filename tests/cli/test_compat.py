@@ -84,7 +84,6 @@ def test_an_open_error_is_told_in_words(error: Any, told: str, project: Path) ->
     assert f"the last error is open: {told}" in said, said
 
 
-
 def test_list_is_one_row_each(project: Path) -> None:
     """All of them, or those of a type."""
     saved(project)
