@@ -346,3 +346,21 @@ def test_a_key_of_several_lines_is_masked() -> None:
 def test_tidy(printed: str, expected: str) -> None:
     """What programs do to a terminal is not what they say."""
     assert expected == tidy(printed)
+
+
+def test_a_silent_step_that_took_too_long(tmp_path: Path) -> None:
+    """How it ended and why is told, though it printed nothing."""
+    (tmp_path / "f.yaml").write_text("steps: [{id: slow, run: sleep 60, timeout: 100ms}]\n")
+    assert 1 == call("run", "f.yaml", cwd=tmp_path).code
+    for words in (["latest"], ["latest", "slow"], ["latest", "--failed"]):
+        done = succeed("logs", *words, cwd=tmp_path)
+        assert "" == done.out
+        assert "slow: attempt 1, exit 124," in done.err
+        assert "printed nothing. It was stopped: it took too long (timeout after" in done.err
+
+
+def test_verbose_shows_what_steps_print(tmp_path: Path) -> None:
+    """Where there is no terminal, with --verbose; else a line per event."""
+    (tmp_path / "f.yaml").write_text("steps: [{id: a, run: 'echo hello'}]\n")
+    assert "hello" not in succeed("run", "f.yaml", cwd=tmp_path).out
+    assert "a │ hello" in succeed("run", "f.yaml", "--verbose", cwd=tmp_path).out

@@ -57,3 +57,32 @@ def test_yes_is_no_answer(tmp_path: Path) -> None:
     with Terminal("run", "flow.yaml", "--yes", cwd=tmp_path) as terminal:
         assert 1 == terminal.end(), terminal.shown
     assert "(q)uit" not in terminal.shown
+
+
+APPROVAL = """
+    name: asked
+    steps:
+      - {id: sign-off, approval: {ask: Ship it?, options: [ship, hold]}}
+      - {id: last, run: "echo {{ choice('sign-off') }} >> ran"}
+"""
+
+
+def test_an_approval_is_asked_at_the_terminal(tmp_path: Path) -> None:
+    """Every option is offered, none is the default; the run goes on with the answer."""
+    write(tmp_path, APPROVAL)
+    with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
+        terminal.expect("Which one? [1-4]: ")
+        assert "sign-off waits for a decision: Ship it?" in terminal.shown
+        terminal.type("hold\n")
+        assert 0 == terminal.end(), terminal.shown
+    assert ["hold"] == lines(tmp_path, "ran")
+
+
+def test_an_approval_may_wait(tmp_path: Path) -> None:
+    """Later leaves it as it is; --yes is no answer to it."""
+    write(tmp_path, APPROVAL)
+    with Terminal("run", "flow.yaml", "--yes", cwd=tmp_path) as terminal:
+        terminal.expect("Which one? [1-4]: ")
+        terminal.type("later\n")
+        assert 7 == terminal.end(), terminal.shown
+    assert not (tmp_path / "ran").exists()

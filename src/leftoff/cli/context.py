@@ -30,6 +30,9 @@ class Context:
     def __init__(self, args: Args) -> None:
         self.args = args
         self._project: Project | None = None
+        self.away: int | None = (
+            None  # of a process that is to leave the terminal: where it says which run it has
+        )
         self.caller = Caller(named=getattr(args, "run", None), branch=getattr(args, "branch", None))
         self.caller.pick = self.pick
 
@@ -67,6 +70,11 @@ class Context:
     def close(self) -> None:
         if self._project is not None:
             self._project.close()
+
+    def close_project(self) -> None:
+        """It is opened again when it is asked for."""
+        self.close()
+        self._project = None
 
     def screen(self) -> Screen:
         """Stdout, as a page sees it."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from leftoff.cli.arguments import positive
 from leftoff.cli.prompts.answers import Terminal
-from leftoff.cli.prompts.ask import can_ask, choose
+from leftoff.cli.prompts.ask import can_ask, choose, pick
 from leftoff.cli.render.text import clean, clean_lines, step_name
 from leftoff.engine.read.find import Target
 from leftoff.engine.resume.request import ResumeRequest
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.runner import Runner
 
 _FAILED = 1  # the exit code of a run with a failed step
+_WAITS = 7  # of one that waits for a person
 
 
 def execute(ctx: Context, request: RunRequest) -> int:
@@ -179,6 +180,8 @@ def _drive(ctx: Context, workflow: Workflow, questions: LateQuestions, begin: Be
     with interruptible(), observer(ctx, Info.of(workflow, Graph(workflow).batches(), most)) as watching:
         runner = begin(execution.Execution(watching, questions, most, who))
         code = drive(ctx, runner, watching)
+    if code == _WAITS and _decide(ctx, runner):
+        return _go_on(ctx, execution.once_more(ctx.project, runner))
     failed = runner.undecided() if code == _FAILED else []
     choice = _ask_about(ctx, runner.run_id, failed)
     if choice == QUIT:
@@ -224,6 +227,27 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
     return code
 
 
+def _decide(ctx: Context, runner: Runner) -> bool:
+    """Ask the person at the terminal what only a person decides; whether anything was decided."""
+    if ctx.away is not None or not can_ask(ctx):
+        return False
+    from leftoff.operations.approvals import Decision, decide
+
+    decided = False
+    for step, ask, options in execution.questions_of(ctx.project, runner):
+        ctx.say(f"{clean(step)} waits for a decision: {clean(ask)}")
+        listed = [(option, "", "", 0) for option in (*options, LATER)]
+        try:
+            choice = pick("What shall it be?", listed, ctx.project.now)
+        except NeedsPerson:
+            break
+        if choice != LATER:
+            decide(ctx.project, ctx.caller, Decision((runner.run_id, step), choice))
+            decided = True
+    return decided
+
+
+LATER = "later"  # the run waits
 RETRY, SKIP, QUIT = "retry", "skip", "quit"
 SHOWN = 5
 

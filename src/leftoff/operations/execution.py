@@ -338,6 +338,18 @@ def _skip(project: Project, runner: Runner, said: StepReport) -> None:
     report(project.store, this_run(runner.ledger.run, runner.run_id), make, Terms(at))
 
 
+def questions_of(project: Project, runner: Runner) -> list[tuple[str, str, list[str]]]:
+    """The steps of a run that wait for an approval: each with its question and all answers that it takes."""
+    from leftoff.engine.steps.approvals import REJECT, waiting
+
+    row = project.store.read(this_run(runner.ledger.run, runner.run_id))
+    found = project.store.read(lambda view: waiting(project.store, view, row))
+    return [
+        (step, str(asked.approval.get("ask", "")), [*asked.choices(), REJECT])
+        for step, asked in found.items()
+    ]
+
+
 def once_more(project: Project, runner: Runner) -> ResumeRequest:
     """To go on with a run that came to its end, from where it is."""
     row = project.store.read(this_run(runner.ledger.run, runner.run_id))

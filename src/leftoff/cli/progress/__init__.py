@@ -14,6 +14,8 @@ is the driver's alone. Each event costs microseconds; a terminal is drawn at mos
 
 from __future__ import annotations
 
+import sys
+
 from leftoff.cli.progress.base import Observer
 from leftoff.cli.progress.info import Info, Leaf
 
@@ -27,6 +29,11 @@ __all__ = ["Info", "Leaf", "Observer", "observer"]
 
 def observer(ctx: Context, info: Info) -> Observer:
     """The one that fits: events as JSON for a program, live on a terminal, a line per event everywhere else."""
+    if ctx.away is not None:
+        from leftoff.cli.detach import Away
+        from leftoff.cli.progress.plain import Plain
+
+        return Away(ctx, Plain(info, sys.stdout, ctx.project.clock, output=False))
     if ctx.args.json:
         return Events(ctx)
     screen = ctx.screen()
@@ -36,7 +43,8 @@ def observer(ctx: Context, info: Info) -> Observer:
         return Live(info, screen.stream, ctx.project.clock)
     from leftoff.cli.progress.plain import Plain
 
-    return Plain(info, screen.stream, ctx.project.clock)
+    verbose = True if getattr(ctx.args, "verbose", False) else None
+    return Plain(info, screen.stream, ctx.project.clock, output=verbose)
 
 
 class Events(Observer):

@@ -1,7 +1,7 @@
 """For pipes, files and terminals that can do nothing: one line per event, with its time.
 
 What a failed step printed last goes to stderr, so that a job's log shows why and stdout keeps to a line per event. On
-a terminal, where somebody reads along, what the steps print is shown as well.
+a terminal, where somebody reads along, and with ``--verbose`` what the steps print is shown as well.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TAIL = 20
 
 
 class Plain(Observer):
-    def __init__(self, info: Info, stream: TextIO, clock: Clock) -> None:
+    def __init__(self, info: Info, stream: TextIO, clock: Clock, *, output: bool | None = None) -> None:
         super().__init__()
-        self.wants_output = stream.isatty()
+        self.wants_output = stream.isatty() if output is None else output
         self._stream = stream
         self._clock = clock
         self._tally = Tally(info)

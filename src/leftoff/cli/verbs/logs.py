@@ -57,7 +57,15 @@ def run(args: Args, ctx: Context) -> int:
     for log in found.logs:
         page.show(log, LogFile(log.path or ""), ended=True)
     page.end()
+    if len(found.logs) == 1 and not found.logs[0].there:
+        ctx.say(silent(found.logs[0], ctx.project.now))
     return 0
+
+
+def silent(log: Log, now: int) -> str:
+    """Of a step without a log: how it ended, and why."""
+    why = f" {clean(str(log.error['message']))}" if log.error and log.error.get("message") else ""
+    return f"leftoff: {clean(log.step)}: {', '.join(facts(log, now))}.{why}"
 
 
 def which(args: Args, ctx: Context) -> RunLogs:
@@ -166,10 +174,8 @@ def facts(log: Log, now: int) -> list[str]:
     end = about.ended_at if log.ended else now
     if about.started_at is not None and (log.ended or log.is_written):
         out.append(took((end - about.started_at) / 1000))
-    if not log.there and log.ended and about.exit_code == 0:
-        out.append(
-            "printed nothing"
-        )  # what a step that ended well leaves is a log, where there is something in it
+    if log.silent:
+        out.append("printed nothing")
     elif not log.there:
         out.append("its log is gone" if about.log else "no log")
     return out

@@ -45,6 +45,7 @@ SPEC = Spec(
         Opt("--dry-run", None, "only say what was found, and what would be done with each step"),
         Opt("--restart", None, "end what still runs of its steps instead of following it"),
         Opt("--max-parallel", "N", "how many steps run at once"),
+        Opt("--verbose", None, "show what steps print, also where there is no terminal"),
         Opt("--list", None, "only list the checkpoints to resume from"),
         Opt("--var", "K=V", "set a variable, as for `leftoff set`", many=True),
         Opt("--run", "RUN", "the run that is meant, like REF", filled=True),

@@ -39,6 +39,10 @@ SPEC = Spec(
             "take steps from an earlier run that are as they were: command, inputs, environment, outputs",
         ),
         Opt("--dry-run", None, "only say of each step whether it would run, and why"),
+        Opt(
+            "--detach", None, "go on in the background, whatever becomes of the terminal; prints the run's id"
+        ),
+        Opt("--verbose", None, "show what steps print, also where there is no terminal"),
         Opt("--max-parallel", "N", "how many steps and items run at once (default: what the file says, 4)"),
         Opt("--check", None, "only say whether the file is right, and what is wrong with it"),
         Opt("--graph", None, "only show the batches: what runs together, and after what"),
@@ -77,6 +81,12 @@ def run(args: Args, ctx: Context) -> int:
     )
     if args.dry_run:
         return _foresee(args, ctx, request)
+    if args.detach:
+        from leftoff.cli.detach import detach
+
+        code = detach(ctx)
+        if code is not None:
+            return code
     return execute(ctx, request)
 
 
@@ -98,7 +108,7 @@ def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, 
 
 
 def _exclusive(args: Args) -> None:
-    for one, other in (("check", "graph"), ("resume", "fresh")):
+    for one, other in (("check", "graph"), ("resume", "fresh"), ("detach", "check"), ("detach", "graph")):
         if getattr(args, one) and getattr(args, other):
             raise Usage(f"--{one} and --{other} are two different things.", hint="Give one of them.")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from leftoff.clock import iso
+from leftoff.engine.read.state import Reader
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
@@ -33,6 +34,7 @@ class Log(Fields):
     attempt: Attempt
     path: str | None
     failed: bool
+    error: dict[str, Any] | None = None  # why its step failed, where this is the newest attempt
 
     @property
     def step(self) -> str:
@@ -45,6 +47,12 @@ class Log(Fields):
     @property
     def there(self) -> bool:
         return self.path is not None and os.path.exists(self.path)
+
+    @property
+    def silent(self) -> bool:
+        """Whether it ended without having printed anything: a log is made for the first line of it."""
+        said_nothing = self.error is not None and not self.error.get("tail")
+        return not self.there and self.ended and (self.attempt.exit_code == 0 or said_nothing)
 
     @property
     def is_written(self) -> bool:
@@ -88,7 +96,11 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
         row = need_run(view, run, run_id)
         attempts = _wanted(view, row, choice)
         steps = {attempt.step: view.row(run, "step", attempt.step) for attempt in attempts}
-        logs = [Log(each, _path(store, each), _has_failed(each, steps[each.step])) for each in attempts]
+        reader = Reader(store, view, run, run_id)
+        logs = [
+            Log(each, _path(store, each), _has_failed(each, steps[each.step]), _error(reader, each))
+            for each in attempts
+        ]
         logs.sort(key=lambda log: ((steps[log.step] or ("",) * 3)[2] or _LAST, log.step, log.attempt.number))
         driven = row.status == "running" and lease_state(view.lease(run), now) in (ALIVE, "unknown")
         return FoundLogs(row, [log for log in logs if log.failed or not choice.failed], driven)
@@ -124,6 +136,14 @@ def _has_failed(attempt: Attempt, step: Any) -> bool:
     if attempt.ended_at is not None and attempt.exit_code != 0:
         return True
     return step is not None and step[1] == "failed" and bool(attempt.number == attempt.current)
+
+
+def _error(reader: Reader, attempt: Attempt) -> dict[str, Any] | None:
+    if attempt.number != attempt.current or not attempt.exit_code:
+        return None
+    found = reader.value("step", attempt.step)
+    error = found.plain.get("error") if found is not None else None
+    return error if isinstance(error, dict) else None
 
 
 def _no_step(view: View, row: RunRow, step: str) -> NotFound:

@@ -61,10 +61,11 @@ class Foreach:
     glob      a pattern, a template
     lines     a file's path, a template: one item per line
     command   a command, a template for the shell: one item per line of its output
+    matrix    lists by name, or expressions that give one: an item is a mapping, one for each combination
     ========  =======================================================================
     """
 
-    kind: Literal["list", "variable", "glob", "lines", "command"]
+    kind: Literal["list", "variable", "glob", "lines", "command", "matrix"]
     value: Any
     allow_empty: bool = False  # a pattern that matches nothing is no mistake
 
@@ -90,6 +91,7 @@ class Step:
     approval: Approval | None = None
     foreach: Foreach | None = None
     item_name: str = "item"
+    key: str = ""  # what an item is called: a template, or the name of something in it
     when: str = ""  # template or expression; empty: always
     inputs: tuple[str, ...] = ()  # templates
     outputs: tuple[str, ...] = ()  # templates
@@ -138,7 +140,8 @@ class Step:
 # rather than what it does (timeout, retries, on_failure, idempotent, save, max_parallel), so that raising a timeout
 # before a resume makes no finished step a doubtful one.
 _FACTS = (
-    "kind needs run shell python args agent approval foreach when outputs env cwd checks criteria persist instructions"
+    "kind needs run shell python args agent approval foreach key when outputs env cwd checks criteria persist "
+    "instructions"
 ).split()
 
 

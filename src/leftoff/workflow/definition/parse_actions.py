@@ -7,15 +7,18 @@ import re
 from leftoff.workflow.definition.drafts import Draft
 from leftoff.workflow.definition.model import APPROVE, REJECT, Approval, Foreach
 from leftoff.workflow.definition.parse_values import Values, shown
-from leftoff.workflow.template.names import RESERVED
+from leftoff.workflow.template.names import RESERVED, is_template
 from leftoff.workflow.template.sites import EXPRESSION, SHELL, TEXT, Site
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.workflow.definition.source import Node
 
 AGENT = ("agents", "prompt", "prompt_file", "model", "turns", "budget", "permissions", "tools")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_A_MATRIX = "For example: matrix: {system: [linux, mac], python: ['3.11', '3.12']}"
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -28,8 +31,10 @@ class Actions:
 
     def foreach(self, draft: Draft, given: dict[str, Node]) -> None:
         fields = draft.fields
-        if "foreach" not in given:
-            for name in ("as", "max_parallel"):
+        if "matrix" in given:
+            self._matrix(draft, given)
+        elif "foreach" not in given:
+            for name in ("as", "key", "max_parallel"):
                 if name in given:
                     key = draft.node.value[name][0]
                     hint = "It is for a `foreach` or a phase. For the whole workflow, it stands at the top."
@@ -37,10 +42,35 @@ class Actions:
                         key, f"`{name}` without `foreach`", hint if name == "max_parallel" else ""
                     )
             return
-        fields["foreach"] = self._items(draft, given["foreach"])
+        else:
+            fields["foreach"] = self._items(draft, given["foreach"])
+        if "key" in given:
+            fields["key"] = self.values.text(given["key"], "key")
+            if is_template(fields["key"]):
+                draft.sites.append(Site(draft.path, "key", "key", given["key"], fields["key"], TEXT))
         if "as" in given:
             fields["item_name"] = self._item_name(given["as"])
         self.limit(draft, given)
+
+    def _matrix(self, draft: Draft, given: dict[str, Node]) -> None:
+        """Lists by name; the item is called `matrix`."""
+        node = given["matrix"]
+        if "foreach" in given:
+            key = draft.node.value["foreach"][0]
+            self.problems.add(key, "`foreach` and `matrix` at once", "Keep one of them.")
+        draft.fields.update(foreach=Foreach("matrix", {}), item_name="matrix")
+        if node.kind != "map" or not node.value:
+            self.values.wrong(node, "matrix", "a mapping of names to lists", _A_MATRIX)
+            return
+        axes: dict[str, Any] = {}
+        for name, (key, value) in node.value.items():
+            if not _NAME.fullmatch(name):
+                self.problems.add(key, f"`{shown(name)}` cannot name a variable", "Letters, digits and _.")
+            if (value.kind == "list" and value.value) or value.kind == "text":
+                axes[name] = self._items(draft, value).value
+            else:
+                self.values.wrong(value, name, "a list", _A_MATRIX)
+        draft.fields["foreach"] = Foreach("matrix", axes)
 
     def limit(self, draft: Draft, given: dict[str, Node]) -> None:
         """How many may run at once: of the items of a `foreach`, of the steps in a phase."""

@@ -25,7 +25,20 @@ _ABOUT = ("id", "step", "type", "title", "description", "instructions", "needs",
 _PLACE = ("env", "cwd")
 _END = ("estimate", "checkpoint")
 _WORK = (
-    *("inputs", "outputs", "cache", "checks", "criteria", "shell", *_PLACE, "foreach", "as", "max_parallel"),
+    *(
+        "inputs",
+        "outputs",
+        "cache",
+        "checks",
+        "criteria",
+        "shell",
+        *_PLACE,
+        "foreach",
+        "matrix",
+        "key",
+        "as",
+        "max_parallel",
+    ),
     *("timeout", "retries", "idempotent", *_END),
 )
 # What each kind of step may say.

@@ -17,7 +17,7 @@ DECLARED_AT_ONCE = 500  # items in one commit
 
 def declare(stage: Stage, step: Step, found: list[Any]) -> None:
     """Record the items, some hundreds in a commit; the last one says how many there are."""
-    named = items.name(step.path, found, stage.redactor)
+    named = items.name(step, found, stage.templates, stage.state.values(step), stage.redactor)
     stale = set(stage.state.items(step.path)) - {path for path, _ in named}
     if stale:
         stage.add(stage.entries.no_items(sorted(stale)), durable=False)
@@ -38,8 +38,9 @@ def item_of(stage: Stage, step: Step, unit: str) -> Any:
     item = stage.state.item(unit)
     if not marks(item):
         return item
-    found = items.find(step, stage.templates, stage.state.values(step), stage.project)
-    named = dict(items.name(step.path, found or (), stage.redactor))
+    values = stage.state.values(step)
+    found = items.find(step, stage.templates, values, stage.project)
+    named = dict(items.name(step, found or (), stage.templates, values, stage.redactor))
     if unit not in named:
         raise Invalid(
             f"{unit}: the item has a secret in it, which was not stored, and it cannot be found again.",

@@ -89,11 +89,12 @@ class Foresight:
             yield self._would_run(step, step.path, f"that it can be skipped is not known: {error.message}")
 
     def _items(self, step: Step) -> Iterator[Foreseen]:
-        found = items.find(step, self._templates, self._state.values(step), self._state.project)
+        values = self._state.values(step)
+        found = items.find(step, self._templates, values, self._state.project)
         if found is None:
             yield self._would_run(step, step.path, "its items are known once its command has run")
             return
-        named = items.name(step.path, found, self._redactor)
+        named = items.name(step, found, self._templates, values, self._redactor)
         self._state.set_items(step.path, named)
         for unit, item in named:
             yield self._unit(step, unit, item)

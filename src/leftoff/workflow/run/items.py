@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import glob
 import os
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.steps import lifecycle
 from leftoff.errors import BadDefinition, BadTemplate, Invalid
 from leftoff.model.ids import quote_part
 from leftoff.workflow.definition.graph import Graph
-from leftoff.workflow.template.render import Templates
+from leftoff.workflow.template.names import is_template
+from leftoff.workflow.template.render import Templates, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +39,8 @@ def find(step: Step, templates: Templates, values: dict[str, Any], project: str)
         return [
             templates.render(item, values, where) if isinstance(item, str) else item for item in foreach.value
         ]
+    if foreach.kind == "matrix":
+        return _combined(foreach.value, templates, values, where)
     if foreach.kind == "variable":
         return _listed(templates.value(foreach.value, values, where), where)
     text = templates.render(foreach.value, values, where)
@@ -49,6 +53,17 @@ def find(step: Step, templates: Templates, values: dict[str, Any], project: str)
             hint="The pattern is relative to the project's folder. If none is fine: {glob: …, allow_empty: true}.",
         )
     return found
+
+
+def _combined(axes: dict[str, Any], templates: Templates, values: dict[str, Any], where: str) -> list[Any]:
+    """One item for each combination, the last name changing fastest."""
+    lists = []
+    for axis in axes.values():
+        if isinstance(axis, str):
+            lists.append(_listed(templates.value(axis, values, where), where))
+        else:
+            lists.append([templates.render(e, values, where) if isinstance(e, str) else e for e in axis])
+    return [dict(zip(axes, chosen, strict=True)) for chosen in product(*lists)]
 
 
 def check_first(workflow: Workflow, variables: dict[str, Any], project: str) -> None:
@@ -113,21 +128,38 @@ def lines_of(path: str, shown: str, where: str) -> list[str]:
         ) from None
 
 
-def name(path: str, items: Iterable[Any], redactor: Redactor) -> list[tuple[str, Any]]:
-    """The path of each item's step, and the item: by what it is or is called, else (or if secret) by its place."""
+def name(
+    step: Step, items: Iterable[Any], templates: Templates, values: dict[str, Any], redactor: Redactor
+) -> list[tuple[str, Any]]:
+    """The path of each item's step, and the item: by its key, by what it is or is called, else (or if secret) by its
+    place."""
     taken: set[str] = set()
     out = []
     for index, item in enumerate(items):
-        called = _called(item)
+        called = _key(step, item, templates, values) if step.key else _called(item, step)
         if called and redactor.mask(called) is not called:
             called = ""
         part = quote_part(called or str(index + 1))
-        below, number = f"{path}/{part}", 2
+        below, number = f"{step.path}/{part}", 2
+        if below in taken and step.key:
+            raise Invalid(
+                f"{step.path}: two items have the key {called!r}.",
+                hint="Choose a `key` that tells them apart.",
+            )
         while below in taken:
-            below, number = f"{path}/{part}#{number}", number + 1
+            below, number = f"{step.path}/{part}#{number}", number + 1
         taken.add(below)
         out.append((below, _recordable(below, item)))
     return out
+
+
+def _key(step: Step, item: Any, templates: Templates, values: dict[str, Any]) -> str:
+    """What an item is called by its `key`: a template, or the name of something in it."""
+    text = step.key if is_template(step.key) else f"{{{{ {step.item_name}.{step.key} }}}}"
+    called = templates.render(text, {**values, step.item_name: item}, f"{step.path}: key").strip()
+    if not called or len(called) > _LONGEST:
+        raise Invalid(f"{step.path}: the key of an item is empty or too long.", hint=f"It is {step.key}.")
+    return called
 
 
 def _recordable(below: str, item: Any) -> Any:
@@ -144,7 +176,9 @@ def _recordable(below: str, item: Any) -> Any:
     return item
 
 
-def _called(item: Any) -> str:
+def _called(item: Any, step: Step) -> str:
+    if step.foreach is not None and step.foreach.kind == "matrix":
+        item = "-".join(shown(value) for value in item.values())
     if isinstance(item, dict):
         item = next((item[word] for word in _NAMES if isinstance(item.get(word), (str, int))), "")
     if isinstance(item, bool) or not isinstance(item, (str, int, float)):

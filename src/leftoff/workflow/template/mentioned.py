@@ -22,6 +22,8 @@ def mentioned(templates: Templates, step: Step) -> set[str]:
     texts = [*_texts(step.key_facts())]
     if step.foreach is not None and step.foreach.kind == "variable":
         texts.append(f"{{{{ {step.foreach.value} }}}}")
+    if step.foreach is not None and step.foreach.kind == "matrix":
+        texts += [f"{{{{ {axis} }}}}" for axis in step.foreach.value.values() if isinstance(axis, str)]
     if step.when:
         texts.append(f"{{{{ {step.when} }}}}")
     found: set[str] = set()
