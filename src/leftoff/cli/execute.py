@@ -235,7 +235,7 @@ def _decide(ctx: Context, runner: Runner) -> bool:
 
     decided = False
     for step, ask, options in execution.questions_of(ctx.project, runner):
-        ctx.say(f"{clean(step)} waits for a decision: {clean(ask)}")
+        ctx.say(f"{step_name(step)} waits for a decision: {clean(ask)}")
         listed = [(option, "", "", 0) for option in (*options, LATER)]
         try:
             choice = pick("What shall it be?", listed, ctx.project.now)

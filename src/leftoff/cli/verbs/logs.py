@@ -7,7 +7,7 @@ import sys
 from leftoff.cli.arguments import number
 from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.render.step_output import LogFile, shown, tidy, without_secrets
-from leftoff.cli.render.text import step_name
+from leftoff.cli.render.text import clean, step_name
 from leftoff.errors import Usage
 from leftoff.operations.reports import usage_errors
 
@@ -65,7 +65,7 @@ def run(args: Args, ctx: Context) -> int:
 def silent(log: Log, now: int) -> str:
     """Of a step without a log: how it ended, and why."""
     why = f" {clean(str(log.error['message']))}" if log.error and log.error.get("message") else ""
-    return f"leftoff: {clean(log.step)}: {', '.join(facts(log, now))}.{why}"
+    return f"leftoff: {step_name(log.step)}: {', '.join(facts(log, now))}.{why}"
 
 
 def which(args: Args, ctx: Context) -> RunLogs:
