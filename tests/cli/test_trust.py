@@ -152,6 +152,19 @@ def test_a_link_in_the_place_of_the_store(project: Path, tmp_path: Path) -> None
     assert 7 == call("ls", cwd=project).code
 
 
+@pytest.mark.parametrize("name", ["hook.log", "store.db", "blobs", "supervise.log"])
+def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: str) -> None:
+    """A store's folder that came along with links in it: nothing is written through them, not by a hook either."""
+    (project / ".leftoff").mkdir()
+    (project / ".leftoff" / name).symlink_to(tmp_path / "victim")
+    assert 7 == call("start", "w", cwd=project).code
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(project), "prompt": "do it"}
+    if name == "hook.log":
+        succeed("hook", "claude", cwd=project, input=json.dumps(event))
+    assert not (tmp_path / "victim").exists()
+    assert f".leftoff/{name}" in call("trust", cwd=project).out
+
+
 def test_an_agent_of_a_cloned_repository(project: Path) -> None:
     """`[agents.NAME]` runs a command: without trust there is no such agent, also under a name that leftoff knows."""
     settings(

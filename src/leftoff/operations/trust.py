@@ -59,11 +59,19 @@ class Trust(Fields):
 def look(project: Project) -> Trust:
     """What in the project would run a command or lead outside of it."""
     folder = project.folder
-    items, link = trust.items_of(folder, tables_of(folder)), trust.link_of(folder)
-    items = [*items, *([link] if link is not None else [])]
+    tables = tables_of(folder)
+    links = trust.links_of(folder, *_stores(tables))
+    items = [*trust.items_of(folder, tables), *links]
     asked = trust.not_trusted(folder, items)
-    runs = _runs(project) if link not in asked and not CALLER.trusts(folder) else []
+    closed = any(link in asked for link in links)
+    runs = _runs(project) if not closed and not CALLER.trusts(folder) else []
     return Trust(folder, [item for item in items if item not in asked], asked, runs)
+
+
+def _stores(tables: dict[str, Any]) -> list[str]:
+    """The folder that the settings name as the store's, where they do."""
+    named = tables.get("store")
+    return [named] if isinstance(named, str) and "://" not in named else []
 
 
 def _runs(project: Project) -> list[Run]:
@@ -104,8 +112,8 @@ def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
 
 
 def _distrust_runs(project: Project) -> list[str]:
-    link = trust.link_of(project.folder)
-    if (link is not None and trust.not_trusted(project.folder, [link])) or not project.store.exists():
+    links = trust.links_of(project.folder, *_stores(tables_of(project.folder)))
+    if trust.not_trusted(project.folder, links) or not project.store.exists():
         return []
 
     def find(view: View) -> list[RunRow]:

@@ -15,11 +15,11 @@ def note(folder: str, *words: str) -> None:
     line = " ".join(" ".join(word.split()) for word in (iso(SYSTEM.now()), *words))
     path = os.path.join(folder, FILE)
     try:
-        if not os.path.isdir(folder):
+        if not os.path.isdir(folder) or (folder == ".leftoff" and os.path.islink(folder)):
             return
         if os.path.exists(path) and os.path.getsize(path) > LARGEST:
             os.replace(path, f"{path}.1")
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.write(fd, f"{line[:2000]}\n".encode("utf-8", "backslashreplace"))
         finally:

@@ -52,7 +52,9 @@ def run_hook(call: Call, data: bytes) -> bytes:
             log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
         return answer or b""
     except Exception as error:
-        log.note(folder or ".leftoff", call.agent, _told(error))
+        log.note(
+            folder or ".leftoff", call.agent, _told(error)
+        )  # a link there was not trusted, and is not followed
         return b""
 
 

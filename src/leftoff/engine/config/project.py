@@ -66,10 +66,11 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     if chosen:
         return chosen if "://" in chosen else os.path.abspath(chosen)
     if configured:
+        if "://" not in configured:
+            _refuse_links(project, configured)
         return configured if "://" in configured else os.path.join(project, configured)
     own = os.path.join(project, FOLDER)
-    if os.path.islink(own):
-        _refuse_link(project)
+    _refuse_links(project, FOLDER)
     if os.path.isdir(own):
         return own
     from leftoff.engine.config.git_head import main_worktree
@@ -78,15 +79,22 @@ def store_location(project: str, given: str | None = None, configured: str | Non
     return os.path.join(main, FOLDER) if main else own
 
 
-def _refuse_link(project: str) -> None:
-    """A link in the place of the store that leads outside of the project: where we write is not for it to say."""
-    from leftoff.engine.config.trust import HOW, link_of, not_trusted
+def _refuse_links(project: str, store: str) -> None:
+    """A link in the place of the store, or in its folder: where we write is not for a project to say."""
+    path = os.path.join(project, store)
+    try:
+        with os.scandir(path) as entries:
+            if not os.path.islink(path) and not any(entry.is_symlink() for entry in entries):
+                return
+    except OSError:  # it is not there, or no folder: whoever opens it says so
+        if not os.path.islink(path):
+            return
+    from leftoff.engine.config.trust import HOW, links_of, not_trusted
 
-    item = link_of(project)
-    if item is not None and not_trusted(project, [item]):
+    for item in not_trusted(project, links_of(project, store)):
+        link = os.path.join(project, item.key)
         raise NeedsPerson(
-            f"{os.path.join(project, FOLDER)} is a link that leads outside of the project, and not trusted: "
-            f"{item.target}.",
+            f"{link} is a link that leads outside of the project or the store, and not trusted: {item.target}.",
             hint=HOW,
         )
 

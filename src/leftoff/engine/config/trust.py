@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 RUNS, LEADS, SENDS = "runs a command", "leads outside of the project", "sends what happens elsewhere"
-LINK = ".leftoff"  # the setting that a link in the place of the store's folder is
+LINK = ".leftoff"  # the setting that a link in the place of the store's folder, or in it, is
 HOW = "`leftoff trust` shows it and asks. Where nobody can be asked: --trust, or LEFTOFF_TRUST=1."
 _OTHERS = (".git", ".leftoff")  # folders below a project that are not for its settings to write to
 _SIZE = 1 << 20  # more is in no file of ours
@@ -60,13 +60,20 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[Item]:
     return [*found, Item("supervise.url", url, SENDS)] if isinstance(url, str) else found
 
 
-def link_of(folder: str) -> Item | None:
-    """A link in the place of the store's folder that leads outside of the project."""
-    path = os.path.join(folder, LINK)
-    if not os.path.islink(path):
-        return None
-    target = _outside(folder, LINK)
-    return Item(LINK, os.readlink(path), LEADS, target) if target else None
+def links_of(folder: str, store: str = LINK) -> list[Item]:
+    """A link in the place of the store's folder that leads outside of the project; else every link that lies in it, for
+    what is kept there is written through it."""
+    path = os.path.join(folder, store)
+    target = _outside(folder, store, own=True) if os.path.islink(path) else ""
+    if target:
+        return [Item(store, os.readlink(path), LEADS, target)]
+    names = sorted(os.listdir(path)) if os.path.isdir(path) else ()
+    inside = [(f"{store}/{name}", os.path.join(path, name)) for name in names]
+    return [
+        Item(key, os.readlink(link), LEADS, os.path.realpath(link))
+        for key, link in inside
+        if os.path.islink(link)
+    ]
 
 
 def without(tables: Mapping[str, Any], items: Sequence[Item]) -> dict[str, Any]:
