@@ -56,7 +56,7 @@ def shares_a_transaction_without_savepoints(patch: Patch) -> None:
             except Exception as error:
                 ticket.error = error
 
-    patch.setattr(SqliteStore, "_share", staticmethod(share))
+    patch.setattr("leftoff.store.sqlite.store.share", share)
 
 
 @caught_by("test_read_is_one_snapshot")
@@ -64,7 +64,7 @@ def reads_without_a_snapshot(patch: Patch) -> None:
     def read(store: Any, fn: Any) -> Any:
         db = store.take()
         try:
-            return fn(SqliteView(db))
+            return fn(SqliteView(db, set()))
         finally:
             store.give(db)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.state import Reader, Value
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
 
 
@@ -194,7 +194,14 @@ def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:
 
     found = target(project, caller, ref)  # of an archived run, that opens another store
     row, seq, store = found.row, found.version.seq if found.version is not None else None, project.store
-    return store.read(lambda view: read(Reader(store, view, row.run, row.run_id, seq)))
+
+    def look(view: View) -> Any:
+        now = view.run_row(row.run) if seq is None else None
+        if now is not None:
+            view.prove(now)
+        return read(Reader(store, view, row.run, row.run_id, seq))
+
+    return store.read(look)
 
 
 def _one(reader: Reader, collection: str, key: str) -> Value:

@@ -94,6 +94,14 @@ class View:
     def run_row(self, run: int) -> RunRow | None:
         raise NotImplementedError
 
+    def prove(self, row: RunRow, most: int = 128) -> None:
+        """``Corrupt`` where the live records of a run do not add up to its digest; once, and if it has no more of them.
+
+        A record that a damaged store does not find reads as if it were not there, and no hash of its own tells. So
+        whoever is about to answer for a run, or to write to it, asks first. Those who judge damage do not.
+        """
+        raise NotImplementedError
+
     def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
         """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
         name (the workflow or the title, without regard to case)."""

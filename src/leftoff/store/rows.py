@@ -171,3 +171,10 @@ def missing_bytes(run: object, collection: str, key: str) -> Corrupt:
 def wrong_bytes(run: object, collection: str, key: str) -> Corrupt:
     where = f"{collection}/{key} of run {run}"
     return Corrupt(f"The bytes of {where} do not have the hash that was recorded.", where=where)
+
+
+def misplaced(where: str) -> Corrupt:
+    return Corrupt(
+        f"The records of {where} are not all there, or not those that were committed.",
+        where=where,
+    )

@@ -80,7 +80,9 @@ def report(
     def work(tx: Tx) -> Reported:
         wanted = ChangeSet(scrubber)
         wanted.changes.update(ready.changes)
-        return report_in(store, tx, find(tx), make, terms, wanted)
+        row = find(tx)
+        tx.prove(row)
+        return report_in(store, tx, row, make, terms, wanted)
 
     return store.write(work)
 

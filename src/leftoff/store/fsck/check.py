@@ -16,7 +16,7 @@ from leftoff.store.fsck.check_run import Report, RunCheck
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import wal_check as walcheck
 from leftoff.store.sqlite.connection import PAGE_SIZE
-from leftoff.store.sqlite.failures import translate
+from leftoff.store.sqlite.failures import NONSENSE, translate
 from leftoff.store.sqlite.pages import PageFile, is_free
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.wal import Log
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.store.sqlite.store import SqliteStore
-
-# What taking a row apart raises where its columns are not those of its table: a sound page lies in another's place. The
-# structure of the file, which is looked at before any row, is off then, too.
-NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError)
 
 _PAGE = re.compile(r"\bpage (\d+)", re.IGNORECASE)
 

@@ -14,6 +14,23 @@ _FULL = "Nothing was changed. Free some space, then try again: what was committe
 READ_ONLY = "Make the folder writable, or point LEFTOFF_STORE at one that is."
 
 
+# What taking a row apart raises where its columns are not those of its table: a sound page lies in another's place.
+NONSENSE = (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError)
+
+
+def explained(error: Exception, db: apsw.Connection, where: str) -> Exception:
+    """The error itself; or ``Corrupt``, where the structure of the database explains it."""
+    if isinstance(error, LeftoffError):
+        return error
+    try:
+        found = [str(line) for (line,) in db.execute("PRAGMA integrity_check(1)")]
+    except apsw.Error as other:
+        found = [str(other)]
+    if found == ["ok"]:
+        return error
+    return Corrupt(f"{where} is damaged: {found[0]}", where=where)
+
+
 def translate(error: BaseException, where: str) -> LeftoffError:
     """The typed error for a failure of SQLite or of a system call at ``where``."""
     if isinstance(error, LeftoffError):

@@ -19,7 +19,7 @@ from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.store.base import Store
 from leftoff.store.blobs import Blobs
 from leftoff.store.sqlite import connection, location, migrate
-from leftoff.store.sqlite.failures import READ_ONLY, translate
+from leftoff.store.sqlite.failures import NONSENSE, READ_ONLY, explained, translate
 from leftoff.store.sqlite.tx import SqliteTx
 from leftoff.store.sqlite.view import SqliteView
 from leftoff.store.sqlite.writer import Presence, Ticket, Turn, WriteQueue, all_done, share
@@ -70,6 +70,7 @@ class SqliteStore(Store):
         self._writer: SqliteTx | None = None
         self._wal_pages = 0
         self._ready = False
+        self._proved: set[int] = set()
         self._relaxed = 0  # the writer's last transactions that were not synced
         key = id(self)
         _stores[key] = ref(self, lambda _: _stores.pop(key, None))
@@ -298,7 +299,7 @@ class SqliteStore(Store):
             raise StoreUnavailable(f"{self.path} cannot be written to.", hint=READ_ONLY)
         db.set_wal_hook(self._saw_wal)
         self._relaxed = 0
-        self._writer = SqliteTx(db, self.blobs)
+        self._writer = SqliteTx(db, self.blobs, self._proved)
         return self._writer
 
     def _transact(self, tx: SqliteTx, batch: list[Ticket]) -> None:
@@ -307,6 +308,7 @@ class SqliteStore(Store):
         try:
             self._set_sync(execute, batch)
             execute("BEGIN IMMEDIATE")
+            tx.began_at = db.total_changes()
             schema: Any = execute("PRAGMA user_version").fetchone()
             if schema[0] != migrate.SCHEMA:
                 migrate.check(db, self.path, writing=True, schema=schema[0])
@@ -322,6 +324,8 @@ class SqliteStore(Store):
                 execute("ROLLBACK")
             elif committing and not isinstance(error, apsw.Error):  # interrupted, but durable by then
                 all_done(batch)
+            if isinstance(error, NONSENSE):
+                raise explained(error, db, self.path) from error
             raise
 
     def _set_sync(self, execute: Callable[[str], Any], batch: list[Ticket]) -> None:
@@ -361,7 +365,9 @@ class SqliteStore(Store):
             try:
                 try:
                     db.execute("BEGIN")
-                    return fn(SqliteView(db))
+                    return fn(SqliteView(db, self._proved))
+                except NONSENSE as error:
+                    raise explained(error, db, self.path) from error
                 finally:
                     if db.in_transaction:
                         db.execute("ROLLBACK")

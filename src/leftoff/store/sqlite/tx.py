@@ -31,12 +31,21 @@ _NOT_SEALED = (None, None, None, None)
 class SqliteTx(SqliteView, Tx):
     """A write transaction that the store opened on this connection."""
 
-    def __init__(self, db: apsw.Connection, blobs: Blobs) -> None:
-        super().__init__(db)
+    def __init__(self, db: apsw.Connection, blobs: Blobs, proved: set[int] | None = None) -> None:
+        super().__init__(db, set() if proved is None else proved)
         self._blobs = blobs
+        self.began_at = (
+            -1
+        )  # the count of changes when the transaction began; -1: they are none of ours to judge
         # One cursor for the statements of every commit: making one costs a third of what they do. It is used only
         # where nothing is read from it, or all at once.
         self.quick: Any = db.cursor().execute
+
+    def _is_settled(self) -> bool:
+        return self.db.total_changes() == self.began_at
+
+    def _refuse_unlisted(self, run_id: str, seen: int) -> None:
+        """Not where every new run would pay for it: that its id is free is checked when it is added."""
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         self.execute(Q.add_run, (run_id, NO_COUNTS, at, at, workflow, branch, status, int(hidden)))

@@ -6,7 +6,7 @@ from _operator import attrgetter
 from itertools import islice
 
 from leftoff.model.codec import sha256
-from leftoff.model.digest import sound, sum_of
+from leftoff.model.digest import MASK, sound, sum_of, term
 from leftoff.store.base import View
 from leftoff.store.rows import (
     Attempt,
@@ -15,6 +15,7 @@ from leftoff.store.rows import (
     Record,
     RunRow,
     Trashed,
+    misplaced,
     missing_bytes,
     version_from,
     wrong_bytes,
@@ -38,6 +39,7 @@ _BELOW, _NOT_BELOW = "/", "0"  # every key under "a" lies between "a/" and "a0"
 _LAST_CHARACTER = "\U0010ffff"
 
 _SOME = 5000  # rows that are held at once where none is kept
+SMALL = 128  # records of a run that are added up before anything is read from it or written to it
 
 _by_n = attrgetter("n")
 
@@ -72,18 +74,44 @@ def token_name(run: int, token: bytes) -> str:
 class SqliteView(View):
     """Queries on one connection, inside the transaction that the store opened on it."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, proved: set[int]) -> None:
         self.db = db
         self.execute: Any = db.execute  # rows of our own queries: their columns are known there
+        self._proved = proved  # runs whose records were added up by this process
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         sql = f"{Q.run_columns} WHERE r.run_id = ? AND r.hidden <= ? AND r.run > 0"
-        columns = self.execute(sql, (run_id, TRASHED if hidden else 0)).fetchone()
+        seen = TRASHED if hidden else 0
+        columns = self.execute(sql, (run_id, seen)).fetchone()
+        if columns is None:
+            self._refuse_unlisted(run_id, seen)
         return RunRow(columns) if columns else None
+
+    def _refuse_unlisted(self, run_id: str, seen: int) -> None:
+        """A run that the index of ids does not know, and the table does: a page lies in another's place."""
+        if self.execute(Q.unlisted, (run_id, seen)).fetchone() is not None:
+            raise misplaced(f"run {run_id}")
 
     def run_row(self, run: int) -> RunRow | None:
         columns = self.execute(f"{Q.run_columns} WHERE r.run = ?", (run,)).fetchone()
         return RunRow(columns) if columns else None
+
+    def prove(self, row: RunRow, most: int = SMALL) -> None:
+        if row.run in self._proved or not self._is_settled():
+            return
+        rows = self.execute(Q.terms, (row.run, most + 1)).fetchall()
+        if len(rows) <= most:
+            try:
+                total = sum([term(*columns) for columns in rows]) & MASK
+            except TypeError:  # not even what a record is made of
+                total = -1
+            if total < 0 or total.to_bytes(32, "big") != row.digest:
+                raise misplaced(f"run {row.run_id}@{row.seq}")
+            self._proved.add(row.run)
+
+    def _is_settled(self) -> bool:
+        """Whether nothing was changed in this transaction yet."""
+        return True
 
     def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
         tests, values = ["r.hidden = 0"], []

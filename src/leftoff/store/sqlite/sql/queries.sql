@@ -18,6 +18,14 @@ UPDATE run SET n = (SELECT n FROM run WHERE run = 0), seq = ?, digest = ?, count
 INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
 VALUES (?, ?, (SELECT n FROM run WHERE run = 0), ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: terms
+-- The first live records of a run, as far as they count for its digest.
+SELECT collection, key, hash FROM record WHERE run = ? LIMIT ?
+
+-- name: unlisted
+-- A run that is looked for without the index of their ids.
+SELECT 1 FROM run NOT INDEXED WHERE run_id = ? AND hidden <= ? AND run > 0
+
 -- name: row
 -- What is live under one key, without its bytes.
 SELECT hash, status, ord, leaf FROM record WHERE run = ? AND collection = ? AND key = ?
