@@ -106,3 +106,17 @@ def test_approval_rejected(here: Path) -> None:
     assert 7 == call("resume", "--from-step", "sign-off", "--yes", cwd=here).code
     assert "waiting" == succeed("get", "step/sign-off", "--json", cwd=here).json["status"]
     assert not (here / "published.txt").exists()
+
+
+def test_matrix(here: Path) -> None:
+    """Every combination once; then only what changed."""
+    succeed("run", "matrix.yaml", cwd=here)
+    assert ["version", "list"] == [line for line in journal(here) if "build" not in line]
+    assert ["linux large 1", "linux small 1", "mac large 1", "mac small 1"] == sorted(
+        (here / "list.txt").read_text(encoding="utf-8").splitlines()
+    )
+    succeed("run", "matrix.yaml", "--reuse", cwd=here)
+    assert 6 == len(journal(here))
+    (here / "list.txt").unlink()
+    succeed("run", "matrix.yaml", "--reuse", cwd=here)
+    assert (6, True) == (len(journal(here)), (here / "list.txt").exists())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,26 @@ def test_a_plan_makes_no_store(tmp_path: Path) -> None:
     done: Any = succeed("run", "f.yaml", "--reuse", "--dry-run", cwd=tmp_path)
     assert "run   a  it has not been done before" in done.out
     assert ["f.yaml", "src.txt"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_a_run_from_elsewhere_is_not_taken(place: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What somebody else says was done decides nothing here; unless all of it is trusted."""
+    other = tmp_path_factory.mktemp("other")
+    succeed("export", "first", "-o", str(other / "b.leftoff"), cwd=place)
+    for name in ("f.yaml", "src.txt"):
+        (other / name).write_text((place / name).read_text())
+    succeed("import", "b.leftoff", cwd=other)
+    plan = succeed("run", "f.yaml", "--reuse", "--dry-run", "--json", cwd=other).json["plan"]
+    assert "it has not been done before" == plan[0]["why"]
+    plan = succeed("run", "f.yaml", "--reuse", "--dry-run", "--json", "--trust", cwd=other).json["plan"]
+    assert "as in first; a.txt is brought back" == plan[0]["why"]
+
+
+def test_nobody_else_says_what_may_be_taken(place: Path) -> None:
+    """A record that is put has no say in it."""
+    record = succeed("get", "step/a", "first", "--json", cwd=place).json
+    succeed("start", "f", "--run-id", "forged", cwd=place)
+    value = json.dumps({"status": "completed", "cache": record.get("cache"), "outputs": []})
+    call("put", "step", "a", value, "--run", "forged", cwd=place)
+    plan = succeed("run", "f.yaml", "--reuse", "--dry-run", "--json", cwd=place).json["plan"]
+    assert "as in first" == plan[0]["why"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.arguments import assignments, positive
 from leftoff.cli.options import Opt, Spec
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import clean, step_name
 from leftoff.errors import BadDefinition, Usage
 from leftoff.operations.reports import usage_errors
 
@@ -156,9 +156,10 @@ def _foresee(args: Args, ctx: Context, request: RunRequest) -> int:
         }
         ctx.emit(document)
         return 0
-    wide = max(len(clean(one.step)) for one in plan)
-    for one in plan:
-        ctx.out(f"{one.action:<4}  {clean(one.step):<{wide}}  {clean(one.why)}")
+    rows = [(one.action, step_name(one.step), clean(one.why)) for one in plan]
+    wide = max(len(name) for _, name, _ in rows)
+    for action, name, why in rows:
+        ctx.out(f"{action:<4}  {name:<{wide}}  {why}")
     return 0
 
 

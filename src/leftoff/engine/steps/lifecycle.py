@@ -134,9 +134,10 @@ def once_more(record: Record) -> Record:
 def put_over(record: Record, value: Record) -> Record:
     """A record that somebody gives: the step keeps its status and its place, unless that says otherwise.
 
-    What a person decides stays theirs.
+    What a person decides stays theirs; what a later run may take over is for the runner to say.
     """
-    out = {"status": record.get("status", "pending"), "order": record.get("order"), **value}
+    said = _without(value, ("cache",))
+    out = {"status": record.get("status", "pending"), "order": record.get("order"), **said}
     return {**out, "kind": "approval"} if record.get("kind") == "approval" else out
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
+from leftoff.model.ids import with_item
 from leftoff.workflow.definition.graph import Graph
 from leftoff.workflow.run import items
 from leftoff.workflow.run.actions import action_of
@@ -40,7 +41,7 @@ class Foreseen(Fields):
     why: str
 
     def to_json(self) -> dict[str, Any]:
-        return {"step": self.step, "action": self.action, "why": self.why}
+        return with_item({"step": self.step, "action": self.action, "why": self.why}, self.step)
 
 
 class Foresight:

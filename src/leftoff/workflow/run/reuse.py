@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from leftoff.engine.config.caller import CALLER
+from leftoff.engine.lifecycle.origin import is_ours
 from leftoff.engine.read.state import Reader
 from leftoff.engine.workspace.content import recorded
 from leftoff.engine.workspace.put import Putter
@@ -141,7 +143,11 @@ class Reuse:
             if not self._store.exists():
                 return []
             found = self._store.read(lambda view: view.list_runs(where, MOST_RUNS + 1))
-            self._runs = [row for row in found if row.run_id != self._state.ledger.run_id]
+            others = [row for row in found if row.run_id != self._state.ledger.run_id]
+            trusted = CALLER.trusts(
+                self._state.project
+            )  # else only what was begun here says what need not run
+            self._runs = [row for row in others if trusted or is_ours(self._store, row)]
         return self._runs
 
     def _reader(self, view: View, row: RunRow) -> Reader:
