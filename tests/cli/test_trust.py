@@ -212,6 +212,11 @@ def test_without_a_terminal_a_person_must_say_it(project: Path, own_folder: Path
     settings(project, ISSUES)
     done = call("trust", cwd=project)
     assert 7 == done.code and EVIL in done.out and "--yes" in done.err
+    shown = call("trust", "--json", cwd=project)
+    assert (7, [(EVIL, False)]) == (
+        shown.code,
+        [(one["value"], one["trusted"]) for one in shown.json["items"]],
+    )
     assert not own_folder.exists()
 
 
@@ -246,7 +251,8 @@ def test_what_is_trusted_is_for_its_user_alone(project: Path, own_folder: Path) 
     settings(project, ISSUES)
     succeed("trust", "--yes", cwd=project)
     (file,) = own_folder.iterdir()
-    assert (0o600, 0o700) == (file.stat().st_mode & 0o777, own_folder.stat().st_mode & 0o777)
+    modes = [path.stat().st_mode & 0o777 for path in (file, own_folder, own_folder.parent)]
+    assert [0o600, 0o700, 0o700] == modes
 
 
 @pytest.mark.parametrize("how", ["empty", "cut", "other", "open", "link"])

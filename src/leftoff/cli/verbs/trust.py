@@ -45,6 +45,10 @@ def _give(ctx: Context) -> int:
     if not ctx.args.json:
         _show(ctx, found)
     if found.asked or found.runs:
+        if ctx.args.json and not ctx.args.yes:
+            ctx.say("leftoff: this is not trusted yet. `leftoff trust --yes` trusts it.")
+            ctx.emit(found.to_json())
+            return 7
         if not confirm(ctx, "This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
             ctx.say("Nothing was changed.")
             return 7

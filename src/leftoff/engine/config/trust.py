@@ -194,6 +194,7 @@ def _write(path: str, data: bytes) -> None:
     """Whole or not at all, for nobody else to read."""
     folder, part = os.path.dirname(path), f"{path}.{os.getpid()}.part"
     try:
+        os.makedirs(CALLER.user_folder, mode=0o700, exist_ok=True)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
