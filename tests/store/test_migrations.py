@@ -18,6 +18,7 @@ from leftoff.store.rows import Holder
 from leftoff.store.sqlite import migrate
 from leftoff.store.sqlite.queries import read
 from leftoff.store.sqlite.store import SqliteStore
+from leftoff.testing import FakeClock
 from leftoff.testing.scribe import Scribe
 from tests.store.processes import child
 
@@ -234,6 +235,23 @@ def test_no_migration_while_somebody_drives(store: SqliteStore, request: pytest.
         assert caught.value.hint
         assert migrate.SCHEMA - 1 == user_version(late)
         scribe.verify(late)
+    late.write(lambda tx: None)
+    assert migrate.SCHEMA == user_version(late)
+    late.close()
+
+
+@pytest.mark.damages_store
+def test_a_session_is_let_finish_too(store: SqliteStore, request: pytest.FixtureRequest) -> None:
+    """An agent whose process nobody knows is at work while it gives signs of life; silent, or seen by a clock that was
+    far ahead, it is in nobody's way."""
+    scribe, now = Scribe(store), store.clock.now()
+    store.write(lambda tx: tx.put_lease(scribe.run, 1, Holder("session", None, "s-1", "agent", now)))
+    store.close()
+    request.getfixturevalue("second")
+    late = SqliteStore(store.folder)
+    with pytest.raises(Conflict, match="run-1 is driven by session s-1"):
+        late.write(lambda tx: None)
+    late.clock = FakeClock(now - 86_400_000)
     late.write(lambda tx: None)
     assert migrate.SCHEMA == user_version(late)
     late.close()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MIGRATIONS: list[str] = ["migrations/0001.sql"]
 SCHEMA = len(MIGRATIONS)
+SILENT_MS = 600_000  # after that a session whose process nobody knows is taken for gone
 #: by schema number: the oldest schema whose code may read, and write, a store of that schema
 COMPATIBLE = {1: (1, 1)}
 
@@ -56,7 +57,7 @@ def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     if schema >= SCHEMA:
         return
     if schema > 0:
-        _refuse_while_driven(db, where)
+        _refuse_while_driven(db, where, int(facts["created_at"]))
     for number in range(schema, SCHEMA):
         run_script(db, MIGRATIONS[number])
     reader, writer = COMPATIBLE[SCHEMA]
@@ -67,13 +68,15 @@ def migrate(db: apsw.Connection, where: str, facts: dict[str, str]) -> None:
     db.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
-def _refuse_while_driven(db: apsw.Connection, where: str) -> None:
+def _refuse_while_driven(db: apsw.Connection, where: str, now: int) -> None:
+    """Nor while the session of an agent whose process nobody knows has given a sign of life."""
     me = this_process()
     for columns in db.execute(Q.leases):
         run_id, lease = columns[0], Lease(columns[1:])
         process: Any = lease.process
-        if process is not None and process != me and process.state() != GONE:
+        silent = abs(now - (lease.beat or lease.since or 0)) > SILENT_MS
+        if process != me and (not silent if process is None else process.state() != GONE):
             raise Conflict(
-                f"{where} needs a newer schema, but run {run_id} is driven by {process}.",
-                hint="Let it end, or stop it; then try again.",
+                f"{where} needs a newer schema, but run {run_id} is driven by {process or f'session {lease.session}'}.",
+                hint="Let it end, or stop it; then try again. A session is waited for until it is silent for 10 minutes.",
             )
