@@ -78,5 +78,5 @@ def _refuse_while_driven(db: apsw.Connection, where: str, now: int) -> None:
         if process != me and (not silent if process is None else process.state() != GONE):
             raise Conflict(
                 f"{where} needs a newer schema, but run {run_id} is driven by {process or f'session {lease.session}'}.",
-                hint="Let it end, or stop it; then try again. A session is waited for until it is silent for 10 minutes.",
+                hint="Let it end, or stop it; then try again. A session is waited for until it is silent for 10 min.",
             )
