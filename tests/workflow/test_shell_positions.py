@@ -98,6 +98,11 @@ REFUSED = {
     "a here-string for a shell": "bash <<< {{ x }}",
     "output as a script": "bash <(echo {{ x }})",
     "output as input": "bash < <(echo {{ x }})",
+    "a shell that reads what is printed": "echo {{ x }} > >(bash)",
+    "one beside it": "tee >(sh) <<< {{ x }}",
+    "braces that make words": "{eval,{{ x }}}",
+    "braces that make options": "printf {-v,'{{ x }}'} a",
+    "arithmetic as it was once written": "echo $[ {{ x }} ]",
     "a name that goes on": 'echo "$GITHUB{{ x }}"',
     "one without quotes": "echo $GITHUB{{ x }}",
     "one over a line's end": 'echo "$GITHUB\\\n{{ x }}"',
@@ -131,6 +136,8 @@ ALLOWED = {
     "a dollar that is none": 'echo "\\$GITHUB{{ x }}" \'$GITHUB{{ x }}\'',
     "quote": "cp {{ x | quote }} \"$(dirname {{ x | quote }})\"",
     "quote in a script that is written": "cat > file.sh <<EOF\ncp {{ x | quote }} .\nEOF\n",
+    "braces that are none": "echo '{\"a\":1,\"b\":{{ x }}}' {{ x }}/{a,b}",
+    "a reader that is no shell": "tee >(cat) <<< {{ x }}",
     "after eval": "eval true; echo {{ x }}",
     "beside eval": "eval true | cat {{ x }}",
     "words that are none": "echo eval {{ x }}; case eval in eval) echo {{ x }} ;; esac",
@@ -174,7 +181,7 @@ PAYLOADS = [
 ]  # fmt: skip
 VALUE = """{{ x }};"{{ x }}";'{{ x }}';n={{ x }};n="{{ x }}";a[{{ x }}]=1;"a{{ x }}";{{ y }};$({{ x }})\
 ;"$(echo {{ x }})";$(( {{ x }} ));${a:-{{ x }}};${a:{{ x }}};<(echo {{ x }});`echo {{ x }}`;"$A{{ x }}";{{ x | quote }}\
-;"{{ x | quote }}";a=({{ x }});-v{{ x }};{a,{{ x }}};"${A}{{ x }}\""""
+;"{{ x | quote }}";a=({{ x }});-v{{ x }};{eval,{{ x }}};"${A}{{ x }}\""""
 COMMAND = """echo;eval;trap;unset;read;printf;printf -v;printf %d;printf %s;let;declare;export;local;readonly\
 ;typeset -i;declare -a;declare -n;set --;set -A;shift;exit;return;test;[;[[;[ -v;[[ -v;[[ 1 -eq;test 1 -eq\
 ;sh -c;bash -euc;bash;.\

@@ -27,8 +27,8 @@ from leftoff.workflow.template.names import (
     unquoted,
 )
 from leftoff.workflow.template.render import Templates, is_ksh, is_posix
+from leftoff.workflow.template.shell_frames import QuoteError
 from leftoff.workflow.template.shell_quote import Script, Value
-from leftoff.workflow.template.shell_reader import QuoteError
 from leftoff.workflow.template.sites import EXPRESSION, SHELL, TEST
 
 TYPE_CHECKING = False

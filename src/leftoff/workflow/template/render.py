@@ -20,8 +20,8 @@ from leftoff.model.codec import text as json_text
 from leftoff.model.fields import Fields
 from leftoff.workflow.definition.problems import nearest
 from leftoff.workflow.template.names import FILTERS, GLOBALS, TESTS, is_template, whole
+from leftoff.workflow.template.shell_frames import QuoteError
 from leftoff.workflow.template.shell_quote import Script, Value, quoted_words
-from leftoff.workflow.template.shell_reader import QuoteError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from leftoff.workflow.template.shell_commands import (
     literal,
     typed_names,
 )
-from leftoff.workflow.template.shell_reader import (
+from leftoff.workflow.template.shell_frames import (
     ANSI,
     ARITH,
     BRACE,
@@ -38,8 +38,8 @@ from leftoff.workflow.template.shell_reader import (
     TICK,
     USE_ENV,
     QuoteError,
-    Reader,
 )
+from leftoff.workflow.template.shell_reader import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

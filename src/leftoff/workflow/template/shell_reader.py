@@ -10,70 +10,38 @@ from __future__ import annotations
 import re
 
 from leftoff.workflow.template.shell_commands import Word, reads_commands
+from leftoff.workflow.template.shell_frames import (
+    ANSI,
+    ARITH,
+    BRACE,
+    COMMANDS,
+    COMMENT,
+    COUNT,
+    DOUBLE,
+    GROUP,
+    SINGLE,
+    SUBST,
+    TICK,
+    TOP,
+    Frame,
+    QuoteError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-USE_ENV = (
-    'Give it to the step in `env:` and write "$NAME" in the script; or insert it as it is, with `| raw`.'
-)
-
-# Kinds of frames: what is open at a place.
-TOP, GROUP, SUBST, DOUBLE, SINGLE, ANSI, BRACE, ARITH, COUNT, TICK, COMMENT = (
-    "the script", "(…)", "$(…)", '"…"', "'…'", "$'…'", "${…}", "$((…))", "((…))", "`…`", "a comment",
-)  # fmt: skip
-COMMANDS = (TOP, GROUP, SUBST)
 _OPENS_COMMAND = frozenset("if then else elif do while until ! { time".split())
 _OPERATORS = tuple("$<>(&|;")
 _PARAMETERS = "$!?#@*-0123456789"  # $$, $!, …
 _PLAIN_SUBSCRIPT = re.compile(r"\[[A-Za-z0-9_$@*+!^.,:-]*\]", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_IN_BRACES = re.compile(r"\{[^{}]*(\?[^{}]*,|,[^{}]*\?)")  # brace expansion, with something unknown in it
 _DESCRIPTOR = re.compile(r"\d+|\{\w+\}", re.ASCII)
 _HERE_START = re.compile(
     r"""<<(?P<tabs>-?)[ \t]*(?:(?P<plain>[\w.+:-]+)|'(?P<single>[^'\n]+)'|"(?P<double>[^"\\$`\n]+)\""""
     r"""|\\(?P<escaped>[\w.+:-]+))(?=[\s;&|<>()]|$)"""
 )
-
-
-class QuoteError(Exception):
-    """A value cannot be put where the script has it."""
-
-    def __init__(self, message: str, line: int, hint: str = USE_ENV, value: int = -1) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-        self.hint = hint
-        self.value = value  # which one, where it is not the one that is being inserted
-
-
-class Frame:
-    """Something that is open, since which line; where commands are read, also what was read of the current one."""
-
-    __slots__ = (
-        "array", "cases", "command", "depth", "duplicates", "heres", "inner", "kind", "line", "members", "opened",
-        "redirect", "seen", "start", "test", "values", "word", "words",
-    )  # fmt: skip
-
-    def __init__(self, kind: str, line: int, opened: int = 0) -> None:
-        self.kind = kind
-        self.line = line
-        self.opened = opened  # where its inside begins
-        self.inner = False  # <(…): part of a word
-        self.word = ""
-        self.command = True  # the next word would be a command
-        self.cases = 0
-        self.depth = 0
-        self.test = False  # in [[ … ]]
-        self.array = False  # in name=(…)
-        self.duplicates = False  # after >&
-        self.heres: list[tuple[str, bool, bool]] = []
-        self.start = -1  # of the word that is read
-        self.values: list[tuple[int, bool]] = []  # in that word
-        self.seen: list[int] = []  # all values so far
-        self.redirect = ""  # what the next word is for
-        self.words: list[Word] = []  # of the simple command that is read
-        self.members: list[list[Word]] = []  # of its pipeline, before it
 
 
 class Reader:
@@ -161,9 +129,10 @@ class Reader:
         self._take(count)
 
     def _pop(self, count: int = 1) -> None:
-        if self.frames[-1].kind in COMMANDS:
-            self._end_pipeline(self.frames[-1])
+        fed = self.frames[-1].kind in COMMANDS and self._end_pipeline(self.frames[-1])
         ended = self.frames.pop()
+        if fed and ended.inner and self.text[ended.opened - 2] == ">":
+            self.frames[-1].feeds = True
         if ended.heres:
             self._lose()  # its body comes after the parenthesis
         self._take(count)
@@ -200,6 +169,8 @@ class Reader:
                 self._lose()  # a command, to some shells
             self._push(BRACE, 2)
         elif follows == "[":  # arithmetic as it was once written
+            if self.mark in self.text[self.at : self.text.find("]", self.at)]:
+                raise QuoteError("a value in $[…]", self.line, "Write $(( {{ n | int }} )).")
             self._lose()
             self._take(2)
         elif follows and follows in _PARAMETERS:
@@ -287,11 +258,15 @@ class Reader:
 
     def _end_word(self) -> None:
         frame = self.frames[-1]
+        direct = [value for value, nested in frame.values if not nested]
         if frame.start >= 0 or frame.values:
             source = self.text[frame.start : self.at] if frame.start >= 0 else ""
             frame.words += self._read(source, frame.values, frame.redirect)
             frame.start, frame.values, frame.redirect = -1, [], ""
         word, frame.word = frame.word, ""
+        if direct and _IN_BRACES.search(word):
+            hint = "The shell makes several words of it. Write them one by one."
+            raise QuoteError("a value in {…,…}", self.line, hint, direct[0])
         if not word:
             return
         if frame.command and word in ("case", "esac"):
@@ -325,7 +300,8 @@ class Reader:
         if frame.array:
             return False
         before: list[int] = []
-        fed = False
+        fed = feeds = frame.feeds
+        frame.feeds = False
         for words in members:
             self._judge(words)
             if reads_commands(words):
@@ -333,6 +309,8 @@ class Reader:
                 self._judge_input(before)
             closes = bool(words) and words[0].text in ("}", "done", "fi", "esac")
             before += frame.seen if closes else [value for word in words for value, _ in word.values]
+        if feeds:
+            self._judge_input(before)
         return fed
 
     def _beside(self, char: str) -> bool:
