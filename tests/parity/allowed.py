@@ -35,13 +35,16 @@ OF_A_FACE: dict[str, Reasons] = {
         "checkpoint session_end #?": NOT_SEALED,
     },
     "hooks": {
-        "checkpoint step_complete of a #?": "a list tells of steps; the end of the turn is the checkpoint"
+        "checkpoint step_complete of a #?": "a list tells of steps; the end of the turn is the checkpoint",
+        "step/*.session": "on whose list it is",
     },
 }
 
 CHEAP = "docs/workspace.md: a program's steps look at no files, no git and no tracker"
 NO_PERSON = "a program has nobody to ask: the error has the findings"
 TAKEN = "the run is the session's from now on"
+TURN = "a word is a prompt, which opens a turn"
+BY_A_WORD = {"run/session_id": TAKEN, "run/agent": TAKEN, "run/open_turn": TURN, "turn/000001": TURN}
 FILE = {"file/f.*": CHEAP}
 ISSUE = {"context/issue_snapshot.*": CHEAP, "context/current_state_label": CHEAP}
 
@@ -93,8 +96,8 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
     ("resume by start, with more", "python"): {
         "variable/n": "docs/guide.md: variables= is what a new run starts with"
     },
-    ("resume by a word", "hooks"): {"run/session_id": TAKEN, "run/agent": TAKEN},
-    ("resume by a word, after a failure", "hooks"): {"run/session_id": TAKEN, "run/agent": TAKEN},
+    ("resume by a word", "hooks"): BY_A_WORD,
+    ("resume by a word, after a failure", "hooks"): BY_A_WORD,
     ("session, a task", "hooks"): {
         "step/b.by": "a step of the agent's list, which a later list may drop",
         "checkpoint step_complete of b #1.note": "what the agent calls it",
