@@ -90,7 +90,8 @@ def test_another_branch_is_named(tmp_path: Path) -> None:
 
 
 def test_a_driven_run_is_a_conflict(tmp_path: Path) -> None:
-    """A run that another live process drives is left alone: exit 5. After its death anyone may go on."""
+    """A run that another live process drives is left alone: exit 5. After its death the program is to be
+    started again, which alone can go on; nothing is marked as if somebody were at work."""
     with driven(tmp_path) as run:
         for words in ([run], [run, "--yes"], [f"{run}@1", "--yes"], []):
             result = call("resume", *words, cwd=tmp_path)
@@ -98,8 +99,9 @@ def test_a_driven_run_is_a_conflict(tmp_path: Path) -> None:
             assert "driven by" in result.err
     code = "import leftoff, os; leftoff.start('dies', steps=['a']).step('a').__enter__(); os._exit(9)"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=False)
-    found = succeed("resume", "dies", "--json", cwd=tmp_path).json
-    assert ("running", "alive", "a") == (found["status"], found["health"], found["next_step"])
+    done = succeed("resume", "dies", "--json", cwd=tmp_path)
+    assert "start your program again" in done.err
+    assert ("running", "dead") == (done.json["status"], done.json["health"])
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=False)
     assert "alive" == succeed("start", "dies", "--resume", "--json", cwd=tmp_path).json["health"]
 

@@ -10,10 +10,15 @@ Reasons = dict[str, str]
 NOT_SEALED = "a program's end is no checkpoint (docs/guide.md): its last step was one"
 LAST_STEP = "the end of a run is in the commit of its last step"
 DECLARED = "what a workflow file says of it"
+PROGRAM = "who goes on with it: the program, when it is started again"
 ITS_CALL = "what a call is known by when the function runs again"
 
 OF_A_FACE: dict[str, Reasons] = {
-    "python": {"checkpoint session_end #?": NOT_SEALED},
+    "python": {
+        "checkpoint session_end #?": NOT_SEALED,
+        "run/program": PROGRAM,
+        "checkpoint *:run/program": PROGRAM,
+    },
     "runner": {
         "context/definition": DECLARED,
         "context/graph": DECLARED,
@@ -26,6 +31,8 @@ OF_A_FACE: dict[str, Reasons] = {
         "checkpoint *:run/completed_at": LAST_STEP,
     },
     "functions": {
+        "run/program": PROGRAM,
+        "checkpoint *:run/program": PROGRAM,
         "context/function": ITS_CALL,
         "run/inputs": ITS_CALL,
         "context/returned": ITS_CALL,
@@ -73,10 +80,12 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
         "answer 4 to resume refused": "the command says that nothing is left, and exits 0"
     },
     ("resume from a step, done again", "python"): {
-        "checkpoint manual #1": "the present is sealed before it goes back: its pause was not"
+        "checkpoint rollback of ? #1:run/status": PROGRAM,
+        "checkpoint manual #1": "the present is sealed before it goes back: its pause was not",
     },
     ("resume from a step, failed then", "python"): {
-        "checkpoint manual #1": "the present is sealed before it goes back: its pause was not"
+        "checkpoint rollback of ? #1:run/status": PROGRAM,
+        "checkpoint manual #1": "the present is sealed before it goes back: its pause was not",
     },
     ("resume, an output is gone", "python"): {"answer 5 to resume refused": NO_PERSON},
     ("fork", "python"): {"checkpoint manual #1:run/status": "a program drives its fork from the start"},

@@ -216,7 +216,9 @@ class Store:
 
     def _facts(self, issue: str | int | None) -> dict[str, Any]:
         """What a new run is known by, beside its name."""
-        return {**self._project.git_facts(), "issue": issue_id(issue)}
+        alone = CALLER.session is None and CALLER.attempt is None  # nobody else goes on with it
+        program = {"program": self._driver()[1]} if alone else {}
+        return {**self._project.git_facts(), "issue": issue_id(issue), **program}
 
     def _surroundings(self, opening: Opening) -> dict[str, Any]:
         """What a new run remembers of the world around it."""

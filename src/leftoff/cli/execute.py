@@ -110,7 +110,20 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
         return _agreed(ctx, done, answerer)
     if done.changes is not None:
         ctx.say_redacted(done.changes)
+    if done.outcome == resuming.PROGRAM:
+        return _program(ctx, request.target.row)
     return _show_brief(ctx, request.target.row)
+
+
+def _program(ctx: Context, row: RunRow) -> int:
+    """A run of a Python program: only that can go on with it."""
+    if ctx.args.json:
+        emit_end(ctx, row, brief="")
+    program = clean(str(row.card.get("program")))
+    ctx.say(
+        f"Run {row.run_id} is one of the program {program}: start your program again, and it goes on from here."
+    )
+    return 0
 
 
 def _show_brief(ctx: Context, row: RunRow) -> int:

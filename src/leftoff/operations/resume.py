@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 STOPPED, GIVEN_UP, AGREED, RUNNING = "stopped", "given up", "agreed", "running"
+PROGRAM = "program"  # whoever started it goes on with it when it is started again
 
 
 class Resumed(Fields):
@@ -158,6 +159,9 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
     """A run that somebody reports on: it is running again, and what was in flight or failed is to be done."""
     request, session = agreed.request, session_of(project, caller)
     check_free(project, caller, request.target)  # a question may have been open for long
+    program = request.target.row.card.get("program") is not None
+    if program and request.goes_on and not agreed.report.findings:
+        return agreed.but(outcome=PROGRAM)
     decided = agreed.report.world.row
     carry_out(project, caller, agreed, answerer)
     ours = agreed.report.findings or dialect_of(decided, project.folder, project.settings) is not None
@@ -176,7 +180,7 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
     except Invalid as error:  # a variable that cannot be kept
         hint = error.hint or "Nothing was changed; give something else."
         raise Usage(error.message, hint=hint) from None
-    return agreed.but(outcome=RUNNING, changes=changes)
+    return agreed.but(outcome=PROGRAM if program else RUNNING, changes=changes)
 
 
 def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Report | None:

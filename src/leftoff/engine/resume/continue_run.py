@@ -53,6 +53,8 @@ def continue_run(
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         reader = Reader(store, tx, row.run, row.run_id)
         put_back(reader, changes, at)
+        if row.card.get("program") is not None:  # nobody is at work before it is started again
+            changes.put("run", "status", "paused")
         if session is not None and session != row.session:
             changes.put("run", "session_id", session)
         return _again_from(lifecycle.Steps(reader, changes, at), request)

@@ -46,6 +46,12 @@ class ResumeRequest(Fields):
     decided: RunRow | None = None
 
     @property
+    def goes_on(self) -> bool:
+        """Whether the run only goes on from where it is: nothing is set, or done again."""
+        other = self.from_step is not None or self.only or self.failed or self.repeat or self.variables
+        return self.target.version is None and not other
+
+    @property
     def seq(self) -> int | None:
         """The version to go back to; ``None``: it goes on from where it is."""
         version = self.target.version
