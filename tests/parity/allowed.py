@@ -43,7 +43,7 @@ OF_A_FACE: dict[str, Reasons] = {
     },
     "hooks": {
         "checkpoint step_complete of a #?": "a list tells of steps; the end of the turn is the checkpoint",
-        "step/*.session": "on whose list it is",
+        "step/*.listed_by": "on whose list it is",
     },
 }
 

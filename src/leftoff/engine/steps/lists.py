@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LONGEST = 60  # characters of a step's name
+LISTED_BY = "listed_by"  # in a step's record: the session on whose list it is
 
 
 class Item:
@@ -58,7 +59,7 @@ class List:
         self.there = steps.all()
 
     def is_ours(self, record: dict[str, Any]) -> bool:
-        return bool(record.get("session", self.session) == self.session)
+        return bool(record.get(LISTED_BY, self.session) == self.session)
 
     def move(self, path: str, item: Item, order: int | None) -> None:
         """A step becomes what its entry says; what a person decides is not for an agent's list to say."""
@@ -66,11 +67,11 @@ class List:
             return
         old = self.steps.get(path)
         if old is not None and self._says_nothing_new(old, item):
-            record = {**old, "entry": item.status, "session": self.session}
+            record = {**old, "entry": item.status, LISTED_BY: self.session}
         else:
             record = _moved(old or {"by": "list"}, item, self.steps.now)
             record.pop("entry", None)
-            record["session"] = self.session
+            record[LISTED_BY] = self.session
         if item.task is not None:
             record["task"] = item.task
         if order is not None:
