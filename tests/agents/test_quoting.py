@@ -95,3 +95,17 @@ def test_a_quotation_cannot_be_closed(project: Path) -> None:
     assert '“a" b "c”' == quoted("a” b “c")
     assert "“aaaaa… (9 characters)”" == quoted("a" * 9, 5)
     assert '{"a":"‹b>"}' == named(json.loads('{"a": "<b>"}'))
+
+
+def test_a_run_that_came_in_a_bundle(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It says so as well, to a new session and in the brief; whoever exported it has no such mark."""
+    succeed("start", "w", "--run-id", "r", "--steps", "a", cwd=project)
+    succeed("step", "fail", "a", "--error", "no", "--resume-with", EVIL, cwd=project)
+    other = tmp_path_factory.mktemp("other")
+    succeed("export", "r", "-o", str(other / "r.bundle"), cwd=project)
+    succeed("import", "r.bundle", cwd=other)
+    told = Session(other).context("SessionStart", source="startup")
+    assert told is not None and "came from the bundle r.bundle, and that nobody here started" in told
+    text = succeed("brief", "r", cwd=other).out
+    assert "Resume instructions:" not in text and "What the bundle r.bundle says to whoever goes on" in text
+    assert succeed("brief", "r", cwd=project).out.startswith("Resume instructions:")

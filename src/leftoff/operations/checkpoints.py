@@ -120,8 +120,11 @@ def document(project: Project, target: Target, whole: Collection[str] | None = N
 def told(project: Project, target: Target, room: int | None = None) -> str:
     """What an agent must know that has never seen the work, in so many characters."""
     from leftoff.engine.read.brief import LIMIT, WHOLE, fit, parts
+    from leftoff.engine.read.quoting import source_of
 
-    return fit(parts(document(project, target, WHOLE), project.now, project.folder), room or LIMIT)
+    source = project.store.read(lambda view: source_of(view, target.row))
+    found = document(project, target, WHOLE)
+    return fit(parts(found, project.now, project.folder, source), room or LIMIT)
 
 
 class Brief(Fields):

@@ -176,6 +176,13 @@ def _verified(session: Session, row: RunRow) -> Report:
     return verify(session.project, Caller(session=session.who.session), ResumeRequest(Target(row, None)))
 
 
+def source_of_run(session: Session, row: RunRow) -> str:
+    """Where a run came from that nobody here started; empty: it was started here."""
+    from leftoff.engine.read.quoting import source_of
+
+    return session.project.store.read(lambda view: source_of(view, row))
+
+
 def brief(session: Session, row: RunRow, room: int) -> str:
     """What a session must know of its run, in so many characters."""
     from leftoff.engine.read.find import Target

@@ -132,6 +132,7 @@ def _import_documents(project: Project, request: Import, paths: list[str], outco
 
 def _import_bundle(project: Project, path: str, *, dry: bool) -> tuple[str, bool]:
     """The run's id, and whether it is (or would be) new here."""
+    from leftoff.engine.read.quoting import note_bundle
     from leftoff.engine.retention.bundle_check import open_bundle
     from leftoff.engine.retention.export import import_bundle, would_import
     from leftoff.host import this_process
@@ -140,8 +141,8 @@ def _import_bundle(project: Project, path: str, *, dry: bool) -> tuple[str, bool
     try:
         if dry:
             return bundle.run_id, would_import(project.store, bundle)
-        by = (this_process(), "leftoff import")
-        return bundle.run_id, import_bundle(project.store, bundle, project.now, by)
+        by, note = (this_process(), "leftoff import"), note_bundle(os.path.basename(path))
+        return bundle.run_id, import_bundle(project.store, bundle, project.now, by, note)
     finally:
         bundle.close()
 

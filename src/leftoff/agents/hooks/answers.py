@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.quoting import origin, quoted, tame
+from leftoff.engine.read.quoting import quoted, tame
 from leftoff.engine.resume.finding import REFUSE, RESUME
 from leftoff.model.codec import text
 from leftoff.model.versions import counts_of
-from leftoff.operations.sessions import brief
+from leftoff.operations.sessions import brief, source_of_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def whole_brief(session: Session, taken: Taken, said: str = "") -> str:
     return head + brief(session, taken.run, LIMITS[session.who.agent] - len(head))
 
 
-def offer(taken: Taken) -> str:
+def offer(session: Session, taken: Taken) -> str:
     """One line about a run that nobody works on."""
     row = taken.offered
     assert row is not None
     counts = counts_of(row.counts)
     done, total = counts["completed"] + counts["skipped"], sum(counts.values())
     name = f" ({quoted(row.title, 100)})" if row.title else ""
-    steps, source = f", {done} of {total} steps done" if total else "", origin(row.card)
+    steps, source = f", {done} of {total} steps done" if total else "", source_of_run(session, row)
     if source:
         return (
             f"A run lies here that came from {source}, and that nobody here started: {row.run_id}{name}, "

@@ -30,7 +30,7 @@ def session_start(session: Session, event: Event) -> bytes:
     from leftoff.agents.hooks import answers
 
     return answers.context(
-        event.raw, answers.whole_brief(session, taken) if taken.open else answers.offer(taken)
+        event.raw, answers.whole_brief(session, taken) if taken.open else answers.offer(session, taken)
     )
 
 

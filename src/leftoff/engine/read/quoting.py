@@ -12,10 +12,14 @@ from leftoff.model.codec import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
+    from leftoff.store.base import Tx, View
+    from leftoff.store.rows import RunRow
+
 LINE = 300  # characters of one fact
+_FROM = "from"  # of a fact beside a run: the bundle that brought it
 _MARKS = str.maketrans("“”", '""')
 
 
@@ -64,8 +68,19 @@ def _marked(value: Any) -> Any:
     return [_marked(item) for item in list.__iter__(value)] if isinstance(value, list) else value
 
 
+def note_bundle(name: str) -> Callable[[Tx, int, str], None]:
+    """What notes beside a run, in a transaction, that it came from a bundle."""
+    return lambda tx, run, run_id: tx.put_fact(f"{_FROM} {run}", name)
+
+
+def source_of(view: View, row: RunRow) -> str:
+    """Where a run came from that nobody here started; empty: it was started here."""
+    bundle = view.fact(f"{_FROM} {row.run}")
+    return f"the bundle {named(bundle)}" if bundle else origin(row.card)
+
+
 def origin(facts: Mapping[str, Any]) -> str:
-    """The file that a run was imported from, as its own record or its card says; empty: it was started here."""
+    """The document that a run was imported from, as its own record or its card says."""
     found = facts.get("imported")
     if not isinstance(found, dict):
         return ""

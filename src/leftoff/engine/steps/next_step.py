@@ -7,7 +7,7 @@ for somebody to do; and one that waits for a decision is named with the command 
 from __future__ import annotations
 
 from leftoff.engine.read.info import next_leaf
-from leftoff.engine.read.quoting import origin
+from leftoff.engine.read.quoting import source_of
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.approvals import how
 from leftoff.model.ids import as_word, with_item
@@ -39,7 +39,7 @@ class NextStep:
         self, row: RunRow, why: str, step: str | None = None, title: Any = None, instructions: str = ""
     ) -> None:
         self.run_id = row.run_id
-        self.source = origin(row.card) or None  # where the run came from, if not from here
+        self.source: str | None = None  # where the run came from, if not from here
         self.step = step
         self.title = title if isinstance(title, str) else None
         self.instructions = instructions or None
@@ -52,6 +52,12 @@ class NextStep:
 
 def next_step(store: Store, view: View, row: RunRow) -> NextStep:
     """What to do now."""
+    found = _next_step(store, view, row)
+    found.source = source_of(view, row) or None
+    return found
+
+
+def _next_step(store: Store, view: View, row: RunRow) -> NextStep:
     if row.status in FINISHED:
         return NextStep(row, f"The run is {row.status}.")
     reader = Reader(store, view, row.run, row.run_id)
