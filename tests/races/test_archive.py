@@ -11,6 +11,7 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.retention.archive import bundle_of, take_out
 from leftoff.errors import Conflict, LeaseHeld
 from leftoff.host import this_process
+from leftoff.operations.files import Rollback, rollback
 from leftoff.operations.upkeep import archive
 from leftoff.store.bundle.write import PART, open_part, sweep_parts
 from leftoff.store.sqlite.location import sync_folder
@@ -47,7 +48,12 @@ def test_a_commit_after_the_export_is_in_the_bundle(over: Path, seam: Seam, time
 
 def test_a_run_that_goes_on_stays(over: Path, seam: Seam) -> None:
     """Resumed while it was exported, it is not over any more, and no bundle of an older state is left."""
-    seam.after(EXPORTED, lambda: succeed("rollback", "old@2", cwd=over))
+
+    def go_on() -> None:
+        with here(over) as other:
+            rollback(other, NOBODY, Rollback("old@2"), lambda run, running: True, lambda plan: True)
+
+    seam.after(EXPORTED, go_on)
     with here(over) as project, pytest.raises(Conflict, match="is running"):
         archive(project, NOBODY, "old")
     assert "running" == succeed("show", "old", "--json", cwd=over).json["status"]

@@ -10,6 +10,7 @@ from leftoff.engine.config.caller import Caller
 from leftoff.engine.resume.answers import Answerer
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Conflict, LeaseHeld
+from leftoff.operations.records import set_variables
 from leftoff.operations.resume import RUNNING, STOPPED, Resumed, resume
 from leftoff.operations.runs import target
 from tests.cli.command import succeed
@@ -52,8 +53,13 @@ def test_a_report_in_between_is_taken_in(paused: Path, seam: Seam, where: str) -
 
 def test_what_came_in_between_may_stand_in_the_way(paused: Path, seam: Seam) -> None:
     """A secret that was set, and not stored, while the answers were taken must be given again before it goes on."""
-    secret = "key=ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
-    seam.after(ANSWERED, lambda: succeed("set", secret[:44], "--run", "r", cwd=paused))
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
+
+    def set_it() -> None:
+        with here(paused) as other:
+            set_variables(other, Caller(named="r"), {"key": secret})
+
+    seam.after(ANSWERED, set_it)
     assert STOPPED == resumed(paused).outcome
     assert "paused" == status(paused)
 
