@@ -21,6 +21,7 @@ from leftoff import seams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff._version import __version__
+    from leftoff.api.kinds import register
     from leftoff.api.module import fsck, get, list, open, resume, run, start
     from leftoff.api.read import RunView
     from leftoff.api.run import Run
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     )
     from leftoff.model.versions import Version
     from leftoff.workflow.functions.decorators import step, workflow
-    from leftoff.workflow.functions.kinds import register
 
 _HOME = {
     "leftoff._version": ("__version__",),
@@ -75,7 +75,7 @@ _HOME = {
     "leftoff.engine.read.info": ("RunInfo",),
     "leftoff.model.versions": ("Version",),
     "leftoff.workflow.functions.decorators": ("step",),
-    "leftoff.workflow.functions.kinds": ("register",),
+    "leftoff.api.kinds": ("register",),
 }
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 

@@ -177,7 +177,7 @@ def test_an_exception_fails_the_item(store: leftoff.Store) -> None:
         "convert/b": "failed",
         "convert/c": "pending",
     } == statuses(seen)
-    assert {"type": "RuntimeError", "message": "page 3 is torn"} == seen.steps["convert/b"]["error"]
+    assert ("RuntimeError", "page 3 is torn") == told(seen.steps["convert/b"]["error"])
     assert "failed" == seen.status
     newest = seen.history()[0]
     assert ("error", "convert/b", "page 3 is torn") == (newest.trigger, newest.step, newest.note)
@@ -203,7 +203,7 @@ def test_while_it_is_handled_the_exception_is_known(run: leftoff.Run) -> None:
             raise RuntimeError("page 3 is torn")
     except RuntimeError:
         run.checkpoint(note="looking into it")
-    assert {"type": "RuntimeError", "message": "page 3 is torn"} == run.steps["convert/a"]["error"]
+    assert ("RuntimeError", "page 3 is torn") == told(run.steps["convert/a"]["error"])
 
 
 def test_an_exception_inside_the_body_that_is_caught_there(run: leftoff.Run) -> None:
@@ -401,3 +401,7 @@ def test_an_iterator_in_a_variable_and_an_exception(store: leftoff.Store) -> Non
     assert "page 3 is torn" == seen.steps["convert/a"]["error"]["message"]
     del items
     assert {"convert": "failed", "convert/a": "failed", "convert/b": "pending"} == statuses(seen)
+
+
+def told(error: Any) -> tuple[str, str]:
+    return error["type"], error["message"]

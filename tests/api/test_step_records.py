@@ -27,7 +27,7 @@ def failed(run: leftoff.Run, path: str = "print") -> None:
 
 def other_facts(record: Any) -> dict[str, Any]:
     """Without the times, and what a program and a person cannot say alike."""
-    return {key: value for key, value in record.items() if key not in ("at", "type")}
+    return {key: value for key, value in record.items() if key not in ("at", "type", "traceback")}
 
 
 def test_a_failure_is_an_error_record(tmp_path: Path, run: leftoff.Run) -> None:

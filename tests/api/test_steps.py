@@ -74,7 +74,7 @@ def test_do_again(run: leftoff.Run) -> None:
     assert (2, 2) == (run.result("a"), run.steps["a"]["attempt"])
 
 
-@pytest.mark.parametrize("bad", [{1, 2}, (1,), b"x", float("nan"), object(), {"a": [1, {"b": "\ud800"}]}])
+@pytest.mark.parametrize("bad", [object(), lambda: 1, {"a": [1, {"b": "\ud800"}]}])
 def test_a_result_that_is_no_json_fails_the_step(run: leftoff.Run, bad: Any) -> None:
     """The error names the place in the result, and the step is failed, not half done."""
     with pytest.raises(Invalid, match=r"step/a\.result") as caught:
@@ -140,7 +140,9 @@ def test_an_exception_fails_the_step(store: leftoff.Store, run: leftoff.Run) -> 
     for seen in (run, store.get(run.id)):
         record = seen.steps["a"]
         assert "failed" == record["status"]
-        assert {"type": "RuntimeError", "message": "no paper in tray 2"} == record["error"]
+        error = record["error"]
+        assert ("RuntimeError", "no paper in tray 2") == (error["type"], error["message"])
+        assert "no paper in tray 2" in error["traceback"] and "leftoff/api" not in error["traceback"]
     (checkpoint,) = run.history()
     assert ("error", "a", "no paper in tray 2") == (checkpoint.trigger, checkpoint.step, checkpoint.note)
 

@@ -187,7 +187,9 @@ class Run(StepsMixin, FilesMixin, RunView):
             # The error that ended the work is the one to tell; the lease ends with the process.
 
     def _leave(self, error: BaseException | None) -> None:
-        if error is None:
+        if error is None and self._left_undone is not None:
+            self._settle("failed", Seal("error", note=self._left_undone), None)
+        elif error is None:
             self._say_what_is_left()
             self.finish()
         elif isinstance(error, Exception):
@@ -196,6 +198,7 @@ class Run(StepsMixin, FilesMixin, RunView):
             )
         elif isinstance(error, KeyboardInterrupt):
             self._settle("paused", None if self._sealed_error(error) else Seal("user_interrupt"), None)
+            print(f"leftoff: run {self.id} is kept. Start it again to go on where it was.", file=sys.stderr)
         else:
             self._settle("paused", Seal("session_end"), None)
 

@@ -33,7 +33,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ENDED = STEP_ENDED
 DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
+MOST_FRAMES = 20  # of a traceback that is kept
+MOST_LOST = 100_000  # characters of a result that cannot be recorded
 REMEMBERED = 32  # errors that are known to have been sealed
+
+
+def _recorded(result: Any, path: str) -> tuple[Any, bool]:
+    """A result as JSON, and whether it is something else."""
+    if result is NOTHING or type(result) in (str, int, bool, type(None)):
+        return result, False
+    from leftoff.api.values import encode
+
+    made = encode(result, f"step/{path}.result")
+    return made, made is not result
 
 
 class Step:
@@ -92,6 +104,7 @@ class StepsMixin:
         self._open = threading.local()
         self._left_open: list[tuple[Step, str]] = []
         self._told_errors: list[BaseException] = []
+        self._left_undone: str | None = None  # what `map` went on in spite of
 
     # -- reading
 
@@ -128,7 +141,12 @@ class StepsMixin:
         if found is None or "result" not in found[0]:
             return None
         inner = [p[1:] for p in found[1] if p and p[0] == "result"]
-        return freeze_holed(found[0]["result"], inner, f"the result of step {path}")
+        kept = freeze_holed(found[0]["result"], inner, f"the result of step {path}")
+        if not found[0].get("typed"):
+            return kept
+        from leftoff.api.values import decode
+
+        return decode(kept, f"the result of step {path}")
 
     # -- running
 
@@ -142,7 +160,8 @@ class StepsMixin:
     def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
         """Call ``fn`` as a step, once: where it is finished already, its recorded result is returned instead.
 
-        The result is recorded, so it must be JSON; it is frozen, the first time as every other.
+        The result is recorded. JSON comes back frozen, the first time as every other; tuples, sets, dates, dataclasses,
+        arrays and what `leftoff.register` knows come back as what they were.
         """
         if again or not self.done(path):
             with Step(self, check_step(path), again=again) as step:
@@ -163,6 +182,32 @@ class StepsMixin:
         """
         check_step(path)
         return Each(self, path, iter(self._keyed(path, items, key)), again)
+
+    def map(
+        self,
+        fn: Callable[[T], Any],
+        items: Iterable[T],
+        *,
+        name: str | None = None,
+        key: str | Callable[[T], str] | None = None,
+        max_parallel: int = 1,
+        keep_going: bool = False,
+    ) -> Any:
+        """Call ``fn`` with each item, a step each, ``max_parallel`` at a time; what they return, in order.
+
+        Items that are finished are not done again. The first failure is raised; with ``keep_going`` the others are
+        done, and the list that comes back has ``failures``, by key. Where ``fn`` is a coroutine
+        function, await the result.
+        """
+        from inspect import iscoroutinefunction
+
+        from leftoff.api.maps import Mapping
+
+        path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
+        mapping = Mapping(self, path, list(self._keyed(path, list(items), key)), keep_going=keep_going)  # type: ignore[arg-type]
+        if iscoroutinefunction(fn):
+            return mapping.go_async(fn, max_parallel)
+        return mapping.go(fn, max_parallel)
 
     def _keyed(self, path: str, items: Iterable[T], key: Any) -> Iterable[tuple[T, str]]:
         """Each item with the path of its step; known ones are declared up front, so that progress can be seen."""
@@ -245,9 +290,16 @@ class StepsMixin:
 
     def _complete(self, step: Step) -> None:
         now = iso(self._buffer.clock.now())
+        try:
+            result, typed = _recorded(step.result, step.path)
+        except Invalid as error:
+            self._fail(step, error, lost=step.result)
+            raise
 
         def done(record: Record) -> Record:
-            out = lifecycle.complete(record, now, NOTHING if step.result is NOTHING else freeze(step.result))
+            out = lifecycle.complete(
+                record, now, result if result is NOTHING else freeze(result), typed=typed
+            )
             if step.outputs:
                 out["outputs"] = lifecycle.merged(record.get("outputs"), step.outputs)
             return out
@@ -266,7 +318,7 @@ class StepsMixin:
             raise
         self._leave_stack(step)
 
-    def _fail(self, step: Step, error: BaseException) -> None:
+    def _fail(self, step: Step, error: BaseException, *, lost: Any = NOTHING) -> None:
         """An exception ended the step: Ctrl-C leaves it to be done again, anything else is its failure."""
         self._leave_stack(step)
         self._buffer.burst.broken(step.path)
@@ -274,7 +326,9 @@ class StepsMixin:
         now = iso(self._buffer.clock.now())
         try:
             if isinstance(error, Exception):
-                told = {"type": type(error).__name__, "message": self._told(error)}
+                told = {"type": type(error).__name__, "message": self._told(error), **self._trace(error)}
+                if lost is not NOTHING:  # nothing of the work is lost, though it cannot be recorded
+                    told["result"] = self._buffer.redactor.mask(repr(lost)[:MOST_LOST])
                 self._buffer.steps.change(step.path, lambda record: lifecycle.fail(record, now, told))
                 self._change_batch(step, lambda record: lifecycle.fail(record, now))
                 self._buffer.commit(Seal("error", step.path, told["message"]))
@@ -292,6 +346,18 @@ class StepsMixin:
         """A batch whose loop was left is not running any more."""
         if step.batch is not None:
             self._buffer.steps.change(step.batch, change)
+
+    def _trace(self, error: BaseException) -> Record:
+        """Where it was raised: the program's own lines, without ours."""
+        if error.__traceback__ is None:
+            return {}
+        from traceback import extract_tb, format_list
+
+        own = [
+            f for f in extract_tb(error.__traceback__) if "/leftoff/api/" not in f.filename.replace("\\", "/")
+        ]
+        text = "".join(format_list(own[-MOST_FRAMES:]))
+        return {"traceback": self._buffer.redactor.mask(text)[:4000]} if text else {}
 
     def _told(self, error: BaseException) -> str:
         return self._buffer.redactor.mask(str(error) or type(error).__name__)[:2000]

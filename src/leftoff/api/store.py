@@ -91,6 +91,7 @@ class Store:
                 request = ResumeRequest(target, accept=accept)
                 report = refuse_unless(self._project, request, f"leftoff.run({workflow!r}, ")
                 self._go_on(run, opening=opening, report=report)
+                _say_left_open(run)
         return run
 
     def start(
@@ -310,6 +311,12 @@ class Store:
     def _at_exit(self) -> None:
         if os.getpid() != self._pid:
             return
+        for run in self._runs:
+            print(
+                f"leftoff: run {run.id} was left open, and goes on when the program is started again. "
+                "To finish a run, use `with leftoff.run(...)`, or run.finish().",
+                file=sys.stderr,
+            )
         try:
             self.close()
         except LeftoffError as error:
@@ -323,3 +330,14 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<leftoff store {self.location}>"
+
+
+def _say_left_open(run: Run) -> None:
+    """All steps of the run that goes on are done, and nobody finished it: nothing will be done again."""
+    steps = run.steps.values()
+    if steps and all(step["status"] in ("completed", "skipped") for step in steps):
+        print(
+            f"leftoff: run {run.id} was left open with all its {len(steps)} steps done; what they returned then is "
+            "used. To finish a run, use `with leftoff.run(...)`, or run.finish().",
+            file=sys.stderr,
+        )

@@ -18,7 +18,7 @@ from leftoff.model.words import ONCE_MORE, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from leftoff.model.changes import Change
@@ -79,13 +79,15 @@ def enter(record: Record, now: str) -> Record:
     return {**_without(record, _OVER_AND_DUE), "status": "running", "started_at": began or now}
 
 
-def complete(record: Record, now: str, result: Any = NOTHING) -> Record:
-    """It is done."""
+def complete(record: Record, now: str, result: Any = NOTHING, *, typed: bool = False) -> Record:
+    """It is done. ``typed``: the result is written as JSON, and is something else."""
     out = _without(record, _ENDED)
     out["status"] = "completed"
     out["completed_at"] = now
     if result is not NOTHING:
         out["result"] = result
+        if typed:
+            out["typed"] = True
     return out
 
 
@@ -146,7 +148,7 @@ def decides(value: Record) -> bool:
     return value.get("status") not in (None, "pending", "waiting")
 
 
-_ENDS = {"completed": complete, "failed": fail, "skipped": skip}
+_ENDS: dict[str, Callable[[Record, str], Record]] = {"completed": complete, "failed": fail, "skipped": skip}
 
 
 def end(record: Record, status: str, now: str) -> Record:

@@ -6,10 +6,10 @@ parameter that was left out is left out here too, so that one with a default may
 
 from __future__ import annotations
 
+from leftoff.api.values import canonical, encode
 from leftoff.errors import Invalid
 from leftoff.model.codec import sha256
 from leftoff.model.frozen import mark
-from leftoff.workflow.functions.values import canonical, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

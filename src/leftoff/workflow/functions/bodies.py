@@ -11,11 +11,11 @@ import time
 from _thread import allocate_lock, get_ident
 from contextvars import copy_context
 
+from leftoff.api.values import decode, encode
 from leftoff.errors import Invalid, StepTimeout
 from leftoff.workflow.functions.call import MISSING
 from leftoff.workflow.functions.opening import Finished, open_run
 from leftoff.workflow.functions.scope import IN_STEP, Scope, current, leave
-from leftoff.workflow.functions.values import decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from time import monotonic
 
+from leftoff.api.values import TYPE, decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import BadData, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
@@ -17,7 +18,6 @@ from leftoff.model.frozen import freeze_holed
 from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.scope import needs_key
-from leftoff.workflow.functions.values import TYPE, decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

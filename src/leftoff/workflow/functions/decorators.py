@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
+from leftoff.api import kinds, values
 from leftoff.errors import Usage
-from leftoff.workflow.functions import kinds, values
 from leftoff.workflow.functions.callables import (
     AT_A_TIME,
     AsyncStepFunction,

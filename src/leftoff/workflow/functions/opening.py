@@ -11,6 +11,7 @@ from functools import cached_property
 
 from leftoff.api.module import project_store
 from leftoff.api.run import Run
+from leftoff.api.values import canonical, decode
 from leftoff.engine.lifecycle.opening import Opening, opening_changes, start_in
 from leftoff.engine.lifecycle.opening import open_run as open_existing
 from leftoff.engine.read import find
@@ -27,7 +28,6 @@ from leftoff.model.words import UNFINISHED
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.flow import FUNCTION, RETURNED, Flow
 from leftoff.workflow.functions.scope import flows
-from leftoff.workflow.functions.values import canonical, decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

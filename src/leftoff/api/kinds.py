@@ -18,10 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # The words of records for Python's own types.
-WORDS = frozenset(
-    "dict tuple set frozenset bytes datetime date time timedelta decimal uuid path pure-posix-path "
-    "pure-windows-path".split()
+ARRAYS = (
+    "numpy.scalar",
+    "numpy.ndarray",
+    "pandas.Series",
+    "pandas.DataFrame",
+    "pandas.Index",
+    "pandas.Timestamp",
 )
+WORDS = frozenset(
+    "dict tuple set frozenset bytes float counter ordered-dict default-dict deque datetime date time timedelta "
+    "decimal uuid path pure-posix-path pure-windows-path".split()
+) | frozenset(ARRAYS)
 HINT = (
     "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
     "step a new version=, which runs it again."

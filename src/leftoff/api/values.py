@@ -1,7 +1,7 @@
 """Arguments and results as JSON, and back as what they were.
 
 What is JSON stays as it is. Anything else becomes ``{"$type": NAME, "value": …}``: a word for Python's own types, and
-``module:Class`` for a class that is kept field by field or registered (``leftoff.workflow.functions.kinds``). A dict
+``module:Class`` for a class that is kept field by field or registered (``leftoff.api.kinds``). A dict
 that has the key ``$type`` itself, or keys that are not text, is kept as pairs; so nothing is ever mistaken. Whatever
 has no such form is refused by name and place. Nothing is pickled, and reading a record runs no constructor of yours.
 """
@@ -12,25 +12,29 @@ import sys
 from binascii import a2b_base64, b2a_base64
 from typing import Any
 
+from leftoff.api import kinds
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
 from leftoff.model.codec import MAX_DEPTH, text
 from leftoff.model.frozen import FrozenDict, FrozenList, Mark
-from leftoff.workflow.functions import kinds
 
 TYPE = "$type"
 _PLAIN = frozenset((str, int, float, bool, type(None)))
+_INFINITE = (float("inf"), float("-inf"))
 _DICTS = frozenset((dict, FrozenDict))
 _LISTS = frozenset((list, FrozenList))
 _HINT = (
-    "Kept are JSON, tuples, sets, bytes, dates, paths, enums, Decimal, UUID, dataclasses, msgspec structs, attrs "
-    "classes, pydantic models; for any other class: leftoff.register(cls, encode, decode)."
+    "Kept are JSON, tuples, sets, bytes, dates, paths, enums, Decimal, UUID, Counter, OrderedDict, defaultdict, "
+    "dataclasses, msgspec structs, attrs classes, pydantic models, numpy and pandas values; for any other class: "
+    "leftoff.register(cls, encode, decode)."
 )
 
 
 def encode(value: Any, name: str) -> Any:
     """The value as JSON: itself where it is; ``name`` starts the path in an error."""
     kind = type(value)
-    if kind in _PLAIN or ((kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH)):
+    if kind is not float and kind in _PLAIN:
+        return value
+    if (kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH):
         return value
     return _encode(value, name, MAX_DEPTH)
 
@@ -43,12 +47,16 @@ def _is_json(value: Any, depth: int) -> bool:
         for key, item in value.items():
             if type(key) is not str or key == TYPE:
                 return False
-            if type(item) not in _PLAIN and not _is_json(item, depth - 1):
+            if (type(item) not in _PLAIN or item != item or item in _INFINITE) and not _is_json(
+                item, depth - 1
+            ):
                 return False
         return True
     if type(value) in _LISTS:
         for item in value:
-            if type(item) not in _PLAIN and not _is_json(item, depth - 1):
+            if (type(item) not in _PLAIN or item != item or item in _INFINITE) and not _is_json(
+                item, depth - 1
+            ):
                 return False
         return True
     return False
@@ -56,6 +64,8 @@ def _is_json(value: Any, depth: int) -> bool:
 
 def _encode(value: Any, path: str, depth: int) -> Any:
     kind = type(value)
+    if kind is float and (value != value or value in _INFINITE):
+        return {TYPE: "float", "value": repr(value)}
     if kind in _PLAIN:
         return value
     if depth == 0:
@@ -76,11 +86,7 @@ def _encode(value: Any, path: str, depth: int) -> Any:
 def _encode_dict(value: dict[Any, Any], path: str, depth: int) -> Any:
     if all(type(key) is str and key != TYPE for key in value):
         return {key: _encode(item, f"{path}.{key}", depth - 1) for key, item in value.items()}
-    pairs = [
-        [_encode(key, f"a key of {path}", depth - 1), _encode(item, f"{path}[{key!r}]", depth - 1)]
-        for key, item in value.items()
-    ]
-    return {TYPE: "dict", "value": pairs}
+    return {TYPE: "dict", "value": _pairs(value, path, depth - 1)}
 
 
 def _encode_other(value: Any, kind: type, path: str, depth: int) -> Any:
@@ -90,11 +96,30 @@ def _encode_other(value: Any, kind: type, path: str, depth: int) -> Any:
     other = _other(kind)
     if other is not None:
         return {TYPE: other[0], "value": other[1](value, path, depth - 1)}
+    arrays = _array(value, kind, path, depth)
+    if arrays is not None:
+        return arrays
     if not kinds.is_enum(kind):
         for base in (str, int, float):
             if isinstance(value, base):  # numpy.float64, for one
                 return base.__str__(value) if base is str else base(value)
-    raise Invalid(f"{path} is a {kind.__qualname__}, which cannot be recorded.", path=path, hint=_HINT)
+    article = "an" if kind.__qualname__[:1].lower() in "aeiou" else "a"
+    raise Invalid(
+        f"{path} is {article} {kind.__qualname__}, which cannot be recorded.", path=path, hint=_HINT
+    )
+
+
+def _array(value: Any, kind: type, path: str, depth: int) -> Any:
+    """What numpy and pandas have, where they are loaded at all."""
+    if kind.__module__.partition(".")[0] not in ("numpy", "pandas"):
+        return None
+    from leftoff.api import arrays
+
+    taken = arrays.take(value)
+    if taken is None:
+        return None
+    word, parts = taken
+    return {TYPE: word, "value": _encode(parts, f"{path} ({kind.__name__})", depth - 1)}
 
 
 def decode(value: Any, where: str) -> Any:
@@ -170,6 +195,20 @@ def _length(value: Any, path: str, depth: int) -> list[int]:
     return [value.days, value.seconds, value.microseconds]
 
 
+def _pairs(value: Any, path: str, depth: int) -> Any:
+    return [
+        [_encode(key, f"a key of {path}", depth), _encode(item, f"{path}[{key!r}]", depth)]
+        for key, item in value.items()
+    ]
+
+
+def _with_default(value: Any, path: str, depth: int) -> Any:
+    """A defaultdict with the builtin that makes its entries; of any other, the entries alone."""
+    factory = value.default_factory
+    word = factory.__name__ if factory in (list, dict, set, int, float, str, tuple) else None
+    return [word, _pairs(value, path, depth)]
+
+
 _OWN: dict[type, tuple[str, Any]] = {
     tuple: ("tuple", _items),
     set: ("set", _members),
@@ -181,6 +220,10 @@ _ELSEWHERE = {
     ("datetime", "date"): ("date", _iso),
     ("datetime", "time"): ("time", _iso),
     ("datetime", "timedelta"): ("timedelta", _length),
+    ("collections", "Counter"): ("counter", _pairs),
+    ("collections", "OrderedDict"): ("ordered-dict", _pairs),
+    ("collections", "defaultdict"): ("default-dict", _with_default),
+    ("collections", "deque"): ("deque", _items),
     ("decimal", "Decimal"): ("decimal", _text),
     ("uuid", "UUID"): ("uuid", _text),
     ("pathlib", "PosixPath"): ("path", _text),
@@ -200,6 +243,10 @@ def _other(kind: type) -> tuple[str, Any] | None:
 
 def supports(kind: type) -> bool:
     """Whether values of exactly this type can be kept."""
+    if kind.__module__.partition(".")[0] in ("numpy", "pandas"):
+        from leftoff.api import arrays
+
+        return arrays.supports(kind)
     return kind in _PLAIN or kind in _DICTS or kind in _LISTS or kind in _OWN or _other(kind) is not None
 
 
@@ -233,7 +280,30 @@ def _make_length(value: Any) -> Any:
     return timedelta(*value)
 
 
+def _make_default(value: Any) -> Any:
+    import builtins
+    from collections import defaultdict
+
+    word, pairs = value
+    return defaultdict(getattr(builtins, word) if word else None, pairs)
+
+
+def _make_array(word: str) -> Any:
+    def make(value: Any) -> Any:
+        from leftoff.api import arrays
+
+        return arrays.make(word, value)
+
+    return make
+
+
 _MAKE: dict[str, Any] = {
+    "float": float,
+    "counter": lambda pairs: _maker("collections", "Counter")(dict(map(tuple, pairs))),
+    "ordered-dict": _maker("collections", "OrderedDict"),
+    "default-dict": _make_default,
+    "deque": _maker("collections", "deque"),
+    **{word: _make_array(word) for word in kinds.ARRAYS},
     "dict": lambda pairs: {key: item for key, item in pairs},
     "tuple": tuple,
     "set": set,

@@ -1,0 +1,141 @@
+"""``run.map``: a function over many items, a step each, several at once; what fails does not stop the others."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leftoff.api.steps import Step
+from leftoff.errors import LeftoffError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from leftoff.api.run import Run
+
+T = TypeVar("T")
+SHOWN = 5  # items that failed, in the summary
+
+
+class Results(list[Any]):
+    """What a function returned for each item, in the order of the items; ``None`` where it failed.
+
+    ``failures``: by the item's key, the exception.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__([None] * number)
+        self.failures: dict[str, Exception] = {}
+
+
+class Mapping:
+    """One call of ``run.map``."""
+
+    def __init__(self, run: Run, path: str, pairs: list[tuple[Any, str]], *, keep_going: bool) -> None:
+        self.run, self.path, self.pairs = run, path, pairs
+        self.keep_going = keep_going
+        self.results = Results(len(pairs))
+        self.stopped = False
+
+    @property
+    def todo(self) -> list[int]:
+        return [number for number, (_, below) in enumerate(self.pairs) if not self.run.done(below)]
+
+    def failed(self, number: int, error: Exception) -> None:
+        """One item failed: the others go on, or nothing new begins."""
+        if isinstance(error, LeftoffError) and not self.run._buffer.driving:
+            raise error  # the run is not ours any more
+        self.results.failures[self.pairs[number][1].removeprefix(f"{self.path}/")] = error
+        if not self.keep_going:
+            self.stopped = True
+
+    def close(self) -> Results:
+        """All that could be done is done. The first failure is raised, or they are summed up."""
+        for number, (_, below) in enumerate(self.pairs):
+            if self.run.done(below):
+                self.results[number] = self.run.result(below)
+        if self.results.failures and not self.keep_going:
+            raise next(iter(self.results.failures.values()))
+        return self.results
+
+    def tell(self) -> None:
+        names, number = list(self.results.failures), len(self.pairs)
+        if names:
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            text = f"{len(names)} of {number} items of {self.path} failed: {', '.join(names[:SHOWN])}{more}."
+            self.run._left_undone = text
+            print(f"leftoff: {text} Start it again to try those again.", file=sys.stderr)
+
+    # -- one after the other, or several at once
+
+    def go(self, fn: Callable[[Any], Any], at_once: int) -> Results:
+        if not self.todo:
+            return self.close()
+        try:
+            with Step(self.run, self.path, again=True):
+                self._all(fn, at_once)
+                if self.results.failures:
+                    raise _SomeFailed(f"{len(self.results.failures)} of {len(self.pairs)} items failed")
+        except _SomeFailed:
+            pass
+        self.tell()
+        return self.close()
+
+    def _all(self, fn: Callable[[Any], Any], at_once: int) -> None:
+        if at_once <= 1:
+            for number in self.todo:
+                self._one(fn, number)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(at_once, thread_name_prefix="leftoff-map") as pool:
+            waiting = [pool.submit(self._one, fn, number) for number in self.todo]
+            try:
+                for each in waiting:
+                    each.result()
+            except BaseException:
+                self.stopped = True
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _one(self, fn: Callable[[Any], Any], number: int) -> None:
+        item, below = self.pairs[number]
+        if self.stopped:
+            return
+        try:
+            with Step(self.run, below, again=True) as step:
+                step.result = fn(item)
+        except Exception as error:
+            self.failed(number, error)
+
+    async def go_async(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], at_once: int) -> Results:
+        if not self.todo:
+            return self.close()
+        import asyncio
+
+        free = asyncio.Semaphore(max(1, at_once))
+
+        async def one(number: int) -> None:
+            async with free:
+                if self.stopped:
+                    return
+                item, below = self.pairs[number]
+                try:
+                    with Step(self.run, below, again=True) as step:
+                        step.result = await fn(item)
+                except Exception as error:
+                    self.failed(number, error)
+
+        try:
+            with Step(self.run, self.path, again=True):
+                await asyncio.gather(*(one(number) for number in self.todo))
+                if self.results.failures:
+                    raise _SomeFailed(f"{len(self.results.failures)} of {len(self.pairs)} items failed")
+        except _SomeFailed:
+            pass
+        self.tell()
+        return self.close()
+
+
+class _SomeFailed(Exception):
+    """Items failed, so what they are items of did."""
