@@ -115,7 +115,7 @@ class Importer:
     def _unit(self, unit: places.Unit) -> list[ImportedRun]:
         dialect = unit.dialect
         runs: dict[str, ImportedRun] = {}
-        for loaded in dialect.load(unit.paths, lambda path: places.load(path, dialect), self.reject):
+        for loaded in dialect.load(unit.paths, unit.load, self.reject):
             decoded = self._decoded(dialect, loaded, runs)
             if decoded is None:
                 continue

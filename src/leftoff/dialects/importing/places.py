@@ -14,6 +14,7 @@ from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from leftoff.dialects.core.base import Dialect
@@ -37,23 +38,29 @@ class Loaded(Fields):
 
 
 class Unit(Fields):
-    """The files that make up one run."""
+    """The files that make up one run. ``ready``: the only one, where it had to be read to see what it is."""
 
     dialect: Dialect
     paths: list[str]
+    ready: tuple[bytes, dict[str, Any], Repairs] | None = None
+
+    def load(self, path: str) -> Loaded:
+        """One of them, read; not twice, for it may be large."""
+        ready, self.ready = self.ready, None
+        return load(path, self.dialect, ready if [path] == self.paths else None)
 
     @property
     def path(self) -> str:
         return self.paths[0]
 
 
-def find(paths: list[str], wanted: Dialect | None, reject: Reject) -> list[Unit]:
-    """What there is to be read; ``reject(path, error)`` is told what is not."""
-    units: list[Unit] = []
+def find(paths: list[str], wanted: Dialect | None, reject: Reject) -> Iterator[Unit]:
+    """What there is to be read, one after the other; ``reject(path, error)`` is told what is not."""
     for path in paths:
+        units: list[Unit] = []
         with rejecting(path, reject):
-            units += _in_folder(path, wanted, reject) if os.path.isdir(path) else _one_file(path, wanted)
-    return units
+            units = _in_folder(path, wanted, reject) if os.path.isdir(path) else _one_file(path, wanted)
+        yield from units
 
 
 def _in_folder(folder: str, wanted: Dialect | None, reject: Reject) -> list[Unit]:
@@ -81,7 +88,7 @@ def _unplaced(folder: str, files: list[str], wanted: Dialect | None, reject: Rej
     units: list[Unit] = []
     for path in near:
         with rejecting(path, reject):
-            units += _one_file(path, wanted)
+            units += [unit.but(ready=None) for unit in _one_file(path, wanted)]  # there may be many
     return units
 
 
@@ -112,9 +119,10 @@ def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     """A file that was named: what it is shows in what it says."""
     repairs = Repairs()
     path = _pointed(path)
-    document = read_document(read_bytes(path), path, repairs)
+    data = read_bytes(path)
+    document = read_document(data, path, repairs)
     found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
-    units = [Unit(found, paths) for paths in found.group([path])]
+    units = [Unit(found, paths, (data, document, repairs)) for paths in found.group([path])]
     if not units or not found.accepts(document, os.path.abspath(path)):
         keys = ", ".join(shown(key) for key in list(document)[:5])
         raise Rejected(
@@ -144,13 +152,14 @@ def _pointed(path: str) -> str:
     return path
 
 
-def load(path: str, dialect: Dialect) -> Loaded:
-    """One file, read."""
+def load(path: str, dialect: Dialect, ready: tuple[bytes, dict[str, Any], Repairs] | None = None) -> Loaded:
+    """One file, read; ``ready``: as it was just now."""
     from leftoff.model.hashing import sha256
 
     repairs = Repairs()
-    data = read_bytes(path)
-    document = read_document(data, path, repairs)
+    data = read_bytes(path) if ready is None else ready[0]
+    document = read_document(data, path, repairs) if ready is None else ready[1]
+    repairs = repairs if ready is None else ready[2]
     modified = int(os.stat(path).st_mtime * 1000)
     source = Source(path, modified, **dialect.hints(os.path.abspath(path)))
     return Loaded(document, source, repairs, sha256(data).hexdigest())
