@@ -38,8 +38,8 @@ def wrong(*words: str | bytes, code: int, told: str, input: str | None = None, *
 
 
 USAGE: dict[str, Wrong] = {
-    "verify of nothing": wrong("verify", code=2, told="needs REF"),
-    "unblock of nothing": wrong("unblock", code=2, told="needs RUN"),
+    "verify of too much": wrong("verify", RUN, RUN, code=2, told="does not take"),
+    "unblock of too much": wrong("unblock", RUN, "a", "b", code=2, told="does not take"),
     "supervise with a word": wrong("supervise", "everything", code=2, told="does not take"),
     "unknown verb": wrong("frobnicate", code=2, told="no verb"),
     "verb with a newline": wrong("l\ns", code=2, told="no verb"),
@@ -67,7 +67,7 @@ USAGE: dict[str, Wrong] = {
     "nothing to set": wrong("set", code=2, told="needs"),
     "nothing to put": wrong("put", "knowledge", "k", code=2, told="needs"),
     "nothing to import": wrong("import", code=2, told="needs PATH"),
-    "nothing to export": wrong("export", code=2, told="needs RUN"),
+    "nothing to export": wrong("export", code=2, told="needs -o FILE"),
     "export without a file": wrong("export", RUN, code=2, told="needs -o FILE"),
     "limit below zero": wrong("ls", "--limit", "-1", code=2, told="--limit"),
     "limit in words": wrong("ls", "--limit", "many", code=2, told="--limit"),
@@ -77,7 +77,7 @@ USAGE: dict[str, Wrong] = {
     "unknown status to finish with": wrong("finish", "--status", "paused", code=2, told="--status"),
     "unknown trigger": wrong("save", "--trigger", "boredom", code=2, told="boredom"),
     "unknown report": wrong("step", "explode", "collect", code=2, told="explode"),
-    "decision without a step": wrong("approve", RUN, code=2, told="needs RUN STEP"),
+    "decision without a step": wrong("approve", RUN, code=3, told="waits for a decision"),
     "rejection with a choice": wrong(
         "reject", RUN, "build", "--choice", "x", code=2, told="no option --choice"
     ),
@@ -337,18 +337,16 @@ def test_two_checkpoints_with_one_prefix(home: Path) -> None:
     succeed("show", pair[0][:12], cwd=home)
 
 
-def test_digits_are_a_seq_first(home: Path) -> None:
-    """`RUN@12` is version 12 where there is one, else a prefix; a bare run of digits is a prefix."""
+def test_digits_are_a_seq(home: Path) -> None:
+    """`RUN@12` is version 12 and nothing else; an id always has a letter among its first four digits."""
     with leftoff.open(home / ".leftoff") as store:
         run = store.resume(RUN)
-        while not (version := run.checkpoint()).checkpoint[:5].isdigit():  # type: ignore[index]
-            pass
+        versions = [run.checkpoint() for _ in range(20)]
         run.pause()
-    assert version.checkpoint is not None
-    digits = version.checkpoint[:5]
-    for ref in (digits, f"{RUN}@{digits}", f"{RUN}@{version.seq}"):
-        shown = succeed("show", ref, "--json", cwd=home).json
-        assert RUN == shown["run_id"]
+    assert not [version.id for version in versions if version.id and version.id[:4].isdigit()]
+    for version in versions[:3]:
+        for ref in (f"{RUN}@{version.seq}", f"{RUN}@{version.id}", str(version.id)[:6]):
+            assert version.seq == succeed("show", ref, "--json", cwd=home).json["head"]["seq"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
 from leftoff.model.fields import Fields
-from leftoff.model.ids import LEAST, is_hex, is_id_prefix, parse_ref
+from leftoff.model.ids import LEAST, NEVER, is_hex, is_id_prefix, parse_ref
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
@@ -145,9 +145,11 @@ def version_of(view: View, row: RunRow, ref: Ref) -> Version:
                 f"Run {row.run_id} has {len(sealed)} checkpoint(s); {ref.text} is further back."
             )
         return sealed[ref.back]
+    assert ref.at is not None
+    if ref.seq == NEVER:
+        raise NoCheckpoint(f"Run {row.run_id} has no checkpoint {ref.at}.")
     if ref.seq is not None:
         return _by_seq(view, row, ref.seq)
-    assert ref.at is not None
     prefix = ref.id_prefix
     found = _one(ref.text, view.checkpoints(prefix, row.run)) if prefix and is_hex(prefix) else None
     if found is None and prefix in (None, ref.at):  # written id:…, it is nothing else
