@@ -34,7 +34,7 @@ LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that somebody watches
 LOST_TRIES = 3
 SHOWN_AT_END = 1 << 16  # bytes of what a step printed faster than it could be shown
-UNTIDY = 100  # folders of ended attempts that may wait to be removed
+UNTIDY = 8  # folders of ended attempts that may wait to be removed
 QUIET = 1.0  # seconds without a look at the processes: not every death is told
 
 _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", signal.SIGHUP: "session_end"}
@@ -382,7 +382,7 @@ class Driver:
         stage.add(entry) if seal else stage.amend(entry)  # two seals are two checkpoints
         stage.close()
         stage.ledger.release()
-        stage.tidy_up()
+        stage.tidied()
         return self._outcome()[1]
 
     def _open_outer(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
@@ -73,6 +74,7 @@ class Stage:
         self._turn: list[tuple[Entry, Callable[[], None] | None]] = []
         self._durable = False
         self.untidy: list[str] = []  # folders of attempts whose end is durable
+        self._tidier: Thread | None = None
         self._phase = ""  # the one that was entered last
         self._entered: set[str] = set()
 
@@ -117,11 +119,20 @@ class Stage:
                 self.tell("checkpoint", checkpoint_id=version.id, trigger=version.trigger, step=version.step)
 
     def tidy_up(self, most: int = 0) -> None:
-        """Remove what attempts left, if there is more than that: many at once cost little, and each between two syncs
-        as much as a step."""
-        if len(self.untidy) > most:
-            while self.untidy:
-                tidy(self.untidy.pop())
+        """Remove what attempts left, if there is more than that; in a thread, since on a busy disk it takes as long as
+        a step does."""
+        if len(self.untidy) <= most or (self._tidier is not None and self._tidier.is_alive()):
+            return
+        folders, self.untidy = self.untidy, []
+        self._tidier = Thread(target=_tidy_all, args=(folders,), daemon=True)
+        self._tidier.start()
+
+    def tidied(self) -> None:
+        """Wait until nothing is left to be removed."""
+        if self._tidier is not None:
+            self._tidier.join()
+        _tidy_all(self.untidy)
+        self.untidy = []
 
     def tell(self, event: str, **facts: Any) -> None:
         self.observer({"event": event, "at": iso(self.ledger.clock.now()), **facts})
@@ -202,3 +213,11 @@ class Stage:
     @staticmethod
     def monotonic() -> float:
         return time.monotonic()
+
+
+def _tidy_all(folders: list[str]) -> None:
+    for folder in folders:
+        try:
+            tidy(folder)
+        except OSError:
+            pass  # whoever removes the run removes it
