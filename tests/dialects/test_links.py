@@ -179,7 +179,7 @@ def test_a_memory_that_came_along_names_only_what_is_aside(project: Path, outsid
         assert "untouched" == victim.read_text()
     shutil.rmtree(memory)
     memory.symlink_to(outside)
-    succeed("set", "x=2", "--run", run, cwd=project)
+    succeed("set", "x=2", "--run", run, cwd=project, LEFTOFF_TRUST="1")
     assert {"victim": b"untouched"} == contents(outside)
 
 
