@@ -38,6 +38,8 @@ ENVIRONMENT = {
     "leftoff.host",
     "leftoff.log",
     "leftoff.workflow.processes.python_step",
+    "leftoff.agents.hooks.daemon",  # puts on the environment of the terminal that a shared daemon works for
+    "leftoff.agents.hooks.seen",  # which version of the agent calls
 }
 
 

@@ -28,7 +28,7 @@ class Results(list[Any]):
         self.failures: dict[str, Exception] = {}
 
 
-class Mapping:
+class ItemMap:
     """One call of ``run.map``."""
 
     def __init__(self, run: Run, path: str, pairs: list[tuple[Any, str]], *, keep_going: bool) -> None:

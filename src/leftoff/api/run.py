@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.api.beat import Heart
 from leftoff.api.buffer import Buffer
@@ -19,15 +19,17 @@ from leftoff.api.views import Values, Variables
 from leftoff.engine.write.commit import Seal, new_token
 from leftoff.engine.write.records import note_record, refuse_decision
 from leftoff.errors import StoreUnavailable
-from leftoff.model.ids import parent_of
+from leftoff.model.ids import check_step, parent_of
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from leftoff.api.store import Store
     from leftoff.engine.write.head import Head
     from leftoff.model.versions import Version
+
+T = TypeVar("T")
 
 
 class Run(StepsMixin, FilesMixin, RunView):
@@ -174,6 +176,32 @@ class Run(StepsMixin, FilesMixin, RunView):
 
     def __enter__(self) -> Run:
         return self
+
+    def map(
+        self,
+        fn: Callable[[T], Any],
+        items: Iterable[T],
+        *,
+        name: str | None = None,
+        key: str | Callable[[T], str] | None = None,
+        max_parallel: int = 1,
+        keep_going: bool = False,
+    ) -> Any:
+        """Call ``fn`` with each item, a step each, ``max_parallel`` at a time; what they return, in order.
+
+        Items that are finished are not done again. The first failure is raised; with ``keep_going`` the others are
+        done, and the list that comes back has ``failures``, by key. Where ``fn`` is a coroutine
+        function, await the result.
+        """
+        from inspect import iscoroutinefunction
+
+        from leftoff.api.maps import ItemMap
+
+        path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
+        mapping = ItemMap(self, path, list(self._keyed(path, list(items), key)), keep_going=keep_going)
+        if iscoroutinefunction(fn):
+            return mapping.go_async(fn, max_parallel)
+        return mapping.go(fn, max_parallel)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._buffer.driving:

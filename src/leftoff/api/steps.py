@@ -183,32 +183,6 @@ class StepsMixin:
         check_step(path)
         return Each(self, path, iter(self._keyed(path, items, key)), again)
 
-    def map(
-        self,
-        fn: Callable[[T], Any],
-        items: Iterable[T],
-        *,
-        name: str | None = None,
-        key: str | Callable[[T], str] | None = None,
-        max_parallel: int = 1,
-        keep_going: bool = False,
-    ) -> Any:
-        """Call ``fn`` with each item, a step each, ``max_parallel`` at a time; what they return, in order.
-
-        Items that are finished are not done again. The first failure is raised; with ``keep_going`` the others are
-        done, and the list that comes back has ``failures``, by key. Where ``fn`` is a coroutine
-        function, await the result.
-        """
-        from inspect import iscoroutinefunction
-
-        from leftoff.api.maps import Mapping
-
-        path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
-        mapping = Mapping(self, path, list(self._keyed(path, list(items), key)), keep_going=keep_going)  # type: ignore[arg-type]
-        if iscoroutinefunction(fn):
-            return mapping.go_async(fn, max_parallel)
-        return mapping.go(fn, max_parallel)
-
     def _keyed(self, path: str, items: Iterable[T], key: Any) -> Iterable[tuple[T, str]]:
         """Each item with the path of its step; known ones are declared up front, so that progress can be seen."""
         taken: set[str] = set()
