@@ -57,7 +57,14 @@ def test_no_store(project: Path, words: tuple[str, ...]) -> None:
     """Nothing to check is no problem, and makes nothing; nobody is told that it is clean."""
     done = succeed(*words, cwd=project)
     if "--json" in words:
-        assert {"ok": True, "checked": {}, "problems": [], "quarantined": [], "repaired": []} == done.json
+        assert {
+            "ok": True,
+            "checked": {},
+            "problems": [],
+            "quarantined": [],
+            "repaired": [],
+            "salvaged": [],
+        } == done.json
     else:
         assert f"{project}/.leftoff: checked nothing: there is no store here yet.\n" == done.out
     assert [] == os.listdir(project)

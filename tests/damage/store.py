@@ -125,7 +125,9 @@ def _shown(info: leftoff.RunInfo) -> dict[str, Any]:
 
 
 def _records(run: Any) -> dict[str, Any]:
-    return {name: dict(run.records[name]) for name in run.records if name != "item"}
+    found = {name: dict(run.records[name]) for name in run.records if name != "item"}
+    found.get("context", {}).pop("salvaged", None)  # what a repair says of itself
+    return {name: records for name, records in found.items() if records}
 
 
 def _history(store: leftoff.Store, run_id: str) -> list[Any]:

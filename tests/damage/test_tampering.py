@@ -64,7 +64,7 @@ TAMPERING = {
     "all versions gone": (f"DELETE FROM version WHERE run = {RUN}", "digest", "run run-0"),
     "the newest version gone": (
         f"DELETE FROM version WHERE run = {RUN} AND seq = (SELECT seq FROM run WHERE run_id = 'run-0')",
-        "run",
+        "digest",
         "run run-0",
     ),
     "the listing's head": ("UPDATE run SET seq = seq + 1 WHERE run_id = 'run-0'", "run", "run run-0"),

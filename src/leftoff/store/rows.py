@@ -51,6 +51,13 @@ class RunRow(tuple):  # type: ignore[type-arg]
         return f"<run {self.run_id} {self.status} @{self.seq}>"
 
 
+def run_from(columns: tuple[Any, ...]) -> RunRow:
+    """A run's row, if it looks like one."""
+    if tuple(map(type, columns[:11])) != _RUN:
+        raise misplaced(f"run {columns[1]}")
+    return RunRow(columns)
+
+
 class Record:
     """One record at one version, its bytes checked against their hash."""
 
@@ -145,7 +152,13 @@ class BlobRow:
         self.encoding = encoding
 
 
+_VERSION = (str, int, bytes, int, int, int, str)
+_RUN = (int, str, int, int, bytes, str, int, int, str, str, str)
+
+
 def version_from(columns: tuple[Any, ...]) -> Version:
+    if tuple(map(type, columns[:7])) != _VERSION:
+        raise misplaced(f"run {columns[0]}")
     run_id, seq, digest, at, n, epoch, counts, checkpoint, trigger, step, note, _run, aliases = columns
     return Version(
         run_id,

@@ -38,6 +38,7 @@ def page(report: FsckReport, location: str) -> str:
     lines = [f"{location}: checked {looked or 'nothing: there is no store here yet'}."]
     lines += [f"  repaired: {p['where']}: {p['message']}" for p in report.repaired]
     lines += [f"  set aside: {path}" for path in report.quarantined]
+    lines += [f"  salvaged: run {loss['run_id']}: {loss['message']}" for loss in report.salvaged]
     lines += [f"  {p['code']}: {p['where']}: {p['message']}" for p in report.problems]
     if report.ok and report.checked:
         lines.append("Clean.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredChecks(CheckProvider):
-    quick = (run.integrity, run.incomplete_write, run.not_resumable, tree.half_restored)
+    quick = (run.integrity, run.incomplete_write, run.salvaged, run.not_resumable, tree.half_restored)
     waiting = (tree.outputs, tree.files)
 
 

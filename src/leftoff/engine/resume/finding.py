@@ -21,6 +21,7 @@ CODES: dict[str, str] = {
     "integrity.schema": REFUSE,
     "integrity.fields": REFUSE,
     "integrity.incomplete_write": ASK,
+    "integrity.salvaged": ASK,
     "recovery.not_resumable": REFUSE,
     "time.future": ASK,
     "time.order": ASK,
@@ -56,6 +57,7 @@ CODES: dict[str, str] = {
 _SHOWN = 3
 # `--yes` does not answer these
 NEVER_YES = (
+    "integrity.salvaged",
     "step.not_idempotent",
     "step.elsewhere",
     "step.waiting",

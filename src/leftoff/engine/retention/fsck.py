@@ -6,7 +6,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.store.base import Store
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import RunRow
+
+SALVAGED = "salvaged"  # the record that marks such a run, in `context`
 
 
 class FsckReport:
@@ -17,6 +21,9 @@ class FsckReport:
         self.problems: list[dict[str, Any]] = found["problems"]
         self.quarantined: list[str] = found["quarantined"]
         self.repaired: list[dict[str, Any]] = found.get("repaired", [])
+        self.salvaged: list[dict[str, Any]] = found.get(
+            "salvaged", []
+        )  # run by run: what could not be proved
 
     @property
     def ok(self) -> bool:
@@ -29,6 +36,7 @@ class FsckReport:
             "problems": self.problems,
             "quarantined": self.quarantined,
             "repaired": self.repaired,
+            "salvaged": self.salvaged,
         }
 
     def __bool__(self) -> bool:
@@ -39,4 +47,47 @@ class FsckReport:
 
 
 def fsck(store: Store, *, repair: bool = False) -> FsckReport:
-    return FsckReport(store.check(repair=repair))
+    """``repair``: a run that lost versions, or may have, is marked: it asks before it resumes."""
+    found = store.check(repair=repair)
+    report = FsckReport(found)
+    if found.get("unaccounted"):
+        report.salvaged += _perhaps(store, {loss["run_id"] for loss in report.salvaged})
+    for loss in report.salvaged:
+        if loss["kept"] is not None and loss["newest"] != loss["kept"]:
+            _mark(store, loss, report.quarantined)
+    return report
+
+
+def _perhaps(store: Store, told: set[str]) -> list[dict[str, Any]]:
+    """The unfinished runs that commits may have been of which nobody can account for any more."""
+    from leftoff.model.words import UNFINISHED
+
+    message = "Commits were lost, and whose they were cannot be told: it may have been further on."
+    rows = store.read(lambda view: view.list_runs({"status": UNFINISHED}))
+    return [
+        {"run_id": row.run_id, "kept": row.seq, "newest": None, "unproved": [], "message": message}
+        for row in rows
+        if row.run_id not in told
+    ]
+
+
+def _mark(store: Store, loss: dict[str, Any], quarantined: list[str]) -> None:
+    """Put the mark into the run itself: `context/salvaged`, gone when somebody has decided to go on."""
+    from leftoff.clock import SYSTEM, iso
+    from leftoff.engine.write.commit import Terms
+    from leftoff.engine.write.head import need_run
+    from leftoff.engine.write.report import report
+
+    now = getattr(store, "clock", SYSTEM).now()
+    facts = {
+        "at": iso(now),
+        **{key: loss[key] for key in ("kept", "newest", "message")},
+        "aside": quarantined,
+    }
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        changes.put("context", SALVAGED, facts)
+
+    found = store.read(lambda view: view.find_run(loss["run_id"]))
+    if found is not None:
+        report(store, lambda view: need_run(view, found.run, found.run_id), make, Terms(now))

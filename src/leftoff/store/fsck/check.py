@@ -87,7 +87,7 @@ def _check_wal(store: SqliteStore, report: Report) -> None:
     found = walcheck.inspect(path)
     report.count("wal_frames", found.frames)
     if found.damaged:
-        report.problem("wal", f"{path} at byte {found.offset}", found.message())
+        report.problem("wal", f"{path} at byte {found.offset}", found.message(), frames=found.frames)
 
 
 def _check_pages(store: SqliteStore, report: Report) -> None:

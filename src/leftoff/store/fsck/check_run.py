@@ -57,6 +57,7 @@ class RunCheck:
 
     def __init__(self, view: Any, blobs: Blobs, run: int, report: Report) -> None:
         self.view = view
+        view.refuses = False
         self.blobs = blobs
         self.run = run
         self.report = report
@@ -178,7 +179,9 @@ class RunCheck:
             return
         shown = (row.seq, row.digest, row.counts, row.checkpoint, row.n, row.updated_at)
         there = (newest.seq, newest.digest, newest.counts, newest.checkpoint, newest.n, newest.at)
-        if shown != there:
+        if row.seq > newest.seq and row.digest != newest.digest:
+            self._problem("digest", f"run {row.run_id}", f"Its newest version @{row.seq} is not there.")
+        elif shown != there:
             self._problem("run", f"run {row.run_id}", "The listing's copy of its head is off.")
 
     def _steps(self, leaves: Leaves) -> None:

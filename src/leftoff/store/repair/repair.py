@@ -54,20 +54,23 @@ def check_and_repair(store: SqliteStore) -> dict[str, Any]:
     report = inspect(store)
     if not report.problems:
         return report.to_json()
-    quarantined = repair(store, report)
+    done = repair(store, report)
     again = inspect(store)
-    again.quarantined = quarantined
-    return {**again.to_json(), "repaired": report.problems}
+    again.quarantined = done.quarantine.paths
+    told = {"salvaged": done.losses, "unaccounted": done.unaccounted}
+    return {**again.to_json(), "repaired": report.problems, **told}
 
 
-def repair(store: SqliteStore, report: Report) -> list[str]:
-    """Set the damage of ``report`` aside; where to. What is wrong afterwards, another look at the store tells."""
+def repair(store: SqliteStore, report: Report) -> _Repair:
+    """Set the damage of ``report`` aside. What is wrong afterwards, another look at the store tells."""
     _refuse_while_driven(store)
     turn = Turn(os.path.join(store.folder, "lock"))  # its own descriptor keeps our own threads out, too
     turn.take(store.patience)
     try:
         store.release()
-        return _Repair(store, report).run()
+        work = _Repair(store, report)
+        work.run()
+        return work
     finally:
         store.release()
         turn.give()
@@ -99,8 +102,10 @@ class _Repair:
         self.store = store
         self.report = report
         self.quarantine = Quarantine(store)
+        self.losses: list[dict[str, Any]] = []  # run by run: what could not be proved
+        self.unaccounted = False  # whether commits were lost of which nobody knows whose they were
 
-    def run(self) -> list[str]:
+    def run(self) -> None:
         if "page" in self.report.codes():
             self._mend_pages()
         if self.report.codes() - DERIVED - OUTSIDE == {"wal"}:
@@ -111,7 +116,6 @@ class _Repair:
             self._settle_blobs()
         if "run" in self.report.codes():
             self._recount()
-        return self.quarantine.paths
 
     def _look_again(self) -> None:
         self.report = inspect(self.store)
@@ -148,6 +152,7 @@ class _Repair:
             copied = walcheck.is_copied_back(file, log)
             if not copied and (others or log.salvaged() != log.committed()):
                 return
+            self.unaccounted = not copied and self._lost_frames(log)
             if not copied:
                 self._set_log(log.data)  # cut short while copying, the log still says all that is copied
                 self._copy_back(file, *log.committed())
@@ -156,6 +161,10 @@ class _Repair:
                 os.unlink(self.store.path + "-shm")  # it tells of the log that was
             walcheck.forget_note(self.store.path)
         self._look_again()
+
+    def _lost_frames(self, log: Log) -> bool:
+        """Whether the log had frames that cannot be had from it any more."""
+        return any(problem.get("frames", 0) > log.valid for problem in self.report.problems)
 
     def _copy_back(self, file: PageFile, pages: dict[int, bytes], count: int) -> None:
         """What SQLite does with a log: its pages go into the database. By ourselves, so that nobody gets in between."""
@@ -214,6 +223,8 @@ class _Repair:
             sources = _sources(file, log, damaged="wal" in self.report.codes())
             sources += [source for one in others if (source := _over(file, one.committed())) is not None]
             salvage = Salvage([*sources, *Candidates(sources[0]).readings()])
+            self.losses = [loss for rest in salvage.runs if (loss := rest.loss()) is not None]
+            self.unaccounted = bool(salvage.unaccounted()) or self._lost_frames(log)
             for rest in salvage.runs:
                 left = lines(rest, rest.split()[2])
                 first = next(left, None)

@@ -144,6 +144,28 @@ class Rest:
         """The newest version that is proved; 0: there is none."""
         return self.proved[-1] if self.proved and self.run_id else 0
 
+    @property
+    def known(self) -> int:
+        """The newest version that anything tells of, proved or not."""
+        told = [max(rec.seq, rec.until or 0) for rec in self.records]
+        return max([self.newest, *told])
+
+    def loss(self) -> dict[str, Any] | None:
+        """What of the run could not be proved, for people and programs; ``None`` where all of it was."""
+        gone = sorted(set(self.versions) - set(self.proved) if self.head else self.versions)
+        if self.head >= self.known and not gone:
+            return None
+        facts = {"run_id": self.run_id or f"run-{self.run}", "kept": self.head or None, "newest": self.known}
+        if not self.head:
+            message = "No version of it could be proved: it is left out."
+        elif self.head < self.known:
+            message = (
+                f"It went back to @{self.head}: what came later, up to @{self.known}, could not be proved."
+            )
+        else:
+            message = f"Older versions could not be proved: {', '.join(f'@{seq}' for seq in gone[:10])}."
+        return {**facts, "unproved": gone, "message": message}
+
     def _add_head(self) -> None:
         """The listing's row knows the newest version, where its own row is gone."""
         row = self.row
@@ -221,6 +243,12 @@ class Salvage:
             best = max(rests, key=lambda rest: (rest.head, len(rest.proved), len(rest.records)))
             if not best.hidden:
                 self.runs.append(best)
+
+    def unaccounted(self) -> int:
+        """How many of the newest commits are of no version that was found."""
+        counted = max((found.runs[0]["n"] for found in self.found if 0 in found.runs), default=0)
+        there = [version["n"] for rest in self.runs for version in rest.versions.values()]
+        return max(counted - max(there, default=0), 0)
 
     def table(self, name: str) -> list[Values]:
         """The sound rows of one of the smaller tables."""

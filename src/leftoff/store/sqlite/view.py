@@ -17,6 +17,7 @@ from leftoff.store.rows import (
     Trashed,
     misplaced,
     missing_bytes,
+    run_from,
     version_from,
     wrong_bytes,
 )
@@ -74,6 +75,8 @@ def token_name(run: int, token: bytes) -> str:
 class SqliteView(View):
     """Queries on one connection, inside the transaction that the store opened on it."""
 
+    refuses = True  # what is found to be misplaced; not where damage is judged
+
     def __init__(self, db: apsw.Connection, proved: set[int]) -> None:
         self.db = db
         self.execute: Any = db.execute  # rows of our own queries: their columns are known there
@@ -85,7 +88,7 @@ class SqliteView(View):
         columns = self.execute(sql, (run_id, seen)).fetchone()
         if columns is None:
             self._refuse_unlisted(run_id, seen)
-        return RunRow(columns) if columns else None
+        return run_from(columns) if columns else None
 
     def _refuse_unlisted(self, run_id: str, seen: int) -> None:
         """A run that the index of ids does not know, and the table does: a page lies in another's place."""
@@ -94,7 +97,7 @@ class SqliteView(View):
 
     def run_row(self, run: int) -> RunRow | None:
         columns = self.execute(f"{Q.run_columns} WHERE r.run = ?", (run,)).fetchone()
-        return RunRow(columns) if columns else None
+        return run_from(columns) if columns else None
 
     def prove(self, row: RunRow, most: int = SMALL) -> None:
         if row.run in self._proved or not self._is_settled():
@@ -137,10 +140,19 @@ class SqliteView(View):
             values.append(_folded(where["name"]))
         sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
         if limit is not None:
-            return list(map(RunRow, self.execute(f"{sql} ORDER BY r.n DESC LIMIT ?", (*values, limit))))
-        rows = list(map(RunRow, self.execute(sql, values)))
-        rows.sort(key=_by_n, reverse=True)  # sooner than SQLite, which would carry every column along
+            rows = list(map(run_from, self.execute(f"{sql} ORDER BY r.n DESC LIMIT ?", (*values, limit))))
+        else:
+            rows = list(map(run_from, self.execute(sql, values)))
+            rows.sort(key=_by_n, reverse=True)  # sooner than SQLite, which would carry every column along
+        if not rows or not values:
+            self._refuse_lost_runs()
         return rows
+
+    def _refuse_lost_runs(self) -> None:
+        """Fewer runs in their table than in the index of their ids: a page lies in another's place."""
+        listed, indexed = self.execute(Q.count_runs).fetchone()
+        if listed != indexed:
+            raise misplaced(f"{abs(indexed - listed)} run(s)")
 
     def leaf(self, run: int, status: str) -> str | None:
         row = self.execute(Q.current_leaf, (run, status)).fetchone()
@@ -249,7 +261,14 @@ class SqliteView(View):
 
     def version(self, run: int, seq: int) -> Version | None:
         row = self.execute(f"{Q.version_columns} WHERE v.run = ? AND v.seq = ?", (run, seq)).fetchone()
+        if row is None:
+            self._refuse_headless(run)
         return version_from(row) if row else None
+
+    def _refuse_headless(self, run: int) -> None:
+        """A run whose newest version has no row: a page lies in another's place."""
+        if self.refuses and self._is_settled() and self.execute(Q.headless, (run,)).fetchone() is not None:
+            raise misplaced(f"run number {run}")
 
     def versions(
         self, run: int, *, sealed: bool, before: int | None = None, limit: int | None = None
@@ -261,6 +280,8 @@ class SqliteView(View):
         if before is not None:
             sql += " AND v.seq < ?"
             values.append(before)
+        else:
+            self._refuse_headless(run)
         values.append(-1 if limit is None else limit)
         return [version_from(c) for c in self.execute(f"{sql} ORDER BY v.seq DESC LIMIT ?", values)]
 

@@ -25,6 +25,7 @@ class EngineChecks(CheckProvider):
     quick = (
         run.integrity,
         run.incomplete_write,
+        run.salvaged,
         run.not_resumable,
         run.times,
         run.age,

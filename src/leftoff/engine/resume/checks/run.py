@@ -78,6 +78,19 @@ def incomplete_write(world: World) -> Iterator[Finding]:
         )
 
 
+def salvaged(world: World) -> Iterator[Finding]:
+    about = world.records.get("context", {}).get("salvaged")
+    if about is None:
+        return
+    message = about.get("message") if isinstance(about, dict) else None
+    yield Finding(
+        "integrity.salvaged",
+        f"The run was salvaged from a damaged store. {message or ''}".rstrip(),
+        "Finished steps may run again. Look at what it did last, then go on with --accept integrity.salvaged.",
+        clears=("context", "salvaged"),
+    )
+
+
 def not_resumable(world: World) -> Iterator[Finding]:
     if world.said("can_resume", "resumable") is not False:
         return

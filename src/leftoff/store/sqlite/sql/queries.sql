@@ -26,6 +26,15 @@ SELECT collection, key, hash FROM record WHERE run = ? LIMIT ?
 -- A run that is looked for without the index of their ids.
 SELECT 1 FROM run NOT INDEXED WHERE run_id = ? AND hidden <= ? AND run > 0
 
+-- name: headless
+-- A run that can be seen, and whose newest version is not there.
+SELECT 1 FROM run r WHERE r.run = ? AND r.seq > 0 AND r.hidden = 0
+AND NOT EXISTS (SELECT 1 FROM version v WHERE v.run = r.run AND v.seq = r.seq)
+
+-- name: count_runs
+-- How many runs their table has, and how many the index of their ids.
+SELECT (SELECT count(*) FROM run NOT INDEXED), (SELECT count(*) FROM run INDEXED BY sqlite_autoindex_run_1)
+
 -- name: row
 -- What is live under one key, without its bytes.
 SELECT hash, status, ord, leaf FROM record WHERE run = ? AND collection = ? AND key = ?

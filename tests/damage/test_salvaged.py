@@ -1,0 +1,107 @@
+"""What a repair could not prove is said run by run, and a run that lost versions asks before it resumes."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leftoff
+from leftoff.store.sqlite.wal import HEADER, STEP, Log
+from tests.cli.command import call, succeed
+from tests.damage.store import PAGE
+
+pytestmark = pytest.mark.damages_store
+KEPT = ("variables", "step_records", "status", "head")
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a run of several steps that is completed, all of it in the log."""
+    folder = tmp_path_factory.mktemp("worked")
+    succeed("start", "flow", "--run-id", "r", "--steps", "a,b,c,d,e", cwd=folder)
+    for number, step in enumerate("abcde"):
+        succeed("set", f"n={number}", f"text={'t' * 900}{number}", cwd=folder)
+        succeed("step", "done", step, "--result", json.dumps({"n": number}), cwd=folder)
+    succeed("finish", cwd=folder)
+    return folder
+
+
+def state(folder: Path) -> dict[str, Any]:
+    shown = succeed("show", "r", "--json", cwd=folder).json
+    return {key: shown[key] for key in KEPT}
+
+
+def check_told(folder: Path, expected: dict[str, Any], what: str) -> bool:
+    """After a repair the run is as it was; or it is told that it is not, and it asks. Whether it is as it was."""
+    told = call("fsck", "--repair", "--json", cwd=folder)
+    assert 0 == told.code, f"{what}: {told}"
+    losses = {loss["run_id"]: loss for loss in told.json["salvaged"]}
+    if call("show", "r", cwd=folder).code != 0:
+        assert losses["r"]["kept"] is None, what
+        return False
+    if state(folder) == expected:
+        return True
+    assert "r" in losses, f"{what}: not a word"
+    loss = losses["r"]
+    assert loss["kept"] is not None, what
+    verdict = call("verify", "r", "--json", cwd=folder)
+    codes = [f["code"] for f in verdict.json["findings"] if f["level"] == "ask"]
+    if loss["newest"] != loss["kept"]:
+        assert 7 == verdict.code, f"{what}: {verdict}"
+        assert "integrity.salvaged" in codes, what
+    return False
+
+
+def zeroed(worked: Path, folder: Path, seed: int, total: int) -> list[bool]:
+    whole = folder / "whole"
+    shutil.copytree(worked, whole)
+    with leftoff.open(whole / ".leftoff") as store:
+        store._store.truncate()  # type: ignore[attr-defined]
+    expected = state(whole)
+    data = (whole / ".leftoff" / "store.db").read_bytes()
+    found = []
+    for number in random.Random(seed).sample(range(1, len(data) // PAGE), total):
+        copy = folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(whole, copy)
+        start = number * PAGE
+        (copy / ".leftoff" / "store.db").write_bytes(data[:start] + bytes(PAGE) + data[start + PAGE :])
+        found.append(check_told(copy, expected, f"page {number + 1} of zeros"))
+    return found
+
+
+def test_a_zeroed_page(worked: Path, tmp_path: Path) -> None:
+    """A run that a repair sets back is never set back without a word."""
+    assert zeroed(worked, tmp_path, 3, 5)
+
+
+@pytest.mark.crash_full
+def test_every_zeroed_page(worked: Path, tmp_path: Path) -> None:
+    """The same for many pages."""
+    assert 20 == len(zeroed(worked, tmp_path, 4, 20))
+
+
+def test_a_log_that_is_cut_asks(worked: Path, tmp_path: Path) -> None:
+    """Commits of a damaged log are gone after a repair: the run says so, and goes on once that is accepted."""
+    folder = tmp_path / "copy"
+    shutil.copytree(worked, folder)
+    wal = folder / ".leftoff" / "store.db-wal"
+    log = Log(wal.read_bytes())
+    start = HEADER + log.valid // 2 * STEP
+    noise = random.Random(1).randbytes(3 * STEP)
+    wal.write_bytes(log.data[:start] + noise + log.data[start + len(noise) :])
+    assert 4 == call("show", "r", cwd=folder).code
+    told = call("fsck", "--repair", cwd=folder)
+    assert 0 == told.code
+    assert "salvaged: run r: " in told.out
+    verdict = call("verify", "r", "--json", cwd=folder)
+    assert ["integrity.salvaged"] == [f["code"] for f in verdict.json["findings"] if f["level"] == "ask"]
+    assert 7 == verdict.code
+    assert 7 == call("resume", "r", "--yes", cwd=folder).code
+    succeed("resume", "r", "--accept", "integrity.salvaged", cwd=folder)
+    assert 0 == call("verify", "r", cwd=folder).code
