@@ -11,11 +11,15 @@ NOT_SEALED = "a program's end is no checkpoint (docs/guide.md): its last step wa
 LAST_STEP = "the end of a run is in the commit of its last step"
 DECLARED = "what a workflow file says of it"
 PROGRAM = "who goes on with it: the program, when it is started again"
+RAISED = "an exception has one"
 ITS_CALL = "what a call is known by when the function runs again"
 
 OF_A_FACE: dict[str, Reasons] = {
     "python": {
         "checkpoint session_end #?": NOT_SEALED,
+        "error/*.traceback": RAISED,
+        "step/*.error.traceback": RAISED,
+        "checkpoint *.traceback": RAISED,
         "run/program": PROGRAM,
         "checkpoint *:run/program": PROGRAM,
     },
@@ -23,6 +27,8 @@ OF_A_FACE: dict[str, Reasons] = {
         "context/definition": DECLARED,
         "context/graph": DECLARED,
         "step/*.kind": DECLARED,
+        "step/*.cache": "what a later run goes by that may take it over",
+        "checkpoint *.cache": "what a later run goes by that may take it over",
         "step/*.batch": DECLARED,
         "error/*.exit_code": "a process has one",
         "step/*.error.exit_code": "a process has one",
