@@ -265,7 +265,7 @@ def test_brief_says_what_is_waited_for(tmp_path: Path) -> None:
     text = succeed("brief", run, cwd=tmp_path).out
     part = text.partition("Waiting for a person:\n")[2].partition("\n\n")[0]
     for said in (
-        "Is docs/a.md good? [approve, roundtable, reject], until",
+        "“Is docs/a.md good?” [approve, roundtable, reject], until",
         f"`leftoff approve {run} sign-off`",
     ):
         assert said in part
@@ -273,7 +273,7 @@ def test_brief_says_what_is_waited_for(tmp_path: Path) -> None:
     assert "None" not in part and "In flight:" not in text
     succeed("approve", run, "sign-off", "--note", "mind the cache", cwd=tmp_path)
     decided = succeed("brief", run, cwd=tmp_path).out.partition("Decisions:\n")[2]
-    assert re.match(r"- sign-off: approve by \S+@\S+, \S+Z: mind the cache\n", decided)
+    assert re.match(r"- sign-off: approve by \S+@\S+, \S+Z: “mind the cache”\n", decided)
 
 
 def test_show_says_what_is_waited_for(tmp_path: Path) -> None:

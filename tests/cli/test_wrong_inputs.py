@@ -179,6 +179,7 @@ VALUES: dict[str, Wrong] = {
     "decision on no step": wrong("reject", RUN, "nothing", code=3, told="has no step nothing"),
     "logs of no step": wrong("logs", RUN, "buidl", code=3, told="Did you mean build?"),
     "logs of a step as if it were a run": wrong("logs", "build", code=3, told="leftoff logs @ build"),
+    "undelete of what nobody removed": wrong("undelete", "no-such", code=3, told="no-such"),
     "artifact that is not there": wrong("artifact", "no/such", code=3, told="no/such"),
     "artifact that is a folder": wrong("artifact", ".", code=3, told=""),
     "restore without a path": wrong("restore", "latest", code=2, told="needs"),

@@ -8,7 +8,7 @@ from leftoff.engine.read.diff import file_records
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import Deciding, Fit
-from leftoff.errors import NotFound, Usage
+from leftoff.errors import LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import check_free, current, current_row, guard_of, report, session_of
@@ -112,13 +112,28 @@ def restore_request(project: Project, caller: Caller, words: list[str]) -> Resto
     from leftoff.engine.workspace.paths import given_path
 
     first, *others = words
-    if not others or os.path.lexists(first):
+    if os.path.lexists(first):
         return Restore(None, words)
     known = target(project, caller, None)
     path = None if "@" in first or "~" in first else given_path(project.folder, first)
     if path is not None and path in file_records(project.store, known.row.run, known.row.run_id, known.seq):
         return Restore(None, words)
+    if not others:
+        _refuse_version(project, caller, first)
+        return Restore(None, words)
     return Restore(first, others)
+
+
+def _refuse_version(project: Project, caller: Caller, word: str) -> None:
+    """Whoever names a version alone has forgotten the files."""
+    try:
+        found = target(project, caller, word)
+    except LeftoffError:
+        return
+    raise Usage(
+        f"`leftoff restore` needs PATH…: {word} names a version of {found.row.run_id}.",
+        hint=f"For example: leftoff restore {word} config.toml",
+    )
 
 
 def _latest_with(project: Project, caller: Caller, paths: list[str]) -> Target:
