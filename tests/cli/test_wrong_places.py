@@ -231,6 +231,40 @@ def test_a_store_without_permission(where: str, mode: int, theirs: Path) -> None
         assert before == state(theirs)
 
 
+@pytest.mark.parametrize("logged", [False, True], ids=["without its log", "with its log"])
+def test_a_store_that_can_only_be_read(logged: bool, theirs: Path) -> None:
+    """Whatever only reads works, also where there is no index of the log and none can be made; writing is exit 8."""
+    store = theirs / ".leftoff"
+    if logged:
+        assert 0 == as_nobody("note", "hello", cwd=theirs).code
+    else:
+        with leftoff.open(store) as opened:  # what is closed as a writer leaves the log empty
+            opened.start("x").finish()
+    before = state(theirs)
+    if not logged:
+        (store / "store.db-wal").unlink()
+        (store / "store.db-shm").unlink()
+    restore = [refuse(path, 0o400) for path in store.iterdir() if path.is_file()]
+    restore += [refuse(path, 0o500) for path in (store, theirs)]
+    try:
+        for words in (
+            ["brief", RUN],
+            ["show", RUN],
+            ["ls"],
+            ["log", RUN],
+            ["verify", RUN],
+            ["status"],
+            ["fsck"],
+        ):
+            result = as_nobody(*words, cwd=theirs)
+            assert 0 == result.code and result.out, str(result)
+        check_told(as_nobody("set", "a=1", "--run", RUN, cwd=theirs), 8, "cannot be written")
+    finally:
+        for give_back in restore:
+            give_back()
+    assert before == state(theirs)
+
+
 def test_a_project_that_cannot_be_written(theirs: Path) -> None:
     """No store can be made there: exit 8, and how to put it elsewhere."""
     bare = theirs.parent / "bare"

@@ -64,9 +64,9 @@ def pragma(db: apsw.Connection, text: str) -> object:
 
 
 def open_file(path: str, *, read_only: bool = False) -> apsw.Connection:
-    """A connection to an existing file (it may be empty)."""
+    """A connection to an existing file (it may be empty). ``read_only``: the path is a URI."""
     load_checksums()
-    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI if read_only else apsw.SQLITE_OPEN_READWRITE
     db = apsw.Connection(path, flags=flags, vfs=VFS, statementcachesize=200)
     db.set_busy_timeout(BUSY_MS)
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

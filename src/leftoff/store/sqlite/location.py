@@ -85,6 +85,9 @@ def refuse_remains(path: str, remains: str = "") -> None:
 
 def make_folder(folder: str) -> None:
     """Create the store's folder, private to its owner and ignored by git, with its parents durable."""
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        hint = "Move it away, or use another store."
+        raise StoreUnavailable(f"{folder} is a file, not a folder.", hint=hint)
     missing = []
     path = os.path.abspath(folder)
     while not os.path.isdir(path):

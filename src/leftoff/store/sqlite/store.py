@@ -120,13 +120,24 @@ class SqliteStore(Store):
     def take(self) -> apsw.Connection:
         """A connection for the length of one operation."""
         with self._pool:
-            return self._free.pop() if self._free else self._connect()
+            try:
+                return self._free.pop() if self._free else self._connect()
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                from leftoff.store.sqlite.still import open_still
+
+                self._open.append(open_still(self.path))
+                return self._open[-1]
 
     def give(self, db: apsw.Connection) -> None:
         """Back for the next one, unless a query on it was left half read: that would hold an old snapshot.
 
         Nor is one kept that was opened in spite of damage."""
-        if db.txn_state() or not self.refuses_damage:
+        if db.open_flags & apsw.SQLITE_OPEN_URI:
+            from leftoff.store.sqlite.still import refuse_written
+
+            self._shut(db)
+            refuse_written(self.path)
+        elif db.txn_state() or not self.refuses_damage:
             self._shut(db)
         else:
             self._free.append(db)
@@ -187,13 +198,6 @@ class SqliteStore(Store):
         self.presence.close()
         self.queue = WriteQueue(self._lead)
         connection.forget_indexes()
-
-    def _make_folder(self) -> None:
-        if os.path.exists(self.folder) and not os.path.isdir(self.folder):
-            hint = "Move it away, or use another store."
-            raise StoreUnavailable(f"{self.folder} is a file, not a folder.", hint=hint)
-        location.make_folder(self.folder)
-        location.refuse_network(self.folder)
 
     def _create(self) -> None:
         """Make the store where there is none, or bring its schema up to date. One process at a time."""
@@ -268,7 +272,8 @@ class SqliteStore(Store):
         Ctrl-C may strike after any call: what was taken is given back, what was begun is ended.
         """
         if not self._ready:
-            self._make_folder()
+            location.make_folder(self.folder)
+            location.refuse_network(self.folder)
         try:
             self._take_turn(batch)
             if not self._ready:
@@ -294,7 +299,7 @@ class SqliteStore(Store):
         db = self.take()
         if db.readonly(
             "main"
-        ):  # SQLite opens so where it cannot otherwise: good for reading, and only for now
+        ):  # opened so where it could not be otherwise: good for reading, and only for now
             self._shut(db)
             raise StoreUnavailable(f"{self.path} cannot be written to.", hint=READ_ONLY)
         db.set_wal_hook(self._saw_wal)

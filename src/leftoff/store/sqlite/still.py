@@ -1,0 +1,48 @@
+"""Reading a store whose folder takes nothing, not even the index that SQLite makes of the log.
+
+A backup on a read-only disk has neither a log nor its index. The database then is all there is, and is read as a file
+that does not change. Who may write there could still do so meanwhile: the log that appears then is looked for behind
+each look at the store.
+"""
+
+from __future__ import annotations
+
+import os
+
+import apsw
+
+from leftoff.errors import StoreUnavailable
+from leftoff.store.sqlite import connection, migrate
+
+
+def open_still(path: str) -> apsw.Connection:
+    """A connection for one look at a database that lies there without a log; ``StoreUnavailable`` where it has one."""
+    from urllib.parse import quote
+
+    if has_log(path):
+        raise StoreUnavailable(
+            f"{path} cannot be read where it is: its log has no index, and none can be made there.",
+            hint="Copy the folder to where you may write, and name the copy: --store FOLDER.",
+        )
+    db = connection.open_file(f"file:{quote(os.fsencode(path))}?immutable=1", read_only=True)
+    try:
+        migrate.check(db, path, writing=False)
+        return connection.prepare(db, path)
+    except BaseException:
+        db.close()
+        raise
+
+
+def refuse_written(path: str) -> None:
+    """Raise where somebody wrote meanwhile: what was read may be half of the one and half of the other."""
+    if has_log(path):
+        raise StoreUnavailable(
+            f"{path} was written to while it was read.", hint="Nothing is damaged. Read again."
+        )
+
+
+def has_log(path: str) -> bool:
+    try:
+        return os.stat(path + "-wal").st_size > 0
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,56 @@
+"""A store in a folder that takes nothing is read as it lies, unless somebody else writes there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+import leftoff
+from leftoff.errors import StoreUnavailable
+from leftoff.store.sqlite.still import open_still
+from leftoff.store.sqlite.store import SqliteStore
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
+    """One without a log, which SQLite cannot open as usual."""
+
+    def refused(self: SqliteStore) -> apsw.Connection:
+        raise apsw.CantOpenError("unable to open database file")
+
+    with leftoff.open(tmp_path / "a b%") as opened:
+        opened.start("x").finish()
+    store = SqliteStore(str(tmp_path / "a b%"))
+    for end in ("-wal", "-shm"):
+        Path(store.path + end).unlink()
+    monkeypatch.setattr(SqliteStore, "_connect", refused)
+    return store
+
+
+def test_it_is_read_and_left_as_it_is(store: SqliteStore) -> None:
+    """Every look opens it anew, and nothing is made beside it."""
+    before = sorted(Path(store.folder).iterdir())
+    for _ in range(2):
+        assert 1 == store.read(lambda view: len(view.list_runs({})))
+    assert before == sorted(Path(store.folder).iterdir())
+    assert not [db for db in apsw.connections() if db.filename == store.path]
+
+
+def test_somebody_who_writes_meanwhile_is_noticed(store: SqliteStore) -> None:
+    """What was read counts for nothing, whatever came of it; that may be repeated."""
+    log = Path(store.path + "-wal")
+    for divisor in (1, 0):
+        with pytest.raises(StoreUnavailable, match="written to while") as caught:
+            store.read(lambda view, by=divisor: (log.write_bytes(b"x"), 1 // by))  # type: ignore[misc]
+        assert caught.value.retry
+        log.unlink()
+
+
+def test_a_log_is_never_left_out(store: SqliteStore) -> None:
+    """It holds newer commits than the database."""
+    Path(store.path + "-wal").write_bytes(b"x")
+    with pytest.raises(StoreUnavailable, match="its log has no index") as caught:
+        open_still(store.path)
+    assert "--store" in caught.value.hint
