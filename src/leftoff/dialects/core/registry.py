@@ -22,25 +22,26 @@ if TYPE_CHECKING:
     from leftoff.engine.config.settings import Settings
 
 BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
+READERS = ("generic",)  # whose files are imported, and never kept in step
 GROUP = "leftoff.dialects"
 _SURE = 40  # from here on a document is taken for one of a dialect
 
 
 def dialect(name: str) -> Dialect:
     """The dialect of that name."""
-    if name in BUILT_IN:
+    if name in BUILT_IN or name in READERS:
         found: Dialect = import_module(f"leftoff.dialects.{name}.document").DIALECT
         return found
     plugins = {each.name: each for each in _plugins()}
     if name in plugins:
         return plugins[name]
-    known = ", ".join((*BUILT_IN, *plugins))
+    known = ", ".join((*BUILT_IN, *READERS, *plugins))
     raise Usage(f"There is no dialect {name!r}.", hint=f"Dialects: {known}.")
 
 
 def dialects() -> list[Dialect]:
     """All of them."""
-    return [dialect(name) for name in BUILT_IN] + _plugins()
+    return [dialect(name) for name in (*BUILT_IN, *READERS)] + _plugins()
 
 
 def _plugins() -> list[Dialect]:
@@ -99,6 +100,11 @@ def _named(section: dict[str, Any]) -> Dialect:
 
 def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
     """Say in leftoff.toml that the project follows a protocol; what was written. One that it follows already stays."""
+    if name in READERS:
+        raise Usage(
+            f"Files of {name} are only read, and not kept in step.",
+            hint=f"`leftoff import FILE --dialect {name}`",
+        )
     there = settings.section("mirror").get("dialect")
     if there == name:
         return []

@@ -1,0 +1,1 @@
+"""One-off state files that follow no protocol."""

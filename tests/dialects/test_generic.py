@@ -1,0 +1,80 @@
+"""State files of no protocol: read as far as they tell of steps, with a word on how; else rejected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import call, succeed
+from tests.dialects.files import put
+
+UNDERSTOOD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "steps with a status": (
+        {"steps": [{"name": "plan", "status": "done"}, {"name": "build", "status": "🔄"}, {"name": "ship"}]},
+        {"plan": "completed", "build": "running", "ship": "pending"},
+    ),
+    "phases by name": (
+        {"state": {"phases": {"plan": {"completed": True}, "build": {"completed": False}}}},
+        {"plan": "completed", "build": "pending"},
+    ),
+    "what is done, and what is left": (
+        {"completed_todos": ["plan"], "pending_todos": ["build", "ship"]},
+        {"plan": "completed", "build": "pending", "ship": "pending"},
+    ),
+    "a list, what is done of it, and the current one": (
+        {"tasks": ["plan", "build", "ship"], "completed_tasks": ["plan"], "current_task": "build"},
+        {"plan": "completed", "build": "running", "ship": "pending"},
+    ),
+}
+SPRINT = """# made by hand
+project: shop
+development_status:
+  epic-1: in-progress
+  1-1-cart: done
+  1-2-pay: ready-for-dev
+  epic-1-retrospective: optional
+"""
+
+
+@pytest.mark.parametrize("title", UNDERSTOOD)
+def test_what_is_understood(project: Path, title: str) -> None:
+    document, steps = UNDERSTOOD[title]
+    path = put(
+        project / "session-state.json", {**document, "id": "work-1", "updated_at": "2026-01-02T03:04:05Z"}
+    )
+    found = succeed("import", str(path), "--dialect", "generic", "--json", cwd=project).json["imported"][0]
+    assert "work-1" == found["run_id"] and f"{len(steps)} steps from" in found["repairs"][-1]
+    shown = succeed("show", "work-1", "--json", cwd=project).json
+    assert steps == {step["step"]: step["status"] for step in shown["step_records"]}
+    assert 0 == call("brief", "work-1", cwd=project).code
+
+
+def test_it_must_be_asked_for(project: Path) -> None:
+    path = put(project / "session-state.json", UNDERSTOOD["steps with a status"][0])
+    assert 4 == call("import", str(path), cwd=project).code
+    assert 2 == call("init", "--dialect", "generic", cwd=project).code
+
+
+@pytest.mark.parametrize(
+    "document", [{"checkpoint_at": "x", "summary": "y"}, {"steps": 3}, {"tasks": [], "status": "done"}]
+)
+def test_what_tells_of_no_steps_is_rejected(project: Path, document: dict[str, Any]) -> None:
+    path = put(project / "state.json", document)
+    assert 4 == call("import", str(path), "--dialect", "generic", cwd=project).code
+
+
+def test_sprint_status_is_known_by_itself(project: Path) -> None:
+    (project / "sprint-status.yaml").write_text(SPRINT)
+    succeed("import", "sprint-status.yaml", cwd=project)
+    steps = {
+        s["step"]: s["status"] for s in succeed("show", "shop", "--json", cwd=project).json["step_records"]
+    }
+    assert {
+        "epic-1": "running",
+        "1-1-cart": "completed",
+        "1-2-pay": "pending",
+        "epic-1-retrospective": "skipped",
+    } == steps
+    assert "is not" not in call("import", "sprint-status.yaml", cwd=project).err
