@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import sys
 
-from leftoff.errors import Corrupt
+from leftoff.errors import Corrupt, StoreUnavailable
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite.location import sync, sync_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, BinaryIO
 
 CHUNK = 1 << 18
@@ -118,8 +118,11 @@ class Blobs:
         for parent in parents:
             sync_folder(parent)
 
-    def load(self, row: BlobRow) -> Iterator[bytes]:
-        """The content in pieces; the last one only once everything proved right."""
+    def load(self, row: BlobRow, forgotten: Callable[[], bool] | None = None) -> Iterator[bytes]:
+        """The content in pieces; the last one only once everything proved right.
+
+        ``forgotten``: where there is no file, whether the store does not know the blob any more, either.
+        """
         where, digest, size, held = self.path(row.hash), sha256(), 0, b""
         try:
             file = self._open(row.hash)
@@ -133,6 +136,11 @@ class Blobs:
                     yield held
                 held = piece
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and forgotten is not None and forgotten():
+                raise StoreUnavailable(
+                    f"The blob sha256:{row.hash.hex()} was pruned while what refers to it was being read.",
+                    hint="Nothing is damaged. Read again: the newest version does not refer to it.",
+                ) from None
             raise Corrupt(f"The blob {where} cannot be read: {error.strerror}", where=where) from error
         if digest.digest() != row.hash or size != row.size:
             raise Corrupt(f"The blob {where} is damaged: its content has another hash.", where=where)
@@ -147,10 +155,6 @@ class Blobs:
             except FileNotFoundError:
                 pass
         return open(self.path(hash), "rb")
-
-    def there(self, hash: bytes) -> bool:
-        """Whether the file is in its place, or at least in the trash."""
-        return os.path.exists(self.path(hash)) or os.path.exists(self.trash_path(hash))
 
     def identify(self, hash: bytes) -> BlobRow | None:
         """What a blob's file alone says of it; ``None`` where there is none with that content."""

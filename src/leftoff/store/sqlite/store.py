@@ -405,15 +405,13 @@ class SqliteStore(Store):
     def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
         from leftoff.errors import NotFound
 
-        row = known or self.read(lambda view: view.blob(hash))
+        def find() -> BlobRow | None:
+            return self.read(lambda view: view.blob(hash))
+
+        row = known or find()
         if row is None:
             raise NotFound(f"There is no blob sha256:{hash.hex()}.")
-        if known and not self.blobs.there(hash) and self.read(lambda view: view.blob(hash)) is None:
-            raise StoreUnavailable(
-                f"The blob sha256:{hash.hex()} was pruned while what refers to it was being read.",
-                hint="Nothing is damaged. Read again: the newest version does not refer to it.",
-            )
-        return self.blobs.load(row)
+        return self.blobs.load(row, lambda: find() is None)
 
     # -- upkeep, in modules of their own
 

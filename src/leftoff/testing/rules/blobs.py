@@ -140,13 +140,28 @@ class BlobRules(Rules):
             store.prune(scribe.run, [])
             store.sweep()
             assert NOISE == b"".join(store.load_blob(row.hash, known))
+            begun = store.load_blob(row.hash, known)
             self.age(store)
             store.sweep()
-            with pytest.raises(StoreUnavailable) as caught:
-                b"".join(store.load_blob(row.hash, known))
-            assert caught.value.retry
+            for content in (begun, store.load_blob(row.hash, known)):
+                with pytest.raises(StoreUnavailable) as caught:
+                    b"".join(content)
+                assert caught.value.retry
 
         store.read(look)
+
+    def test_pruned_before_its_first_piece(self, store: Store) -> None:
+        """Whoever asked for a blob that was there, and comes late, is told to look again: nothing is damaged."""
+        scribe = Scribe(store)
+        row = refer(scribe, "f", NOISE)
+        content = store.load_blob(row.hash)
+        scribe.commit({("artifact", "f"): None})
+        store.prune(scribe.run, [])
+        self.age(store)
+        store.sweep()
+        with pytest.raises(StoreUnavailable) as caught:
+            b"".join(content)
+        assert caught.value.retry
 
     def test_shared_between_runs(self, store: Store) -> None:
         """Removing a run leaves the blobs that another one refers to."""
