@@ -88,16 +88,14 @@ def test_a_store_that_is_none(how: str, code: int, home: Path) -> None:
     assert not (home / "out").exists()
 
 
-def test_an_empty_file_is_no_store_yet(home: Path) -> None:
-    """Nothing was written to it: reading finds nothing, and the first write makes it a store."""
+@pytest.mark.damages_store
+def test_an_empty_file_was_a_store(home: Path) -> None:
+    """leftoff never leaves one: it was cut off, which is told, and not a byte is written to it."""
     spoil(home, "nothing")
     (home / ".leftoff" / "store.db").touch()
-    assert [] == succeed("ls", "--json", cwd=home).json["runs"]
-    check_told(call("show", RUN, cwd=home), 3, RUN)
-    check_told(call("set", "a=1", cwd=home), 3, "leftoff start")
+    for words in (["ls"], ["show", RUN], ["set", "a=1"], ["start", "x"]):
+        check_told(call(*words, cwd=home), 4, "cut off")
     assert 0 == (home / ".leftoff" / "store.db").stat().st_size
-    succeed("start", "x", cwd=home)
-    succeed("set", "a=1", cwd=home)
 
 
 @pytest.mark.damages_store
@@ -229,6 +227,27 @@ def test_a_store_without_permission(where: str, mode: int, theirs: Path) -> None
         restore()
     if mode != 0o500:
         assert before == state(theirs)
+
+
+def test_everything_in_the_store_is_its_owners(tmp_path: Path) -> None:
+    """Whatever the umask, and whoever writes there: the mirror, the supervisor, a hook, a large file."""
+    store = tmp_path / ".leftoff"
+    (tmp_path / "big").write_bytes(os.urandom(2_000_000))
+    event = json.dumps({"session_id": "s", "cwd": str(tmp_path), "hook_event_name": "SessionStart"})
+    before = os.umask(0)
+    try:
+        store.mkdir()
+        succeed("init", "--dialect", "bmad", cwd=tmp_path)
+        succeed("start", "x", cwd=tmp_path)
+        succeed("artifact", "big", cwd=tmp_path)
+        succeed("supervise", "--once", cwd=tmp_path)
+        succeed("hook", "claude", cwd=tmp_path, input=event)
+    finally:
+        os.umask(before)
+    names = {path.name for path in store.iterdir()}
+    assert {"mirror", "supervise.json", "hooks", "blobs"} <= names
+    found = {path.relative_to(store) for path in store.rglob("*") if path.stat().st_mode & 0o077}
+    assert {Path(".gitignore")} == found and 0o700 == stat.S_IMODE(store.stat().st_mode)
 
 
 @pytest.mark.parametrize("logged", [False, True], ids=["without its log", "with its log"])

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import apsw
 import pytest
 
 from leftoff.errors import Corrupt, LeftoffError, StoreUnavailable, Unsupported
-from leftoff.store.sqlite import connection
+from leftoff.store.sqlite import connection, location
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing.scribe import Scribe
 from tests.store.processes import child
@@ -132,14 +133,41 @@ def test_modes(store: SqliteStore) -> None:
     assert 0o700 == stat.S_IMODE(folder.stat().st_mode)
 
 
-def test_existing_folder_keeps_its_mode(store: SqliteStore) -> None:
-    """A folder that somebody made for the store is used as it is, and its own .gitignore too."""
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o777, 0o700), (0o750, 0o700), (0o555, 0o500), (0o2770, 0o2700)]
+)
+def test_the_usual_folder_is_made_private(before: int, after: int, tmp_path: Path) -> None:
+    """Whoever made it: others lose their rights, and its owner gains none."""
+    folder = tmp_path / ".leftoff"
+    folder.mkdir()
+    folder.chmod(before)
+    with suppress(PermissionError):  # nobody but root makes a .gitignore in one that is read-only
+        location.make_folder(str(folder))
+    assert after == stat.S_IMODE(folder.stat().st_mode)
+
+
+def test_a_folder_of_somebody_else_keeps_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As does one behind a link."""
+    there, link = tmp_path / "there", tmp_path / ".leftoff"
+    there.mkdir(mode=0o755)
+    link.symlink_to(there)
+    location.make_folder(str(link))
+    assert 0o755 == stat.S_IMODE(there.stat().st_mode)
+    monkeypatch.setattr(os, "geteuid", lambda: there.stat().st_uid + 1)
+    location.make_private(str(there))
+    assert 0o755 == stat.S_IMODE(there.stat().st_mode)
+
+
+def test_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
+    """A folder of another name that somebody made for the store is used as it is, and its own .gitignore too."""
+    store = SqliteStore(str(tmp_path / "mine"))
     os.mkdir(store.folder, 0o750)
     Path(store.folder, ".gitignore").write_text("mine\n")
     Scribe(store)
     assert 0o750 == stat.S_IMODE(os.stat(store.folder).st_mode)
     assert "mine\n" == Path(store.folder, ".gitignore").read_text()
     assert 0o600 == stat.S_IMODE(os.stat(store.path).st_mode)
+    store.close()
 
 
 def test_parents_are_made(tmp_path: Path) -> None:

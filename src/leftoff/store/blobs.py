@@ -108,7 +108,9 @@ class Blobs:
         paths = {temp: self.path(row.hash) for temp, row in made.items()}
         parents = dict.fromkeys(os.path.dirname(path) for path in paths.values())
         fresh = [parent for parent in parents if not os.path.isdir(parent)]
-        for parent in fresh:
+        for parent in (
+            (self._folder, *fresh) if fresh else ()
+        ):  # each by itself: folders above one have other modes
             os.makedirs(parent, mode=0o700, exist_ok=True)
         if fresh:
             sync_folder(self._folder)

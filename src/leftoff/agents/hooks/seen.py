@@ -39,7 +39,9 @@ def keep(folder: str, agent: str, event: Event) -> None:
         if not event.raw.isalnum() or not os.path.isdir(folder):
             return
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
+        with open(
+            path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)
+        ) as file:
             file.write(version_of(agent, event.text("transcript_path")))
     except OSError:
         pass

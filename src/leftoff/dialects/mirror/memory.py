@@ -23,6 +23,7 @@ from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, write_
 from leftoff.errors import UnsafePath
 from leftoff.model.hashing import sha256
 from leftoff.store.base import Store
+from leftoff.store.sqlite.location import make_private
 from leftoff.store.sqlite.lock_holder import held_by_another
 from leftoff.store.sqlite.writer import lock_within
 
@@ -66,10 +67,11 @@ class Memory:
     @contextmanager
     def open(self, patience: float = Store.patience) -> Iterator[None]:
         """One at a time; what is changed is kept. ``patience``: seconds to wait for others."""
-        os.makedirs(self._pool, mode=0o700, exist_ok=True)
         for folder in (self.folder, self._pool):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
             if os.path.islink(folder):
                 raise UnsafePath(f"{folder} is a symbolic link, and leftoff goes through none.")
+            make_private(folder)
         with open(os.path.join(self.folder, "lock"), "ab", opener=_private) as lock:
             if not lock_within(lock.fileno(), fcntl.LOCK_EX, patience):
                 raise held_by_another(os.path.join(self.folder, "lock"), lock.fileno())

@@ -51,6 +51,10 @@ class Change(Fields):
         return {"event": self.event, "at": iso(self.at), "message": self.message, "run": self.run}
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
 class Memory:
     """What was told of each run."""
 
@@ -69,9 +73,9 @@ class Memory:
         return self.runs.setdefault(run_id, {})
 
     def save(self) -> None:
-        """Whole or not at all."""
+        """Whole or not at all, and only for its owner."""
         fresh = f"{self.path}.{os.getpid()}"
-        with open(fresh, "w", encoding="utf-8") as file:
+        with open(fresh, "w", encoding="utf-8", opener=_private) as file:
             json.dump(self.runs, file)
         os.replace(fresh, self.path)
 

@@ -15,6 +15,8 @@ NETWORK = frozenset(
 GITIGNORE = "*\n"
 SAFE_MOUNT = "Put the store on a local disk (LEFTOFF_STORE=/local/path), or share one through PostgreSQL."
 
+NAME = ".leftoff"  # of the folder, where nobody named another
+FOLDER = 0o040000  # in a mode
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
 
@@ -84,7 +86,10 @@ def refuse_remains(path: str, remains: str = "") -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Create the store's folder, private to its owner and ignored by git, with its parents durable."""
+    """Create the store's folder, private to its owner and ignored by git, with its parents durable.
+
+    One that is there under the usual name is made private; what somebody named is left as they made it.
+    """
     if os.path.exists(folder) and not os.path.isdir(folder):
         hint = "Move it away, or use another store."
         raise StoreUnavailable(f"{folder} is a file, not a folder.", hint=hint)
@@ -100,10 +105,23 @@ def make_folder(folder: str) -> None:
             if not os.path.isdir(path):
                 raise
         sync_folder(os.path.dirname(path))
+    if not missing and os.path.basename(folder) == NAME:
+        make_private(folder)
     ignore = os.path.join(folder, ".gitignore")
     if not os.path.exists(ignore):
         with open(ignore, "w", encoding="ascii") as file:
             file.write(GITIGNORE)
+
+
+def make_private(folder: str) -> None:
+    """Take everybody else's rights to a folder of our own away; one of somebody else stays as it is, as does a link."""
+    try:
+        facts = os.lstat(folder)
+        mode = facts.st_mode
+        if mode & 0o170000 == FOLDER and mode & 0o077 and facts.st_uid == os.geteuid():
+            os.chmod(folder, mode & 0o7700)
+    except OSError:  # gone, or on a disk that takes nothing: whoever writes there says so
+        pass
 
 
 def forget_folder(folder: str) -> None:
