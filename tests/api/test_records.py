@@ -216,6 +216,43 @@ def test_secret_files_are_hashed_not_captured(
     assert captured == (b"API_KEY" in everything)
 
 
+@pytest.mark.parametrize(
+    ("what", "says"), [("gone", "Write the file"), ("folder", "Check"), ("shut", "Check")]
+)
+def test_an_artifact_that_changes_under_our_hands(
+    what: str, says: str, run: leftoff.Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a file when we looked, and is none when it is opened: told as that, with what to do."""
+    (project / "folder").mkdir()
+    (project / "shut").touch(0o000)
+    monkeypatch.setattr(os.path, "isfile", lambda path: True)
+    if what == "shut" and os.getuid() == 0:  # who may read everything
+        usual = os.open
+
+        def shut(path: Any, *args: Any, **more: Any) -> int:
+            if str(path).endswith("shut"):
+                raise PermissionError(13, "Permission denied", path)
+            return usual(path, *args, **more)
+
+        monkeypatch.setattr(os, "open", shut)
+    with pytest.raises(leftoff.LeftoffError, match=what) as caught:
+        run.artifact(project / what)
+    assert says in caught.value.hint
+
+
+def test_an_artifact_of_a_folder_that_is_gone(
+    run: leftoff.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path leads nowhere then."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(leftoff.LeftoffError, match="current folder is gone") as caught:
+        run.artifact("report.txt")
+    assert "whole path" in caught.value.hint
+
+
 def test_an_artifact_that_is_replaced(run: leftoff.Run, project: Path) -> None:
     """Each version has its own copy."""
     page = project / "a.md"

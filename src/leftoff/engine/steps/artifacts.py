@@ -68,7 +68,7 @@ def capture(
     most: int | None = None,
 ) -> Captured:
     """Hash a file and keep a copy, durable before any record refers to it. ``most``: larger ones are only hashed."""
-    full = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    full = path if os.path.isabs(path) else os.path.join(_here(), path)
     if not os.path.isfile(full):
         what = f"{path} is a folder, not a file" if os.path.isdir(full) else f"There is no file {path}"
         what = f"{path} is no plain file" if os.path.exists(full) and not os.path.isdir(full) else what
@@ -92,7 +92,7 @@ def capture(
             f"leftoff: {shown} leads out of the project, to {real}: it is hashed, and no copy is kept."
         )
     withheld = secret or elsewhere or redactor.secret_file(shown) or redactor.secret_file(real)
-    if withheld or (most is not None and os.path.getsize(full) > most):
+    if withheld or (most is not None and os.fstat(fd).st_size > most):
         (digest, size), st, seen = take(full, hashed, fd=fd)
         row = None
     else:
@@ -102,6 +102,14 @@ def capture(
     about.update(hash="sha256:" + digest.hex(), size=size, captured=row is not None, seen=seen)
     about["mode"] = f"{st.st_mode & 0o777:04o}"
     return Captured(name or shown, _known(about), row)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        hint = "Nothing was recorded. Name the file by its whole path."
+        raise NotFound("The current folder is gone.", hint=hint) from None
 
 
 def _real(workspace: Workspace, full: str, fd: int) -> str:

@@ -144,6 +144,8 @@ def open_file(path: str, *, folder: int | None = None, follow: bool = True) -> i
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags, dir_fd=folder)
+    except FileNotFoundError:
+        raise _unreadable(path, "it is gone", "Write the file before you record it.") from None
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from None
     if not bits.S_ISREG(os.fstat(fd).st_mode):
@@ -161,10 +163,8 @@ def _chunks(fd: int, path: str) -> Iterator[bytes]:
         raise _unreadable(path, error.strerror or str(error)) from None
 
 
-def _unreadable(path: str, why: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{path} cannot be read: {why}.", hint="Nothing was recorded. Check its permissions."
-    )
+def _unreadable(path: str, why: str, hint: str = "Check its permissions.") -> StoreUnavailable:
+    return StoreUnavailable(f"{path} cannot be read: {why}.", hint=f"Nothing was recorded. {hint}")
 
 
 def hashed(chunks: Iterable[bytes]) -> tuple[bytes, int]:
