@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leftoff.dialects.mirror import memory as memories
+from leftoff.dialects.mirror import swap
 from leftoff.dialects.mirror.memory import Memory
 from leftoff.errors import Invalid
 
@@ -26,3 +30,56 @@ def test_nothing_is_written_outside_of_the_project(path: str, alone: bool, tmp_p
         else:
             memory.put(path, b"{}", "r", None, 0)
     assert [project] == list(tmp_path.iterdir())
+
+
+class PowerCut(BaseException):
+    """Nothing is tidied up."""
+
+
+def cut_after_the_swap(memory: Memory, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a file, and end before what is known of it was saved."""
+
+    def cut(self: Memory, *args: Any) -> None:
+        raise PowerCut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Memory, "_carried_out", cut)
+        patch.setattr(Memory, "_save", lambda self: None)
+        with pytest.raises(PowerCut), memory.open():
+            memory.put("a.json", data, "r", None, 0)
+
+
+def test_the_intent_is_on_disk_before_the_file_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under its own name, whole, and with a single sync."""
+    synced: list[int] = []
+
+    def place(*places: Any) -> bool:
+        (intent,) = tmp_path.glob(f".leftoff/mirror/pool/*{memories.INTENT}")
+        assert [intent.stat().st_ino] == synced
+        return usual(*places)
+
+    usual = swap.place
+    monkeypatch.setattr(memories, "sync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    monkeypatch.setattr(swap, "place", place)
+    memory = Memory(str(tmp_path), str(tmp_path / ".leftoff/mirror"))
+    with memory.open():
+        memory.put("a.json", b"{}", "r", None, 0)
+    assert 1 == len(synced)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_copy_that_a_power_cut_left_half(
+    edited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never taken for what was in the file: that is the file itself, or nobody knows."""
+    folder = tmp_path / ".leftoff/mirror"
+    cut_after_the_swap(Memory(str(tmp_path), str(folder)), b"[1, 2]", monkeypatch)
+    (copy,) = folder.glob(f"pool/*{memories.NEXT}")
+    copy.write_bytes(b"[1")
+    if edited:
+        (tmp_path / "a.json").write_bytes(b"[1, 2, 3]")
+    memory = Memory(str(tmp_path), str(folder))
+    with memory.open():
+        assert (None if edited else b"[1, 2]") == memory.base("a.json")

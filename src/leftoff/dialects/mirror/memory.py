@@ -23,7 +23,7 @@ from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, write_
 from leftoff.errors import UnsafePath
 from leftoff.model.hashing import sha256
 from leftoff.store.base import Store
-from leftoff.store.sqlite.location import make_private
+from leftoff.store.sqlite.location import make_private, sync
 from leftoff.store.sqlite.lock_holder import held_by_another
 from leftoff.store.sqlite.writer import lock_within
 
@@ -195,7 +195,7 @@ class Memory:
             about["before"] = ""
         about["hash"] = digest(data)
         self.ours[about["hash"]] = about["run"]
-        _keep(name + INTENT, json.dumps(about).encode())
+        _keep(name + INTENT, json.dumps(about).encode(), durable=True)
 
     def _name(self, about: dict[str, Any]) -> str:
         """The name of what is known of a new version, without what stands behind it."""
@@ -265,7 +265,19 @@ class Memory:
                 self._done += [name + INTENT, name + NEXT, name + BASE]
                 return
             old = None
+        self._prove_next(about)
         self._carried_out(about, old is not None)
+
+    def _prove_next(self, about: dict[str, Any]) -> None:
+        """The intent was synced, the copy of what a file will hold was not: a power cut may have left less of it."""
+        copy = self._name(about) + NEXT
+        kept, now = _bytes(copy), self.read(about["path"])
+        if kept is None or digest(kept) == about["hash"]:
+            return
+        if now is not None and digest(now) == about["hash"]:
+            _write(copy, now)
+        else:  # nobody knows what was in the file: as where all of this memory is lost
+            _forget(copy, self._base(about["path"]))
 
     def put_alone(self, path: str, data: bytes) -> None:
         """Write a file that nobody else writes, whole or not at all."""
@@ -301,10 +313,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def _keep(path: str, data: bytes) -> None:
-    """Whole or not at all."""
-    _write(f"{path}.part", data)
-    os.replace(f"{path}.part", path)
+def _keep(path: str, data: bytes, *, durable: bool = False) -> None:
+    """Whole or not at all. Synced under its last name, which takes the name to disk too."""
+    with open(f"{path}.part", "wb", opener=_private) as file:
+        file.write(data)
+        file.flush()
+        os.replace(f"{path}.part", path)
+        if durable:
+            sync(file.fileno())
 
 
 def _write(path: str, data: bytes) -> None:
