@@ -30,6 +30,37 @@ def test_a_crash_resumes_the_session(agent: str, stage: Stage) -> None:
     assert 1 == len(stage.of("finish"))
 
 
+@pytest.mark.parametrize("agent", ["codex", "gemini"])
+def test_what_is_left_of_it_ends_before_the_next_begins(agent: str, stage: Stage) -> None:
+    """A launcher that is killed alone leaves a child that works on: it is told to end, and waited for."""
+    first, second = do(stage, f"agent: {agent}\nprompt: x", "orphan")
+    assert first["session"] == second["resumed"]
+    assert ["start", "gone", "start", "finish"] == [entry["kind"] for entry in stage.log]
+
+
+@pytest.mark.parametrize(
+    ("agent", "begins", "ends"),
+    [
+        ("claude", "error: option '--permission-mode", "Allowed choices are plan."),
+        ("codex", "error: invalid value 'x' for '--sandbox", "[possible values]"),
+        ("gemini", "Gemini CLI is not running in a trusted directory.", "To proceed, …"),
+        ("opencode", "Invalid values: Argument: format", 'Given: "x"'),
+    ],
+)
+def test_a_wrong_call_is_no_crash(agent: str, begins: str, ends: str, stage: Stage) -> None:
+    """It would be as wrong the next time. What it says is told whole, without colours and without all its options."""
+    assert 1 == len(do(stage, f"agent: {agent}\nprompt: x", "usage", "usage", "usage", code=1))
+    said = stage.record["error"]["message"]
+    assert said.startswith(f"{agent} did not do it: {begins}") and said.endswith(ends), said
+    assert "\x1b" not in said
+
+
+def test_an_id_that_is_chosen_is_known_to_whoever_comes_next(stage: Stage) -> None:
+    """Gemini's too: killed before it said anything, its session is asked for by id."""
+    first, second = do(stage, "agent: gemini\nprompt: x", "early", "refuse")[:2]
+    assert first["args"][first["args"].index("--session-id") + 1] == second["resumed"]  # type: ignore[index,attr-defined]
+
+
 def test_a_passing_error_is_no_end(stage: Stage) -> None:
     """Codex says that it reconnects, then dies: a crash like any other."""
     first, second = do(stage, "agent: codex\nprompt: x", "reconnect")
@@ -141,6 +172,20 @@ def test_limits_hold_for_all_lives_together(stage: Stage) -> None:
     for (turns, budget), args in zip(wanted, left, strict=True):
         assert f"--max-turns {turns} --max-budget-usd {budget}" in args
     assert (0.26, 5) == (stage.result()["cost_usd"], stage.result()["turns"])
+
+
+@pytest.mark.parametrize("version", ["new", "old"])
+def test_a_session_that_is_resumed_costs_what_is_new(version: str, stage: Stage) -> None:
+    """Claude's total counts on over all lives of a session: 0.25, 0.5, 0.75 are 0.75, and within the budget of 1.0."""
+    stage.env |= {"FAKE_OLD": "1"} if version == "old" else {}
+    step = "agent: claude\nprompt: x\nbudget: 1.0\noutputs: [out]\nretries: {max: 1, backoff: 0s}"
+    do(stage, step, code=1)
+    (stage.folder / "out").touch()
+    done = stage.run("resume", "--yes")
+    assert 0 == done.code, str(done)
+    budgets = [entry["args"][entry["args"].index("--max-budget-usd") + 1] for entry in stage.of("start")]
+    assert ["1.0", "0.75", "0.5"] == budgets
+    assert (0.75, 9) == (stage.result()["cost_usd"], stage.result()["turns"])
 
 
 def test_what_is_used_up_is_not_begun(stage: Stage) -> None:

@@ -44,6 +44,18 @@ def test_limits_and_permissions_are_passed_on(stage: Stage) -> None:
     assert "--model opus --approval-mode plan --allowed-tools Read,Bash" in second
 
 
+@pytest.mark.parametrize("word", ["acceptEdits", "workspace-write", "auto_edit"])
+def test_permissions_are_told_in_each_agents_own_word(word: str, stage: Stage) -> None:
+    """Whoever's word the step uses, whoever takes over; a model is told to whom it belongs."""
+    stage.write(f"agents: [claude, codex, gemini]\nprompt: x\npermissions: {word}\nmodel: {{claude: opus}}")
+    stage.does("limit", "limit")
+    assert 0 == stage.run().code
+    claude, codex, gemini = (" ".join(entry["args"]) for entry in stage.of("start"))
+    assert "--model opus" in claude and "--permission-mode acceptEdits" in claude
+    assert "--sandbox workspace-write" in codex and "--model" not in codex
+    assert "--approval-mode auto_edit" in gemini and "--model" not in gemini
+
+
 def test_codex_is_resumed_in_the_same_sandbox(stage: Stage) -> None:
     """`codex exec resume ID` does not know --sandbox, and takes it as a setting."""
     stage.write("agent: codex\nprompt: x\npermissions: read-only")

@@ -15,6 +15,7 @@ from leftoff.engine.write.report import beat, report
 from leftoff.errors import LeftoffError
 from leftoff.operations.checkpoints import told
 from leftoff.operations.reports import guard_of
+from leftoff.workflow.processes.groups import Rest
 
 if TYPE_CHECKING:
     from leftoff.engine.config.caller import Caller
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
+
+__all__ = ["AgentStep", "Rest"]
 
 KEY = "session"  # of the step's record: which session of which agent does it
 

@@ -7,7 +7,9 @@ ok · crash (in mid-stream, by SIGKILL) · early (the same, before it says anyth
 limit-stderr (the same, on stderr only) · refuse (a session is not resumed, told in a line) · refuse-stderr (the same,
 on stderr only) · offline (the network is gone) · error (it fails, in its own words) · hang (until it is told to end: it
 takes a moment to clean up, exit 143) · tools-N (that many tool calls first) · endless (one tool call after another) ·
-reconnect (a passing error, then crash) · other-id (a resumed session calls itself by another id, then crash)
+usage (it was called in the wrong way) · orphan (a launcher that is killed alone, with a child that works on until it
+is told to end) · reconnect (a passing error, then crash) · other-id (a resumed session calls itself by another id,
+then crash)
 """
 
 import json
@@ -125,12 +127,24 @@ def work(text: str, number: int = 0) -> None:
             opencode("step_start")
 
 
+def cost(part: float) -> dict[str, object]:
+    """As Claude says it: of the session in all its lives, and (not in older ones) the part since it last said so."""
+    path = os.path.join(sessions(), SESSION)
+    with open(path) as file:
+        total = round(float(file.read() or 0) + part, 6)
+    with open(path, "w") as file:
+        file.write(str(total))
+    if "FAKE_OLD" in os.environ:
+        return {"total_cost_usd": total}
+    return {"total_cost_usd": total, "model_usage_since_last_result": {"fake": {"costUSD": part}}}
+
+
 def finish() -> None:
     if NAME == "claude":
         facts = {
             "duration_ms": 1,
             "num_turns": 3,
-            "total_cost_usd": COST,
+            **cost(COST),
             "usage": {},
             "permission_denials": [],
         }
@@ -152,7 +166,7 @@ def finish() -> None:
 def fail(message: str, *, status: int | None = None) -> None:
     if NAME == "claude":
         subtype = "error_during_execution" if status is None else "success"
-        facts = {"api_error_status": status, "num_turns": 1, "total_cost_usd": 0.01}
+        facts = {"api_error_status": status, "num_turns": 1, **cost(0.01)}
         claude("result", subtype=subtype, is_error=True, result=message, **facts)
     elif NAME == "codex":
         say(type="error", message=message)
@@ -197,6 +211,45 @@ def refuse() -> None:
     sys.exit(1)
 
 
+def usage() -> None:
+    """As each says it where it does not like how it was called, or where."""
+    options = "\n".join(f"  --option-{number}   does what option {number} does" for number in range(120))
+    why, code = {
+        "claude": (
+            "error: option '--permission-mode <mode>' argument 'x' is invalid. Allowed choices are plan.",
+            1,
+        ),
+        "codex": (
+            f"error: invalid value 'x' for '--sandbox <SANDBOX_MODE>'\n{'  [possible values]' * 30}\n",
+            2,
+        ),
+        "gemini": (
+            f"\x1b[31mGemini CLI is not running in a trusted directory. {'To proceed, …' * 60}\x1b[0m",
+            55,
+        ),
+        "opencode": (f'Invalid values:\n  Argument: format, Given: "x"\nUsage: opencode\n{options}', 1),
+    }[NAME]
+    print(why, file=sys.stderr)
+    sys.exit(code)
+
+
+def orphan() -> None:
+    """npm's commands are launchers: the child has the session, and does not die with its parent."""
+    reader, writer = os.pipe()
+    if os.fork():
+        os.read(reader, 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(1))
+    os.write(writer, b"x")
+    while not told:
+        time.sleep(0.02)
+        work("still working")
+    time.sleep(0.3)
+    note("gone", session=SESSION)
+    sys.exit(0)
+
+
 def hang() -> None:
     """Ending takes a moment, in which a second signal would interrupt it."""
     told = []
@@ -219,6 +272,8 @@ if DO == "early":
     os.kill(os.getpid(), signal.SIGKILL)
 elif DO == "offline":
     sys.exit("Error: getaddrinfo ENOTFOUND api.example.com")
+elif DO == "usage":
+    usage()
 elif DO == "limit-stderr":
     sys.exit("Error 429 Too Many Requests: quota exceeded, retry in 0.2s")
 if RESUMED and (DO.startswith("refuse") or not os.path.exists(os.path.join(sessions(), RESUMED))):
@@ -242,5 +297,7 @@ elif DO == "error":
     fail("it is too hard")
 elif DO == "hang":
     hang()
+elif DO == "orphan":
+    orphan()
 note("finish", session=SESSION)
 finish()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 import uuid
@@ -31,6 +32,8 @@ from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
 from leftoff.operations.agent_steps import AgentStep
 
+_OPTIONS = re.compile(r"^usage:", re.IGNORECASE | re.MULTILINE)  # below what was wrong, all that is right
+_FULL, _LAST = 4000, 500  # characters of why: where it was called in the wrong way, and of any other failure
 CRASHES = 2  # of an agent that are answered by resuming its session, within one try at the step
 GUESSED, TOLD = 5, 100  # how often a service is waited for: where it does not say how long, and where it does
 WAIT, LONGEST = 60.0, 8 * 86400.0  # seconds, where it does not say how long; at most, if it says a week
@@ -53,22 +56,40 @@ TAKE_OVER = (
 
 
 class Spent:
-    """What the lives of a step's agents have used up, as far as they said so."""
+    """What the lives of a step's agents have used up, as far as they said so.
+
+    ``total``: what the session ``of`` had cost when it last said so. Claude counts on where a session is resumed, so
+    a life took what is new since then.
+    """
 
     def __init__(self, known: Any) -> None:
         about = known if isinstance(known, dict) else {}
         self.cost: float | None = about.get("cost_usd")
         self.turns: int | None = about.get("turns")
+        self.total: float = about.get("total_usd") or 0.0
+        self.of: str | None = about.get("of")
 
     def add(self, out: Outcome) -> None:
-        if out.cost is not None:
-            self.cost = round((self.cost or 0.0) + out.cost, 6)
+        cost = out.cost if out.cost is not None else self._since(out)
+        if out.total is not None:
+            self.total, self.of = out.total, out.session
+        if cost is not None:
+            self.cost = round((self.cost or 0.0) + cost, 6)
         if out.turns is not None:
             self.turns = (self.turns or 0) + out.turns
+
+    def _since(self, out: Outcome) -> float | None:
+        if out.total is None or out.session != self.of or out.total < self.total:
+            return out.total
+        return out.total - self.total
 
     def to_json(self) -> dict[str, Any]:
         about = {"cost_usd": self.cost, "turns": self.turns}
         return {key: value for key, value in about.items() if value is not None}
+
+    def record(self) -> dict[str, Any] | None:
+        """For the next life, in whichever process."""
+        return (self.to_json() | ({"total_usd": self.total, "of": self.of} if self.of else {})) or None
 
 
 class Next(Fields):
@@ -151,7 +172,8 @@ class Act:
         if then.session is not None and out.refused:
             return self._refused(then)
         own = templated(agent, self.custom) and code > 0  # its exit code is all that it says
-        if out.ended or own or code == NOT_FOUND or self.crashes > CRASHES:
+        misused = not own and out.misused(agent, code)
+        if out.ended or own or misused or code == NOT_FOUND or self.crashes > CRASHES:
             raise Failed(_why(agent, code, out), code)
         self.crashes += 1
         if self.crashes > CRASHES:
@@ -184,7 +206,7 @@ class Act:
         chosen = then.session or (str(uuid.uuid4()) if chooses(agent, self.custom) else None)
         call = call_of(agent, then.opening + self.prompt, asked, self.custom, session=chosen, resume=resume)
         note = f"{agent} {'resumes' if resume else 'starts'} {chosen or 'a session'}"
-        spent = self.spent.to_json() or None
+        spent = self.spent.record()
         facts = {"agent": agent, "session_id": chosen, "resumed": resume or None, "kept": then.kept}
         self.step.keep("agent_start", note, **facts, spent=spent)
 
@@ -208,15 +230,15 @@ class Act:
 
     def _left(self, agent: str) -> Asked:
         """What is left of the step's limits."""
-        given = {name: getattr(self.asked, name) for name in Asked.__slots__}
+        left: dict[str, Any] = {}
         if self.asked.turns is not None:
-            given["turns"] = self.asked.turns - (self.spent.turns or 0)
+            left["turns"] = self.asked.turns - (self.spent.turns or 0)
         if self.asked.budget is not None:
-            given["budget"] = round(self.asked.budget - (self.spent.cost or 0.0), 6)
+            left["budget"] = round(self.asked.budget - (self.spent.cost or 0.0), 6)
         for name, what in (("turns", "turns"), ("budget", "USD")):
-            if given[name] is not None and given[name] <= 0:
+            if name in left and left[name] <= 0:
                 raise Failed(f"{agent} does not go on: {_used_up(name, what, self.asked)}", 1)
-        return Asked(given)
+        return self.asked.told(agent, **left)
 
     def _over(self, agent: str, left: Asked, out: Outcome) -> str:
         """Why an agent must not go on whose own command line knows no such limit; empty where it may."""
@@ -243,7 +265,7 @@ class Act:
         seconds = min(self.wait * 2 ** (self.guessed - 1) if told_wait is None else told_wait, LONGEST)
         complain(f"{agent}: {why}; it goes on in {seconds:.0f} s")
         until = iso(self.step.project.now + int(seconds * 1000))
-        self.step.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.to_json() or None)
+        self.step.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.record())
         self.watch.sleep(seconds, self._beat_now_and_then())
         if not out.begun:
             return then  # nobody was told anything yet
@@ -270,7 +292,7 @@ class Act:
             "subtype": out.subtype or None,
         }
         result = {key: value for key, value in about.items() if value is not None} | self.spent.to_json()
-        self.step.keep(None, None, done=True, outcome=result, spent=self.spent.to_json() or None)
+        self.step.keep(None, None, done=True, outcome=result, spent=self.spent.record())
         return result
 
     def failed(self, why: str) -> dict[str, Any]:
@@ -278,7 +300,7 @@ class Act:
         spent = self.spent.to_json()
         known = self.step.known()
         if known:
-            self.step.keep(None, None, failed=why, spent=spent or None)
+            self.step.keep(None, None, failed=why, spent=self.spent.record())
         about = {"subtype": self.last.subtype or None, **spent}
         about |= {name: known.get(name) for name in ("agent", "session_id")}
         return {"message": why, **{key: value for key, value in about.items() if value is not None}}
@@ -290,7 +312,11 @@ def _used_up(name: str, what: str, asked: Asked) -> str:
 
 def _why(agent: str, code: int, out: Outcome) -> str:
     """In a line."""
-    said = " ".join((out.error or out.subtype or out.warned).split())[-500:]
+    said = out.error or out.subtype or out.warned
+    if out.misused(agent, code):
+        said = " ".join(_OPTIONS.split(said, maxsplit=1)[0].split())[:_FULL]
+    else:
+        said = " ".join(said.split())[-_LAST:]
     if out.subtype and out.subtype not in ("success", said):
         said = f"{out.subtype}: {said}"
     return f"{agent} did not do it: {said or f'it ended with exit code {code}'}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from leftoff.agents.headless.asked import BY_AGENT, check_words, for_agent, own_permission
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
 
 KNOWN = ("claude", "codex", "gemini", "opencode")
-CHOOSES = ("claude",)  # whose session id is ours to choose, before it starts
+CHOOSES = ("claude", "gemini")  # whose session id is ours to choose, before it starts
 LIMITS = ("model", "turns", "budget", "permissions", "tools")
 # What an agent's command line has an option for; and what is counted from its lines, so that it can be stopped.
 _OPTIONS = {
@@ -35,6 +36,14 @@ class Asked:
         self.permissions = given.get("permissions")
         tools = given.get("tools")
         self.tools = ",".join(map(str, tools)) if isinstance(tools, list) else tools
+
+    def told(self, agent: str, **left: Any) -> Asked:
+        """The same in the words of one agent, with what is left of its limits."""
+        given = {name: getattr(self, name) for name in Asked.__slots__}
+        given |= {name: for_agent(agent, name, given) for name in BY_AGENT}
+        if given["permissions"] is not None:
+            given["permissions"] = own_permission(agent, given["permissions"])
+        return Asked(given | left)
 
 
 class Call(Fields):
@@ -91,11 +100,12 @@ def check_asked(name: str, about: dict[str, Any], custom: dict[str, Any]) -> Non
     own = templated(name, custom)
     can = () if own else (*_OPTIONS[name], *_COUNTED.get(name, ()))
     for limit in LIMITS:
-        if about.get(limit) is not None and limit not in can:
+        if for_agent(name, limit, about) is not None and limit not in can:
             hint = (
                 f"Put it into the command of [agents.{name}]." if own else f"It has {', '.join(can)}."
             ) + " Leave it out, or take another agent."
             raise Invalid(f"`{limit}` does not go with the agent {name}.", hint=hint)
+    check_words(name, about.get("agents") or [name], about)
 
 
 def counted(name: str, limit: str, custom: dict[str, Any]) -> bool:
@@ -170,7 +180,7 @@ def _codex(prompt: str | None, asked: Asked, session: str | None, resume: bool) 
 
 def _gemini(prompt: str | None, asked: Asked, session: str | None, resume: bool) -> list[str]:
     words = ["gemini", *(["-p", prompt] if prompt is not None else []), "--output-format", "stream-json"]
-    words += ["--resume", session] if resume and session else []
+    words += ["--resume" if resume else "--session-id", session] if session else []
     words += _flag("--model", asked.model) + _flag("--approval-mode", asked.permissions)
     return words + _flag("--allowed-tools", asked.tools)
 

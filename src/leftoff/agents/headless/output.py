@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from leftoff.agents.headless.rate_limits import is_limit, wait_told
+from leftoff.model.escapes import without_escapes
 
 _REFUSED = re.compile(
     r"no conversation found|no rollout found|rollout \S+ is empty|no recorded session"
@@ -19,6 +20,13 @@ _OUT_OF_REACH = re.compile(
     r"|connection (?:error|refused|reset|closed)|unable to connect|could not resolve|timed? ?out|\bdns\b|\b50[234]\b",
     re.IGNORECASE,
 )
+_MISUSED = re.compile(
+    r"^error: (?:option|unknown|unexpected|unrecognized|invalid|the argument|a value is required)"
+    r"|^(?:Invalid values|Unknown arguments?|Not enough arguments):?",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Exit codes that say: called in the wrong way, nobody logged in, a bad setting, a folder that is not trusted.
+_MISUSES = {"codex": (2,), "gemini": (41, 42, 44, 52, 55)}
 _BY_SIGNAL = 128  # exit codes from here on say that a signal ended it
 _REPLIES = 20_000  # characters of what an agent without lines of JSON printed
 _MORE_TO_COME = ("tool-calls", "tool_calls")  # why a turn of OpenCode ends in whose place another one begins
@@ -42,12 +50,14 @@ class Outcome:
         self.warned = ""  # on stderr, at last
         self.rejected = False  # the service said "not now", in a line of its own
         self.until: float | None = None  # when it will not any more, in seconds since 1970
-        self.cost: float | None = None
+        self.cost: float | None = None  # of this life
+        self.total: float | None = None  # of its session in all its lives, where that is what it says
         self.turns: int | None = None
         self.seen: set[str] = set()  # what was counted already
 
     def close(self, code: int) -> None:
         """Its process has ended: what it said last is how, unless it was killed and could not say all."""
+        self.warned = without_escapes(self.warned)
         if code < 0 and not self.sure:
             self.ended = self.ok = False
         elif not self.ended and self.error and 0 <= code < _BY_SIGNAL:
@@ -82,6 +92,12 @@ class Outcome:
     def out_of_reach(self) -> bool:
         """Whether it is the way to the service that fails, whichever session is asked for."""
         return bool(_OUT_OF_REACH.search(f"{self.error}\n{self.warned}"))
+
+    def misused(self, agent: str, code: int) -> bool:
+        """Whether it did not even begin, for a reason that is there the next time as well."""
+        if self.begun or self.limited or self.out_of_reach or not 0 < code < _BY_SIGNAL:
+            return False
+        return code in _MISUSES.get(agent, ()) or bool(_MISUSED.search(self.warned))
 
     def wait(self, now: float) -> float | None:
         """How many seconds to wait, where it said so."""
@@ -162,8 +178,12 @@ def _claude_result(line: dict[str, Any], out: Outcome) -> str:
         told = (out.text, _text(line.get("error")), _text(line.get("errors")))
         out.error = " ".join(filter(None, told)) or out.subtype
         out.rejected = out.rejected or line.get("api_error_status") in (429, 529)
-    cost, turns = _number(line.get("total_cost_usd")), _number(line.get("num_turns"))
-    out.cost = cost if cost is not None else out.cost
+    total, turns = _number(line.get("total_cost_usd")), _number(line.get("num_turns"))
+    out.total = total if total is not None else out.total
+    part = line.get("model_usage_since_last_result")
+    if isinstance(part, dict):
+        costs = (_number(_map(used).get("costUSD")) or 0.0 for used in part.values())
+        out.cost = (out.cost or 0.0) + sum(costs)
     out.turns = turns if turns is not None else out.turns
     return out.text or out.error or out.subtype
 

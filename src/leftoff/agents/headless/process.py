@@ -14,12 +14,13 @@ from typing import IO, Any
 
 from leftoff.agents.headless.commands import Call
 from leftoff.agents.headless.output import Outcome, feed
+from leftoff.operations.agent_steps import Rest
 
 NOT_FOUND = 127
 BEAT = 20.0
 _LOOK = 1.0
 _GRACE = 10.0  # seconds that an agent has to end, once we told it to
-_KEPT = 4000  # characters of stderr
+_KEPT = 20_000  # characters of stderr: some print all their options below what was wrong
 _LAST = 5  # lines of what an agent printed that has no lines of its own
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PATIENCE = 1.0  # seconds until we pass on what somebody told us alone
@@ -98,7 +99,6 @@ class Life:
         self._limit = limit
         self._plain = plain
         self._known: tuple[bool, str | None] = (False, None)
-        self._ending: float | None = None  # when we told it to end
         self._why = ""
 
     def run(self, call: Call) -> int:
@@ -108,22 +108,25 @@ class Life:
         except OSError as error:
             self.out.error = f"{call.words[0]} cannot be started: {error.strerror}"
             return NOT_FOUND
-        for line in self._lines(process):
+        rest = Rest(process.pid, _GRACE)  # it, and all that it starts
+        for line in self._lines(process, rest):
             shown = feed(self._agent, line, self.out, plain=self._plain)
             if shown:
                 print(shown, flush=True)
             self._tell()
             if not self._why and not self.out.ok and (why := self._limit(self.out)):
                 self._why = why
-                self._end(process)
+                rest.end()
         code = process.wait()
         if self._plain and code and not self.out.error:  # what it printed at last is why
             self.out.warned = "\n".join([*self.out.text.splitlines()[-_LAST:], self.out.warned])
         self.out.close(code)
         if self._why and not self.out.ok:
             self.out.fail(self._why)
-        if self._watch.look() and not self.out.done(code):
-            raise Stopped(code if code >= 0 else 128 - code)
+        if not self.out.done(code):
+            if self._watch.look():
+                raise Stopped(code if code >= 0 else 128 - code)
+            rest.wait()  # nobody works on beside the next agent
         return code
 
     def _start(self, call: Call) -> subprocess.Popen[bytes]:
@@ -147,30 +150,24 @@ class Life:
             self._known = now
             self._begun(self.out.session)
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Tell it to end; what was told before is not said again."""
-        if self._ending is None:
-            self._ending = time.monotonic()
-            process.terminate()
+    def _keep_time(self, process: subprocess.Popen[bytes], rest: Rest) -> None:
+        """Pass on what we alone were told; end what it left behind; kill what was told to end and does not."""
+        watch = self._watch
+        told = watch.look() and watch.alone and watch.told is not None
+        passed_on = told and time.monotonic() - (watch.told or 0.0) > _PATIENCE
+        if passed_on or rest.told is not None or process.poll() is not None:
+            rest.end()
 
-    def _keep_time(self, process: subprocess.Popen[bytes]) -> None:
-        """Pass on what we alone were told; kill what we told to end and does not."""
-        watch, now = self._watch, time.monotonic()
-        if watch.look() and watch.alone and watch.told is not None and now - watch.told > _PATIENCE:
-            self._end(process)
-        if self._ending is not None and now - self._ending > _GRACE:
-            process.kill()
-
-    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[str]:
+    def _lines(self, process: subprocess.Popen[bytes], rest: Rest) -> Iterator[str]:
         """Its lines as they come, until it has ended; what it says on stderr goes on to ours."""
         assert process.stdout is not None and process.stderr is not None
         out, err = process.stdout.fileno(), process.stderr.fileno()
-        open_ones, rest, last = [out, err], b"", time.monotonic()
+        open_ones, begun, last = [out, err], b"", time.monotonic()
         while open_ones or process.poll() is None:
-            hurried = self._ending is not None or self._watch.told is not None
+            hurried = rest.told is not None or self._watch.told is not None
             wait = 0.1 if hurried else _LOOK
             ready = select.select(open_ones, [], [], wait if open_ones else 0.05)[0]
-            self._keep_time(process)
+            self._keep_time(process, rest)
             if time.monotonic() - last > BEAT:
                 last = time.monotonic()
                 self._beat()
@@ -183,11 +180,11 @@ class Life:
                 elif fd == err:
                     self._pass_on(data)
                 else:
-                    *whole, rest = (rest + data).split(b"\n")
+                    *whole, begun = (begun + data).split(b"\n")
                     for line in whole:
                         yield line.decode("utf-8", "replace").rstrip("\r")
-        if rest.strip():
-            yield rest.decode("utf-8", "replace")
+        if begun.strip():
+            yield begun.decode("utf-8", "replace")
         process.stdout.close()
         process.stderr.close()
 

@@ -43,6 +43,9 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_DUE = timedelta(hours=2)  # a time of day that passed no longer ago is the one that was meant, not tomorrow's
+_ONCE_MORE = 60.0  # seconds until a service is asked again whose time has come, and that still says no
+_HALF_A_YEAR = timedelta(days=183)
 
 
 def is_limit(text: str) -> bool:
@@ -62,7 +65,9 @@ def wait_told(text: str, now: float) -> float | None:
     if bare:
         return float(bare.group(2)) * (0.001 if (bare.group(1) or "").lower() == "ms" else 1.0)
     moment = _moment(text, now)
-    return None if moment is None else max(1.0, moment - now)
+    if moment is None:
+        return None
+    return max(1.0, moment - now) if moment > now else _ONCE_MORE
 
 
 def _unit(word: str) -> str:
@@ -84,14 +89,24 @@ def _moment(text: str, now: float) -> float | None:
 
 
 def _by_the_clock(found: re.Match[str], now: float) -> float:
+    """The moment that a time of day means, with or without a date."""
     month, day, year, hour, minute, half, zone = found.groups()
     here: tzinfo | None = ZoneInfo(zone) if zone else None
     today = datetime.fromtimestamp(now, here)
     at = today.replace(
-        hour=int(hour) % 12 + (12 if half.lower() == "pm" else 0), minute=int(minute or 0), second=0
+        hour=int(hour) % 12 + (12 if half.lower() == "pm" else 0),
+        minute=int(minute or 0),
+        second=0,
+        microsecond=0,
     )
     if month:
         at = at.replace(year=int(year or today.year), month=_MONTHS.index(month.lower()) + 1, day=int(day))
-    elif at <= today:
+        if not year and today - at > _HALF_A_YEAR:
+            at = at.replace(year=at.year + 1)
+    elif (
+        today - at > _DUE
+    ):  # it has no seconds, and clocks differ: whoever comes in that minute is not a day early
         at += timedelta(days=1)
+    elif at - today >= timedelta(days=1) - _DUE:  # it was before midnight
+        at -= timedelta(days=1)
     return at.timestamp()

@@ -10,7 +10,6 @@ from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
     from leftoff.engine.redaction.redactor import Redactor
@@ -18,12 +17,6 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18
 LONGEST = 1 << 20  # of a line that is kept together
 _TAB = "    "
-_SEQUENCES = (
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, the cursor
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC and its like: titles, links
-    r"|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
-)
-_compiled: list[re.Pattern[str]] = []
 
 
 class LogFile:
@@ -88,15 +81,9 @@ def tidy(line: str) -> str:
     if "\r" in line:
         line = next((part for part in reversed(line.split("\r")) if part), "")
     if "\x1b" in line or "\x9b" in line:
-        line = _pattern().sub("", line)
+        from leftoff.model.escapes import without_escapes
+
+        line = without_escapes(line)
     if "\b" in line:
         line = line.replace("\b", "")
     return clean(line.replace("\t", _TAB))
-
-
-def _pattern() -> re.Pattern[str]:
-    if not _compiled:
-        import re
-
-        _compiled.append(re.compile(_SEQUENCES))
-    return _compiled[0]

@@ -195,8 +195,11 @@ class Actions:
             self.values.whole(given["turns"], "turns", least=1, default=1)
         if "budget" in given and self.values.number(given["budget"], "budget", least=0, default=1) == 0:
             self.problems.add(given["budget"], "`budget` cannot be 0", "Leave it out for none.")
-        for name in ("model", "permissions"):
-            if name in given:
+        for name in ("model", "permissions"):  # for all agents, or for each its own
+            if name in given and given[name].kind == "map":
+                for agent, (_, value) in given[name].value.items():
+                    self.values.text(value, f"{name}.{agent}")
+            elif name in given:
                 self.values.text(given[name], name)
         if "tools" in given:
             self.values.texts(given["tools"], "tools")

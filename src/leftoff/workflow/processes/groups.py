@@ -127,6 +127,42 @@ def kill(process: Process) -> None:
         time.sleep(ROUND_S)
 
 
+class Rest:
+    """Whoever is in an attempt beside its shim and us, who are its command: told to end, and killed if they do not.
+
+    A program may be a launcher and a child. Where the launcher alone was killed, or minds no SIGTERM, the child goes on
+    with the work, and must not while another one begins with it.
+    """
+
+    def __init__(self, first: int, grace: float) -> None:
+        self._first = first  # the process that we started
+        self._grace = grace
+        self.told: float | None = None  # when they were told
+
+    def end(self) -> bool:
+        """Tell them, once; kill them where the grace is over. Whether nobody is left."""
+        left, now = self._left(), time.monotonic()
+        if left and self.told is None:
+            self.told = now
+            signal_all(left, signal.SIGTERM)
+            signal_all(left, signal.SIGCONT)
+        elif left and self.told is not None and now - self.told > self._grace:
+            signal_all(left, signal.SIGKILL)
+        return not left
+
+    def wait(self) -> None:
+        """End them, and come back when they have ended, or when nothing would end them."""
+        last = time.monotonic() + self._grace + ROUND_S * ROUNDS
+        while not self.end() and time.monotonic() < last:
+            time.sleep(ROUND_S * 10)
+
+    def _left(self) -> list[int]:
+        session = os.getsid(0)
+        if os.getpgrp() != session:  # no shim started us: the session is not ours
+            return [self._first] if started(self._first) else []
+        return [pid for pid in members(session) if pid not in (session, os.getpid())]
+
+
 def _send_group(group: int) -> None:
     try:
         os.killpg(group, signal.SIGKILL)
