@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,14 @@ from pathlib import Path
 
 import pytest
 
+import leftoff
+from leftoff.clock import SYSTEM
+from leftoff.dialects.core.versions import run_named
+from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.report import report
+from leftoff.model.changes import ChangeSet
+from leftoff.store.base import Tx
+from leftoff.store.rows import RunRow
 from tests.agents.hooking import Session, Spawned
 from tests.cli.command import call, succeed
 from tests.workspace.trees import git, tree
@@ -247,7 +256,15 @@ def test_a_record_cannot_lead_elsewhere(folder: Path) -> None:
     """The state before the first change comes from a record, and that may come from anybody."""
     session = Session(folder)
     session.todos(one="in_progress")
-    succeed("put", "context", "before ../../evil", '{"path": "x", "target": "y"}', cwd=folder)
+    evil = ("context", "before ../../evil", {"path": "x", "target": "y"})
+    assert 2 == call("put", *evil[:2], json.dumps(evil[2]), cwd=folder).code
+    (run,) = succeed("ls", "--all", "--json", cwd=folder).json["runs"]
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        changes.put(*evil)
+
+    with leftoff.open(folder / ".leftoff") as store:
+        report(store._store, run_named(run["run_id"]), make, Terms(SYSTEM.now()))
     done = call("rollback", first_checkpoint(folder), "--files", "--yes", cwd=folder)
     assert 4 == done.code and "not inside the project" in done.err
 

@@ -280,7 +280,7 @@ class LifeRules(Ground):
             handle.put("variable", "y", [item, len(seen)])
             handle.complete(below, self.now)
         if seen or (handle.step(path) or {}).get("status") != "completed":
-            handle.put_step(path, status="completed", completed_at=self.now)
+            handle.put_step(path, "error", "interrupted_at", status="completed", completed_at=self.now)
             handle.seal(("step_complete", path, None))
         return seen
 

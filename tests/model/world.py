@@ -5,6 +5,8 @@ Nothing here knows how leftoff does it. A version is a whole copy of the state; 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -252,7 +254,14 @@ class Handle:
 
 def opened(workflow: str, steps: list[str], variables: dict[str, Any], now: str) -> State:
     """The state of a run that has just been started."""
-    facts = {"workflow": workflow, "branch": "main", "status": "running", "created_at": now}
+    program = os.path.basename(sys.argv[0] or "python") or "python"
+    facts = {
+        "workflow": workflow,
+        "branch": "main",
+        "status": "running",
+        "created_at": now,
+        "program": program,
+    }
     state: State = {("run", key): Json(value) for key, value in facts.items()}
     for order, path in enumerate(steps):
         state["step", path] = Json({"status": "pending", "order": order})

@@ -62,7 +62,7 @@ def test_a_run() -> None:
     }  # fmt: skip
     driving = {
         "append", "artifact", "beat", "checkpoint", "commit", "compare_and_set", "do", "done", "each", "finish",
-        "fork", "note", "pause", "put", "refresh", "restore", "result", "rollback", "step", "track",
+        "fork", "map", "note", "pause", "put", "refresh", "restore", "result", "rollback", "step", "track",
     }  # fmt: skip
     assert reading == members(leftoff.RunView)
     assert reading | driving == members(leftoff.Run)
@@ -72,6 +72,7 @@ def test_a_store() -> None:
     """What a store offers."""
     assert {
         "backup", "close", "fsck", "get", "list", "prune", "remove", "resume", "run", "start", "sweep",
+        "trash", "undelete",
     } == members(leftoff.Store)  # fmt: skip
 
 
