@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.errors import Corrupt, Pruned
 from tests.cli.command import Called, call
 from tests.damage.store import PAGE, flip
 
@@ -134,6 +135,43 @@ def check_pages(reported: Reported, folder: Path, total: int) -> int:
 def test_pages_in_other_places(reported: Reported, tmp_path: Path) -> None:
     """Two pages swapped, or one zeroed: what is read is what was written, or the damage is told."""
     assert check_pages(reported, tmp_path, 12)
+
+
+LONG = 150
+
+
+@pytest.mark.parametrize(
+    "texts", [(b"round 50", b"round 90"), (b"text 50", b"text 90")], ids=["versions", "records"]
+)
+def test_a_page_of_a_long_history_in_another_place(texts: tuple[bytes, bytes], tmp_path: Path) -> None:
+    """fsck finds it; and nothing goes on from an old version that lacks anything."""
+    file = tmp_path / ".leftoff" / "store.db"
+    with leftoff.open(file.parent) as store:
+        run = store.start("x", run_id="x-1")
+        for n in range(LONG):
+            run.variables["text"] = f"text {n} " * 5
+            run.checkpoint(note=f"round {n}")
+        versions = {
+            version.seq: store.get(f"x-1@{version.seq}").variables["text"] for version in run.history()
+        }
+        run.pause()
+    data = file.read_bytes()
+    pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
+    one, other = (next(at for at, page in enumerate(pages) if text in page) for text in texts)
+    pages[one], pages[other] = pages[other], pages[one]
+    file.write_bytes(b"".join(pages))
+    refused = []
+    with leftoff.open(file.parent) as store:
+        assert not store.fsck().ok
+        run = store.resume("x-1")
+        for seq in list(versions)[::10]:
+            try:
+                assert versions[seq] == run.fork(branch=f"b{seq}", ref=seq).variables["text"]
+            except (Pruned, Corrupt):
+                refused.append(seq)
+        with pytest.raises((Pruned, Corrupt)):
+            run.rollback(refused[0])
+    assert len(refused) < LONG / 10
 
 
 @pytest.mark.crash_full

@@ -8,7 +8,7 @@ from __future__ import annotations
 from leftoff.clock import iso
 from leftoff.engine.lifecycle.opening import Opening, free_id
 from leftoff.engine.lifecycle.origin import is_ours, marker
-from leftoff.engine.read.state import Reader, facts_of, need_version, whole
+from leftoff.engine.read.state import Reader, facts_of, need_version, proved_version, whole
 from leftoff.engine.retention.export import forget
 from leftoff.engine.steps.lifecycle import put_back
 from leftoff.engine.write.apply import Apply
@@ -102,11 +102,8 @@ def _copied(
 ) -> tuple[list[Copied], ChangeSet]:
     """The records to copy, in order, changed where a fork differs; and what brings them to the current schema."""
     run, seq = target.row.run, target.seq
-    need_version(view, run, target.row.run_id, seq)
-    out: dict[tuple[str, str], bytes] = {}
-    for collection in view.collections(run, past=True):
-        for record in view.records_at(run, seq, collection):
-            out[collection, record.key] = record.stored
+    _, records = proved_version(view, run, target.row.run_id, seq)
+    out = {address: record.stored for address, record in records.items()}
     for key in _LEFT_BEHIND:
         out.pop(("run", key), None)
     own = {"branch": branch, "status": status, "created_at": iso(at), "parent": f"{target.row.run_id}@{seq}"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.state import facts_of, need_version
+from leftoff.engine.read.state import facts_of, proved_version
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms, add_version, commit_in
 from leftoff.engine.write.head import gone
@@ -27,14 +27,14 @@ def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_G
 
 def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guard) -> Version:
     """The part inside the transaction."""
-    target = need_version(tx, head.run, head.run_id, seq)
+    target, wanted = proved_version(tx, head.run, head.run_id, seq)
     save_present(tx, head, at, guard)
     now = tx.head(head.run)
     if now is None:
         raise gone(head.run_id)
     since, digest, counts, epoch, run_id = now
     apply = Apply(tx, head, since, digest, counts)
-    _make_equal(store, tx, apply, seq)
+    _make_equal(store, tx, apply, wanted)
     name = target.id or f"version {seq}"
     seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
     return add_version(tx, apply, run_id, epoch, Terms(at), seal)
@@ -52,12 +52,8 @@ def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
         guard.check(tx, head, current[3])
 
 
-def _make_equal(store: Store, tx: Tx, apply: Apply, seq: int) -> None:
+def _make_equal(store: Store, tx: Tx, apply: Apply, wanted: dict[tuple[str, str], Record]) -> None:
     run = apply.run
-    wanted: dict[tuple[str, str], Record] = {}
-    for collection in tx.collections(run, past=True):
-        for record in tx.records_at(run, seq, collection):
-            wanted[collection, record.key] = record
     live: dict[tuple[str, str], bytes] = {}
     for collection in tx.collections(run):
         for key, hash in tx.hashes(run, collection).items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from leftoff.model.changes import step_facts
 from leftoff.model.codec import BLOB, DICT, JSON, LIST, holes, payload
-from leftoff.model.digest import sum_of
+from leftoff.model.digest import MASK, sum_of, term
 from leftoff.model.frozen import marks
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.upgrades import upgrade
 from leftoff.model.values import after, blob_about, blob_of, gather, item_prefix
-from leftoff.store.rows import Record
+from leftoff.store.rows import Record, misplaced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +64,21 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
     before, after = view.around(run, seq)
     left = ", ".join(f"{run_id}@{near}" for near in (before, after) if near is not None)
     raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned. What is left around it: {left}.")
+
+
+def proved_version(
+    view: View, run: int, run_id: str, seq: int
+) -> tuple[Version, dict[tuple[str, str], Record]]:
+    """A version with all of its records, which add up to its digest: what is made of them must not lack any."""
+    version, total = need_version(view, run, run_id, seq), 0
+    found: dict[tuple[str, str], Record] = {}
+    for collection in view.collections(run, past=True):
+        for record in view.records_at(run, seq, collection):
+            found[collection, record.key] = record
+            total += term(collection, record.key, record.hash)
+    if (total & MASK).to_bytes(32, "big") != version.digest:
+        raise misplaced(f"run {run_id}@{seq}")
+    return version, found
 
 
 def whole(store: Store, view: View, stored: bytes) -> bytes:
