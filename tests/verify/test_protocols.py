@@ -74,7 +74,7 @@ def test_claude_a_damaged_checkpoint(place: Place) -> None:
     place.back("--yes", code=4)
     repaired = call("fsck", "--repair", "--json", cwd=place.folder)
     assert repaired.json["quarantined"], str(repaired)
-    place.back("--yes", code=0)
+    place.back("--yes", "--accept", "integrity.salvaged", code=0)
     assert "completed" == place.status("a")
 
 

@@ -37,19 +37,21 @@ def failed(place: Place, text: str = FLOW) -> None:
 
 
 def test_an_output_is_gone(place: Place) -> None:
-    """A completed step's output is gone: ask; --yes runs that step again, --accept goes on without it."""
+    """A completed step's output is gone: ask; --yes brings the copy back, --accept goes on without it."""
     failed(place)
     (place.folder / "a.txt").unlink()
     found = place.verify(code=7)
     assert [("outputs.missing", "ask")] == [pair for pair in codes(found) if pair[1] == "ask"]
     finding = found["findings"][0]
-    assert ("a", ["run the step again", "accept", "stop"]) == (finding["subject"], finding["choices"])
+    choices = ["bring the copy back", "run the step again", "accept", "stop"]
+    assert ("a", choices) == (finding["subject"], finding["choices"])
     assert {"a": "ask", "b": "run"} == plan(found)
     done = place.back(code=7)
     assert "--accept outputs.missing" in done.err
     assert 1 == len(place.starts("a"))
     place.resume("--yes").end(0)
-    assert (2, 2) == (len(place.starts("a")), len(place.starts("b")))
+    assert (1, 2) == (len(place.starts("a")), len(place.starts("b")))
+    assert (place.folder / "a.txt").exists()
 
 
 def test_an_output_that_is_gone_is_accepted(place: Place) -> None:

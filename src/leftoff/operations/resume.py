@@ -217,10 +217,11 @@ def carry_out(
     """
     report, answers, target = agreed.report, agreed.answers, agreed.request.target
     assert answers is not None
-    if answers.restore:
+    if answers.restore or answers.bring_back:
         from leftoff.operations.files import restorer
 
-        paths = [path for found in report.findings if found.code == "files.changed" for path in found.paths]
+        changed = [found for found in report.findings if found.code == "files.changed" and answers.restore]
+        paths = [*sorted(answers.bring_back), *(path for found in changed for path in found.paths)]
         restorer(project, caller, target, guard).restore(target, target.row.run_id, paths, lambda plan: True)
         answerer.restored(paths)
     if answers.unblock:

@@ -7,7 +7,7 @@ restore, values to go on with. Whoever carries the run on asks nothing twice.
 
 from __future__ import annotations
 
-from leftoff.engine.resume.finding import ASK, CODES, NEVER_YES, REFUSE, WARN, check_codes
+from leftoff.engine.resume.finding import ASK, BRING_BACK, CODES, NEVER_YES, REFUSE, WARN, check_codes
 from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
@@ -71,6 +71,7 @@ class Answers:
         self.accepted: set[str] = set(accepted)
         self.again: set[str] = set()  # steps to be done once more
         self.restore = False  # tracked files are brought back
+        self.bring_back: set[str] = set()  # outputs of which a copy was kept
         self.unblock = False  # the errors that block the run are cleared
         self.values: dict[str, Any] = {}  # values that were not stored
         self.fresh = False
@@ -114,9 +115,15 @@ def take_answers(
 
 
 def _say_yes(report: Report, answers: Answers) -> None:
-    """`--yes`: what is gone is made again, what differs stays as it is; some questions it never answers."""
+    """`--yes`: what is gone is brought back, or made again where no copy was kept; what differs stays as it is; some
+    questions it never answers."""
     may_repeat = "step.not_idempotent" in answers.accepted
     for finding in report.findings:
+        if BRING_BACK in finding.choices and finding.level == ASK:
+            finding.level = WARN
+            answers.accepted.add(finding.code)
+            answers.bring_back.update(finding.paths)
+            continue
         made_again = finding.code == "outputs.missing" and finding.subject is not None
         if made_again and not may_repeat and report.runs_once(str(finding.subject)):
             continue  # it would run a second time
@@ -150,6 +157,8 @@ def _ask(answerer: Answerer, group: list[Finding], answers: Answers) -> bool:
     if chosen == AGAIN:
         answers.again.update(shown.subject for shown in group if shown.subject is not None)
     answers.restore |= chosen == RESTORE
+    if chosen == BRING_BACK:
+        answers.bring_back.update(path for shown in group for path in shown.paths)
     answers.unblock |= chosen == CLEAR
     return chosen != STOP
 

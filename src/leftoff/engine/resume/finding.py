@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+BRING_BACK = "bring the copy back"  # of an output that is gone
 RESUME, WARN, ASK, REFUSE = "resume", "warn", "ask", "refuse"
 LEVELS = (RESUME, WARN, ASK, REFUSE)
 

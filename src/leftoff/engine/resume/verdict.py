@@ -6,6 +6,7 @@ from leftoff.engine.resume.checks.run import integrity
 from leftoff.engine.resume.checks.world import World
 from leftoff.engine.resume.finding import (
     ASK,
+    BRING_BACK,
     LEVELS,
     REFUSE,
     RESUME,
@@ -80,7 +81,8 @@ class Report:
         self._providers = providers
         for finding in found:
             levelled(finding, levels)
-            if finding.code == "outputs.missing" and self.runs_once(str(finding.subject)):
+            made_again = finding.code == "outputs.missing" and BRING_BACK not in finding.choices
+            if made_again and self.runs_once(str(finding.subject)):
                 finding.hint = (
                     "--accept outputs.missing goes on without it. The step must not simply run again: if it may, "
                     "--yes --accept step.not_idempotent makes it again."

@@ -20,9 +20,11 @@ MOST_LINES = 200
 
 
 class Outputs:
-    """Of finished steps: (step, path) that are gone, and that are not what they were."""
+    """Of finished steps: (step, path) that are gone, and that are not what they were. ``kept``: paths of which there is
+    a copy in the store."""
 
     def __init__(self) -> None:
+        self.kept: set[str] = set()
         self.missing: list[tuple[str, str]] = []
         self.changed: list[tuple[str, str]] = []
 
@@ -48,6 +50,9 @@ def look_at_outputs(world: World) -> Outputs:
     doubtful = paths if world.deep else _not_as_recorded(world, rows)
     if doubtful:
         _look_closer(world, doubtful, out)
+    if out.missing:
+        about = _newest(world.artifact_records())
+        out.kept = {path for _, path in out.missing if about.get(path, {}).get("captured")}
     return out
 
 

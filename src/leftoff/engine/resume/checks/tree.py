@@ -6,7 +6,7 @@ import os
 
 from leftoff.engine.config.caller import CALLER
 from leftoff.engine.read.definition import KEY as DEFINITION
-from leftoff.engine.resume.finding import REFUSE, WARN, Finding
+from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
 from leftoff.engine.workspace.stat import TICK_NS
 from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
 
@@ -29,12 +29,14 @@ def outputs(world: World) -> Iterator[Finding]:
 
     seen = look_at_outputs(world)
     for step, path in seen.missing:
+        kept = path in seen.kept
+        first = f"--yes brings the copy back; --from-step {step} does" if kept else f"--yes runs {step} again"
         yield Finding(
             "outputs.missing",
-            f"{path}, which step {step} wrote, is gone.",
-            f"--yes runs {step} again; --accept outputs.missing goes on without it.",
+            f"{path}, which step {step} wrote, is gone{'; a copy was kept' if kept else ''}.",
+            f"{first + ' the step again' if kept else first}; --accept outputs.missing goes on without it.",
             step,
-            choices=("run the step again", "accept", "stop"),
+            choices=(*((BRING_BACK,) if kept else ()), "run the step again", "accept", "stop"),
             paths=(path,),
         )
     for step, path in seen.changed:
