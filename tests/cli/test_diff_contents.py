@@ -37,7 +37,9 @@ def test_with_now_is_with_what_lies_there(tracked: Path) -> None:
     assert "Nothing differs" in succeed("diff", cwd=tracked).out
     (tracked / "a.txt").write_text("same\nby hand\n")
     (tracked / "src/b.txt").unlink()
-    found = succeed("diff", "--json", cwd=tracked).json["contents"]
+    document = succeed("diff", "--json", cwd=tracked).json
+    assert ["a.txt", "src/b.txt"] == sorted(document["files"]["changed"])
+    found = document["contents"]
     assert {"a.txt": (1, 1), "src/b.txt": (0, 1)} == {
         path: (each["added"], each["removed"]) for path, each in found.items()
     }

@@ -141,6 +141,11 @@ def kept_copy(project: Path) -> bytes:
         store.close()
 
 
+def test_whoever_looks_for_it_is_told(trashed: Path) -> None:
+    found = call("show", "r", cwd=trashed)
+    assert 3 == found.code and "leftoff undelete r" in found.err
+
+
 def test_it_is_counted(trashed: Path) -> None:
     """`status` says how much lies there; `ls` does not list it."""
     found = succeed("status", "--json", cwd=trashed).json["trash"]

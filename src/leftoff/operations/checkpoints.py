@@ -154,8 +154,14 @@ class Compared(Fields):
     contents: dict[str, FileDiff]
 
     def to_json(self) -> dict[str, Any]:
-        contents = {path: each.to_json() for path, each in self.contents.items()}
-        return self.found.to_json() | {"contents": contents}
+        out = self.found.to_json() | {
+            "contents": {path: each.to_json() for path, each in self.contents.items()}
+        }
+        known = {path for kind in ("files", "artifacts") for part in out[kind].values() for path in part}
+        for path, each in self.contents.items():
+            if path not in known:
+                out["files"]["changed"][path] = {"from": each.old, "to": each.new}
+        return out
 
 
 def compare(

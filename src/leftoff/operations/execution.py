@@ -16,6 +16,7 @@ from leftoff.engine.read.which import twins
 from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
 from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.retention.archive import bundle_of
 from leftoff.engine.steps.reports import StepReport, step_changes
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
@@ -28,7 +29,7 @@ from leftoff.operations.upkeep import by_itself
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Container, Mapping
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
@@ -78,6 +79,11 @@ def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow |
         return None
     named = request.run_id
     row = project.store.read(lambda view: view.find_run(named)) if named is not None else None
+    if row is None and named is not None and bundle_of(project.store, named) is not None:
+        raise Conflict(
+            f"Run {named} exists already, in the archive.",
+            hint=f"`leftoff show {named}` shows it; choose another id for a new run.",
+        )
     if row is None:
         other = named is None or request.fresh
         return project.store.read(lambda view: _latest(view, caller, request)) if other else None
@@ -90,9 +96,12 @@ def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow |
 
 
 def _latest(view: View, caller: Caller, request: RunRequest) -> RunRow | None:
-    """The newest unfinished run of this workflow and branch; of this title and issue, where they are given."""
-    found = twins(view, request.workflow.name, caller.branch, request.title, request.issue)
-    return found[0] if found else None
+    return next(iter(_all(view, caller, request)), None)
+
+
+def _all(view: View, caller: Caller, request: RunRequest) -> list[RunRow]:
+    """The unfinished runs of this workflow and branch; of this title and issue, where they are given. Newest first."""
+    return twins(view, request.workflow.name, caller.branch, request.title, request.issue, limit=None)
 
 
 def definition_of_twin(
@@ -224,11 +233,13 @@ def start(
     check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
     setting = setting_of(project, request.workflow, execution, request.issue)
     setting.reuse = request.reuse
+    known = project.store.read(lambda view: _all(view, caller, request)) if project.store.exists() else []
     if twin is not None:
         _abandon(project, twin)
     if not can_mark():
         project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
-    alone = None if request.run_id else lambda view: _refuse_twin(_latest(view, caller, request))
+    before = {row.run for row in known}
+    alone = None if request.run_id else lambda view: _refuse_twin(_all(view, caller, request), before)
     return start(setting, request.workflow, _opening(project, caller, request), alone=alone)
 
 
@@ -247,8 +258,9 @@ def foresee(project: Project, request: RunRequest) -> list[Foreseen]:
         return foresight.plan(variables, reuse=request.reuse)
 
 
-def _refuse_twin(twin: RunRow | None) -> None:
-    """Somebody started the same in this very moment."""
+def _refuse_twin(twins: list[RunRow], before: Container[int]) -> None:
+    """Somebody started the same in this very moment, when it was known already what becomes of those before."""
+    twin = next((row for row in twins if row.run not in before), None)
     if twin is not None:
         raise Conflict(
             f"Run {twin.run_id} of this workflow was started just now.",

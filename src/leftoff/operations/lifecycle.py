@@ -86,6 +86,18 @@ def start(project: Project, caller: Caller, wanted: Start) -> Started:
     return started
 
 
+def _free_of_archive(project: Project, run_id: str | None) -> str | None:
+    """An id that no archived run has: that one is over, so a new one gets a suffix."""
+    if run_id is None:
+        return None
+    from leftoff.engine.retention.archive import bundle_of
+
+    number, free = 2, run_id
+    while bundle_of(project.store, free) is not None:
+        free, number = f"{run_id}-{number}", number + 1
+    return free
+
+
 def _opening(project: Project, caller: Caller, wanted: Start) -> Opening:
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.model.ids import issue_id
@@ -103,7 +115,7 @@ def _opening(project: Project, caller: Caller, wanted: Start) -> Opening:
         wanted.workflow,
         title=wanted.title,
         branch=caller.branch,
-        run_id=wanted.run_id,
+        run_id=_free_of_archive(project, wanted.run_id),
         steps=wanted.steps,
         variables=dict(wanted.variables or {}),
         facts=facts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.render.text import clean, value
+from leftoff.cli.render.text import clean, value, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def contents(both: Compared) -> list[Line]:
         lines.append([])
         for text in change.text.splitlines():
             lines.append(
-                [(clean(text), "head" if text[:4] in ("+++ ", "--- ") else styles.get(text[:1], ""))]
+                [(visible(text), "head" if text[:4] in ("+++ ", "--- ") else styles.get(text[:1], ""))]
             )
     return lines
 

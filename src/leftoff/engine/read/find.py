@@ -179,4 +179,6 @@ def _nothing(view: View, ref: Ref) -> NotFound:
     hint = f"Did you mean {', '.join(near)}?" if near else ""
     if ref.has_version and _checkpoint(view, ref.base) is not None:
         hint = f"{ref.base} is a checkpoint; a version is counted from its run."
+    if any(each.row.run_id == ref.base for each in view.trashed()):
+        hint = f"It lies in the trash: `leftoff undelete {ref.base}` brings it back."
     return NotFound(f"Nothing is called {ref.text}: no run, checkpoint, issue, workflow or title.", hint=hint)

@@ -31,6 +31,8 @@ class FileDiff(Fields):
     text: str
     added: int = 0
     removed: int = 0
+    old: dict[str, Any] | None = None  # what was there, and what is: kind, hash, size
+    new: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {"diff": self.text, "added": self.added, "removed": self.removed}
@@ -64,6 +66,7 @@ def file_diffs(old: FileSide, new: FileSide, redactor: Redactor) -> dict[str, Fi
         if before.same(after) or (before.kind == after.kind == FILE and before.hash == after.hash):
             continue
         out[path] = _file_diff(path, (old, before), (new, after), redactor)
+        out[path].old, out[path].new = before.to_json(), after.to_json()
     return out
 
 
