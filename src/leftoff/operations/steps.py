@@ -51,7 +51,12 @@ def report_step(
             around = look_around(project, row, issue=_ends_phase(project, row, said))
             blobs += around.blobs
 
+    was = ""
+
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        nonlocal was
+        known = tx.row(row.run, "step", said.path) if said.action != "done" else None
+        was = known[1] or "" if known is not None else ""
         seal = usage_errors(lambda: step_changes(project.store, tx, row, changes, said, at))
         if seal is not None and around is not None:
             around.put(row, changes)
@@ -59,7 +64,10 @@ def report_step(
             also(tx, row, changes, seal)
         return seal
 
-    return report(project, caller, make, at=at, blobs=blobs)
+    done = report(project, caller, make, at=at, blobs=blobs)
+    if was == "completed":
+        project.say(f"leftoff: {said.path} was completed; it is not any more, because of this report.")
+    return done
 
 
 def _ends_phase(project: Project, row: RunRow, said: StepReport) -> bool:

@@ -15,7 +15,7 @@ SPEC = Spec(
     "prune",
     "Let go what the rules of `[retention]`, or those of the project's dialect, no longer keep: checkpoints by\n"
     "trigger and number, runs that are over by age, archives by number. A run in progress stays, and so does the\n"
-    "newest checkpoint of every run. What is removed lies in the trash for 7 days, and `leftoff undelete` brings it\n"
+    "newest checkpoint of every run. A run that is removed lies in the trash for 7 days: `leftoff undelete` brings it\n"
     "back; then it goes for good. Space goes back to the file system; others can go on working meanwhile.",
     options=(
         Opt("--dry-run", None, "say what would go, and why; change nothing"),
