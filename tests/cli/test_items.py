@@ -13,6 +13,7 @@ FLOW = """name: shots
 steps:
   - id: shrink
     foreach: [pictures/1.txt, "pictures/2, big.txt"]
+    max_parallel: 1
     run: "echo small {{ item }}; test {{ item }} = pictures/1.txt"
 """
 
