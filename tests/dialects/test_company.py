@@ -120,6 +120,8 @@ def test_files_that_nobody_took_in_are_named(project: Path, tmp_path: Path, dial
     (project / "leftoff.toml").unlink()
     found = call("resume", cwd=project)
     assert 3 == found.code and f"leftoff import . --dialect {dialect}" in found.err
+    error = call("resume", "--json", cwd=project).json["error"]
+    assert f"leftoff import . --dialect {dialect}" in error["hint"]
     assert not (project / ".leftoff").exists()
     succeed("import", ".", "--dialect", dialect, cwd=project)
     assert run in runs(project)

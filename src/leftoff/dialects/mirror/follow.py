@@ -132,6 +132,7 @@ def point_out(project: Project) -> None:
             continue
         if found:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            project.advice = f"`leftoff import . --dialect {name}` takes in what lies here."
             project.say(
                 f"leftoff: files of the {name} protocol lie here ({found[0]}{more}), and no store. "
                 f"`leftoff import . --dialect {name}` takes them in; "

@@ -169,6 +169,7 @@ class Project:
         self.at = clock.now()  # when the call began
         self.hurries = False  # whether others who write are not waited for where they seem to be stuck
         self.takes_in_edits = True  # whether what others did to the files of a protocol is taken in first
+        self.advice = ""  # what to do where nothing is found
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None
