@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.api.steps import Step
 from leftoff.errors import LeftoffError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from leftoff.api.run import Run
 
@@ -71,15 +72,21 @@ class ItemMap:
     def go(self, fn: Callable[[Any], Any], at_once: int) -> Results:
         if not self.todo:
             return self.close()
+        with self._whole():
+            self._all(fn, at_once)
+        self.tell()
+        return self.close()
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """The step that the items belong to: it fails where one of them did, and that is told otherwise."""
         try:
             with Step(self.run, self.path, again=True):
-                self._all(fn, at_once)
+                yield
                 if self.results.failures:
                     raise _SomeFailed(f"{len(self.results.failures)} of {len(self.pairs)} items failed")
         except _SomeFailed:
             pass
-        self.tell()
-        return self.close()
 
     def _all(self, fn: Callable[[Any], Any], at_once: int) -> None:
         if at_once <= 1:
@@ -126,13 +133,8 @@ class ItemMap:
                 except Exception as error:
                     self.failed(number, error)
 
-        try:
-            with Step(self.run, self.path, again=True):
-                await asyncio.gather(*(one(number) for number in self.todo))
-                if self.results.failures:
-                    raise _SomeFailed(f"{len(self.results.failures)} of {len(self.pairs)} items failed")
-        except _SomeFailed:
-            pass
+        with self._whole():
+            await asyncio.gather(*(one(number) for number in self.todo))
         self.tell()
         return self.close()
 

@@ -193,21 +193,17 @@ def compare(
 
 def _contents(project: Project, left: Target, right: Target, wanted: list[str]) -> dict[str, FileDiff]:
     """What changed in the files that the two versions know."""
-    from leftoff.engine.read.diff import file_records
+    from leftoff.engine.read.diff import file_records, is_among
     from leftoff.engine.workspace.differences import FileSide, file_diffs
 
     there = project.seen_from(right.row)
     sides = []
     for side in (left, right):
         known = file_records(project.store, side.row.run, side.row.run_id, side.seq)
-        known = {path: about for path, about in known.items() if not wanted or _is_among(path, wanted)}
+        known = {path: about for path, about in known.items() if not wanted or is_among(path, wanted)}
         name = f"{side.row.run_id}@{side.seq}" if side.version is not None else "now"
         sides.append(FileSide(project.store, there.folder, name, known, now=side.version is None))
     return file_diffs(sides[0], sides[1], project.redactor)
-
-
-def _is_among(path: str, wanted: list[str]) -> bool:
-    return any(path == each or each in ("", ".") or path.startswith(f"{each}/") for each in wanted)
 
 
 class Fork(Fields):

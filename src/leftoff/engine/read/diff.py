@@ -91,6 +91,11 @@ class Diff:
 def _named(key: str, entry: Any, paths: Collection[str]) -> bool:
     about = entry.new if isinstance(entry, Changed) else entry
     path = str(about.get("path") or key) if isinstance(about, dict) else key
+    return is_among(path, paths)
+
+
+def is_among(path: str, paths: Collection[str]) -> bool:
+    """Whether a path is one of these, or lies below one."""
     return any(path == each or each in ("", ".") or path.startswith(f"{each}/") for each in paths)
 
 
