@@ -10,10 +10,11 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from leftoff.host import started as start_time
 from tests.cli.command import LEFTOFF, Called, call, start
 
 PATIENCE = 60.0  # seconds until a test gives up: a limit, never a measure
@@ -216,9 +217,10 @@ class Flow:
                 continue
         return list(dict.fromkeys([*found, *others]))
 
-    def gone(self) -> None:
-        """Wait until nothing of a step runs any more."""
+    def gone(self, before: Iterable[int] = ()) -> None:
+        """Wait until nothing of a step runs any more, nor any of those processes, which may end after their step."""
         until(lambda: not self.processes(), "the end of the processes of steps")
+        until(lambda: not any(start_time(pid) for pid in before), "the end of what started the steps")
 
     def close(self) -> list[int]:
         """End what is left; the processes that were."""

@@ -30,8 +30,9 @@ def ended_alone(flow: Flow, *, code: int = 0, idempotent: bool = True) -> Path:
     driver.until("step_start", step="a")
     flow.started("a")
     driver.kill()
+    before = flow.processes()
     flow.file("gate")
-    flow.gone()
+    flow.gone(before)
     folder = flow.attempt("a")
     until(lambda: (folder / "exit").read_bytes(), "the exit of a")
     return folder
