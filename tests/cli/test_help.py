@@ -11,7 +11,8 @@ import pytest
 
 from leftoff.cli.dispatch import load
 from leftoff.cli.options import COMMON, CURRENT, parse
-from leftoff.cli.verbs import GROUPS, SAME, VERBS
+from leftoff.cli.synonyms import MEANT
+from leftoff.cli.verbs import DAILY, GROUPS, SAME, VERBS
 from leftoff.errors import Usage
 from tests.cli.command import call, succeed
 
@@ -40,7 +41,7 @@ def test_says_how_it_is_called(verb: str) -> None:
     text = spec.help()
     assert spec.verb == verb
     assert text.startswith(f"usage: leftoff {verb}")
-    assert len(spec.about) > 10 and spec.about in text
+    assert len(spec.about) > 10 and flat(spec.about) in flat(text)
     for option in spec.options:
         assert len(option.help) > 3, option.name
         assert re.search(rf"^  {re.escape(option.name)}\b", text, re.MULTILINE)
@@ -66,9 +67,10 @@ def test_examples_would_be_understood(verb: str) -> None:
 
 
 def test_lines_fit(verb: str) -> None:
-    """The text fits a page of 120 columns, but for a usage with many options."""
-    lines = spec_of(verb).help().splitlines()
-    assert [] == [line for line in lines[1:] if len(line) > 120]
+    """The text fits a terminal of 80 columns, but for words that are longer; examples may take 120."""
+    text, _, examples = spec_of(verb).help().partition("\nexamples:")
+    assert [] == [line for line in text.splitlines() if len(line) > 80 and " " in line.strip()]
+    assert [] == [line for line in examples.splitlines() if len(line) > 120]
 
 
 def test_has_a_page(verb: str) -> None:
@@ -97,13 +99,22 @@ def test_has_a_test_of_its_own(verb: str) -> None:
     assert f'"{verb}"' in path.read_text()
 
 
-def test_overview_lists_every_verb(project: Path) -> None:
-    """By group, each once, with its one line; `leftoff` alone shows it too, as wrong usage."""
-    text = succeed("help", cwd=project).out
+def test_all_lists_every_verb(project: Path) -> None:
+    """By group, each once, with its one line."""
+    text = succeed("help", "--all", cwd=project).out
     for name, (group, about) in VERBS.items():
         assert group in GROUPS
         assert 1 == len(re.findall(rf"^  {name} +{re.escape(about)}$", text, re.MULTILINE))
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= 88
+
+
+def test_the_verbs_of_every_day_come_first(project: Path) -> None:
+    """Ten with their one line, the others by name; `leftoff` alone shows it too, as wrong usage."""
+    text = succeed("help", cwd=project).out
+    explained = re.findall(r"^  (\w+)  +(.*)$", text, re.MULTILINE)
+    assert [(name, VERBS[name][1]) for name in DAILY] == explained
+    assert 10 == len(DAILY)
+    assert set(VERBS) <= set(re.findall(r"\w+", text))
     for words in (["--help"], ["-h"]):
         assert text == succeed(*words, cwd=project).out
     alone = call(cwd=project)
@@ -145,6 +156,51 @@ def test_the_nearest_verb_is_suggested(typed: str, meant: str, project: Path) ->
             f"leftoff has no verb '{typed}'." in result.err
             and f"Did you mean `leftoff {meant}`?" in result.err
         )
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("checkout", "`leftoff rollback REF --files` or `leftoff restore PATH` or `leftoff fork REF`"),
+        ("cancel", "`leftoff stop` or `leftoff finish --status abandoned`"),
+        ("history", "`leftoff log` or `leftoff ls --all`"),
+        ("undo", "`leftoff rollback @~1`"),
+        ("abort", "`leftoff stop` or `leftoff finish --status abandoned`"),
+        ("retry", "`leftoff resume --failed`"),
+        ("restrat", "`leftoff resume` or `leftoff run FILE --fresh`"),
+        ("flow.yaml", "`leftoff run flow.yaml`"),
+        ("version", "`leftoff --version`"),
+    ],
+)
+def test_words_of_other_tools_are_answered(typed: str, meant: str, project: Path) -> None:
+    """What git, gh, make or Prefect call it is answered with the command that does it here."""
+    result = call(typed, cwd=project)
+    assert 2 == result.code
+    assert f"Did you mean {meant}?" in result.err
+
+
+def test_what_is_suggested_would_be_understood() -> None:
+    """Every suggestion names a verb, with options it has and no more words than it takes; no verb is suggested away."""
+    assert not set(MEANT) & {*VERBS, *SAME}
+    for words in (
+        command.split() for commands in MEANT.values() for command in commands if command[0] != "-"
+    ):
+        parse(spec_of(words[0]), words[1:])
+
+
+@pytest.mark.parametrize(("word", "verb"), sorted(SAME.items()))
+def test_other_words_for_a_verb(word: str, verb: str, project: Path) -> None:
+    """Git's, gh's and everybody's words for exactly the same are the verb itself."""
+    assert succeed("help", verb, cwd=project).out == succeed(word, "--help", cwd=project).out
+
+
+def test_a_synonym_does_what_its_verb_does(project: Path) -> None:
+    """Not only in help: list and ls, view and show, delete and rm."""
+    succeed("start", "release", "--run-id", "release-1", cwd=project)
+    assert succeed("ls", cwd=project).out == succeed("list", cwd=project).out
+    assert succeed("show", "--json", cwd=project).json == succeed("view", "--json", cwd=project).json
+    succeed("delete", "release-1", "--yes", cwd=project)
+    assert [] == succeed("list", "--all", "--json", cwd=project).json["runs"]
 
 
 def test_the_nearest_option_is_suggested() -> None:

@@ -122,19 +122,19 @@ def _help(words: list[str]) -> int:
     known = (*COMMON, "--help", "-h")
     unknown = [w for w in words if w.startswith("-") and w.partition("=")[0] not in known]
     if unknown:
-        raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help` lists the verbs.")
+        raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help --all` lists the verbs.")
     if words and not {"--help", "-h"} & set(words):
-        raise Usage("There is no verb among these words.", hint="`leftoff help` lists the verbs.")
+        raise Usage("There is no verb among these words.", hint="`leftoff help --all` lists the verbs.")
     load("help").explain(None, as_json="--json" in words)
     return 0 if words else 2
 
 
 def no_verb(word: str) -> Usage:
-    from difflib import get_close_matches
+    from leftoff.cli.synonyms import commands
 
-    near = get_close_matches(word, [*VERBS, *SAME], 1, 0.5)
-    hint = f"Did you mean `leftoff {near[0]}`? " if near else ""
-    return Usage(f"leftoff has no verb {word!r}.", hint=f"{hint}`leftoff help` lists them.")
+    meant = " or ".join(f"`leftoff {command}`" for command in commands(word))
+    hint = f"Did you mean {meant}? " if meant else ""
+    return Usage(f"leftoff has no verb {word!r}.", hint=f"{hint}`leftoff help --all` lists them.")
 
 
 def _short(line: str) -> str:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 COMMON = {
     "--project": ("DIR", "the project's folder (default: found upward from here)"),
-    "--store": ("URL", "the store: a folder or URL (default: .leftoff of the project)"),
+    "--store": ("URL", "the store: a folder or URL (default: .leftoff in the project)"),
     "--json": (None, "print one JSON document on stdout and nothing else"),
-    "--trust": (None, "trust what this project would run or lead outside, for this call"),
+    "--trust": (None, "trust this project's settings and workflows, for this call only"),
 }
 
-WIDTH = 110  # of a page of help
+WIDTH = 80  # of a page of help
 
 
 class Opt(Fields):
@@ -51,10 +51,11 @@ class Spec(Fields):
     examples: str = ""
     paths: bool = False  # whether what stands behind `--` are paths, apart from the positionals
 
-    def line(self) -> str:
+    def line(self, space: str = " ") -> str:
+        """How it is called. ``space``: what stands between an option and its value."""
         parts = [f"leftoff {self.verb}", self.usage]
         for opt in self.options:
-            word = opt.name if opt.metavar is None else f"{opt.name} {opt.metavar}{'…' if opt.greedy else ''}"
+            word = opt.name + (f"{space}{opt.metavar}{'…' * opt.greedy}" if opt.metavar is not None else "")
             parts.append((word if opt.needed else f"[{word}]") + ("…" if opt.many and not opt.greedy else ""))
         return " ".join(part for part in parts if part)
 
@@ -62,18 +63,19 @@ class Spec(Fields):
         rows = [(o.name + (f" {o.metavar}" if o.metavar else ""), o.help) for o in self.options]
         rows += [(name + (f" {var}" if var else ""), text) for name, (var, text) in COMMON.items()]
         wide = max(len(left) for left, _ in rows)
-        listed = "\n".join(_row(left, right, wide) for left, right in rows)
+        listed = "\n".join(wrapped(f"  {left:<{wide}}  ", right) for left, right in rows)
+        about = "\n\n".join(wrapped("", part) for part in self.about.split("\n\n"))
         shown = f"\n\nexamples:\n{self.examples}" if self.examples else ""
-        return f"usage: {self.line()}\n\n{self.about}\n\noptions:\n{listed}{shown}"
+        usage = wrapped("usage: ", self.line(space="\xa0")).replace("\xa0", " ")  # no line ends between these
+        return f"{usage}\n\n{about}\n\noptions:\n{listed}{shown}"
 
 
-def _row(left: str, right: str, wide: int) -> str:
-    """An option and what it means, on as many lines as that takes."""
+def wrapped(left: str, right: str) -> str:
+    """Text beside its label, on as many lines as it takes."""
     from textwrap import wrap
 
-    lines = wrap(right, max(20, WIDTH - wide - 4), break_long_words=False, break_on_hyphens=False) or [""]
-    rest = "".join(f"\n{' ' * (wide + 4)}{line}" for line in lines[1:])
-    return f"  {left:<{wide}}  {lines[0]}{rest}"
+    lines = wrap(right, WIDTH - len(left), break_long_words=False, break_on_hyphens=False) or [""]
+    return left + f"\n{' ' * len(left)}".join(lines)
 
 
 # For every verb that means the current run.
@@ -81,10 +83,10 @@ CURRENT = (
     Opt(
         "--run",
         "RUN",
-        "which run (default: LEFTOFF_RUN, the session's, the branch's only unfinished one)",
+        "which run (default: LEFTOFF_RUN, the session's, or the only unfinished one)",
         filled=True,
     ),
-    Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)", filled=True),
+    Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)", filled=True),
 )
 
 

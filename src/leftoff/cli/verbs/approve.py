@@ -11,17 +11,18 @@ if TYPE_CHECKING:
     from leftoff.cli.options import Args
     from leftoff.operations.approvals import Decided
 
-NOTE = Opt("--note", "N", "why, for whoever reads the record later")
+NOTE = Opt("--note", "N", "why, for the record")
 
 SPEC = Spec(
     "approve",
-    "Decide a step that waits for an approval: it is completed, and its result is the choice. RUN and STEP may be\n"
-    "left out where only one waits; a decision is never guessed: of several you are asked on a terminal, and told\n"
-    "without one. So it is with the options, where the step offers several. Who decided what is recorded. Works\n"
-    "beside whoever drives the run, or while it is paused. The same once more changes nothing, another is refused.",
+    "Approve a step that is waiting for a decision: the step completes, and its result is the choice.\n\n"
+    "RUN and STEP can be left out when only one is waiting. A decision is never guessed: if several steps "
+    "are waiting, or the step offers several options, you are asked; without a terminal the command exits "
+    "with 2 and lists them. Who decided what is recorded. This works while the run is being driven and "
+    "while it is paused. Repeating a decision changes nothing; changing it is refused.",
     usage="[RUN] [STEP]",
     most=2,
-    options=(Opt("--choice", "X", "which of the options that the step offers"), NOTE, *CURRENT),
+    options=(Opt("--choice", "X", "which of the step's options"), NOTE, *CURRENT),
     examples="""  leftoff approve
   leftoff approve dev-story-20260131-090500 sign-off
   leftoff approve @ sign-off --choice roundtable --note "talk about the cache first\"""",

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "archive",
-    "Move a run into one bundle in the archive of the store. It is listed no more, except by `ls --all`; whoever\n"
-    "names it opens it again: `show` and `log` look into the bundle, `resume` takes it back into the store.",
+    "Move a run into a bundle in the archive of the store. `ls` no longer lists it, `ls --all` does. "
+    "Naming it still works: `show` and `log` read the bundle, `resume` moves it back into the store.",
     usage="[RUN]",
     most=1,
     options=CURRENT,

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "artifact",
-    "Keep a file of the current run: its path, hash and size, and a copy of it as it is now.\n"
-    "A file that holds secrets (.env, *.pem, …) is hashed, and not copied.",
+    "Record a file in the current run: its path, hash and size, and a copy of its content. A file that "
+    "holds secrets (.env, *.pem, …) is hashed but not copied.",
     usage="PATH",
     least=1,
     most=1,
     options=(
-        Opt("--name", "N", "what it is called (default: its path)"),
+        Opt("--name", "N", "its name (default: its path)"),
         Opt("--step", "STEP", "the step that made it (default: LEFTOFF_STEP)"),
         *CURRENT,
     ),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "beat",
-    "Say that the current run is being worked on. Nothing of the run changes, only how alive it looks.",
+    "Signal that somebody is working on the current run. Only its health changes, nothing in the run itself.",
     usage="[RUN]",
     most=1,
     options=CURRENT,

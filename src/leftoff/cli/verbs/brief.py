@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "brief",
-    "Print what an agent must know to go on with the current run, or with REF: facts, most important first, in at\n"
-    "most 8,000 characters. First what somebody left for whoever goes on, last what changed in the world since.",
+    "Print what an agent needs to know to continue the current run, or REF: facts, most important first, "
+    "in at most 8,000 characters. Instructions left for the resume come first; what changed since then "
+    "comes last.",
     usage="[REF]",
     most=1,
     options=CURRENT,

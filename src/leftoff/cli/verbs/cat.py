@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "cat",
-    "Print a file as it was at a version of a run, byte for byte; on a terminal, with what that would obey escaped.\n"
-    "PATH is relative to the project, or ./ to here; an artifact goes by its name, too. Of a symbolic link, where it\n"
-    "points to.",
+    "Print a file as it was at a version of a run, byte for byte; on a terminal, control characters are "
+    "escaped. PATH is relative to the project, or to the current folder if it starts with ./; an artifact "
+    "can be given by name. For a symbolic link, its target is printed.",
     usage="[REF:]PATH",
     least=1,
     most=1,

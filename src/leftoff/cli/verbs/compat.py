@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "compat",
-    "What the scripts of the protocols do, over the store. The checkpoint utilities of the claude protocol:\n"
-    "save-checkpoint TYPE JSON (or - for stdin) prints the path, load-checkpoint TYPE [PROJECT] the JSON,\n"
-    "list-checkpoints [TYPE] one row each, cleanup-checkpoints [DAYS] lets go what is older. bmad-event reads the\n"
-    "elements checkpoint-save, checkpoint-update and checkpoint-close of workflow.xml on stdin and does what they say.",
+    "The scripts of the protocols, on top of the store. From the claude protocol: save-checkpoint TYPE "
+    "JSON (or - for stdin) prints the path, load-checkpoint TYPE [PROJECT] prints the JSON, "
+    "list-checkpoints [TYPE] prints one row each, cleanup-checkpoints [DAYS] removes older ones. "
+    "bmad-event reads the elements checkpoint-save, checkpoint-update and checkpoint-close of "
+    "workflow.xml on stdin and carries them out.",
     usage="save-checkpoint|load-checkpoint|list-checkpoints|cleanup-checkpoints|bmad-event [ARG…]",
     least=1,
     most=3,

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "completion",
-    "Print a script that makes the shell complete verbs, options, runs and steps. SHELL is bash, zsh or fish.",
+    "Print a script that makes the shell complete verbs, options, runs and steps. SHELL is bash, zsh or "
+    "fish.",
     usage="SHELL",
     least=1,
     most=1,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "demo",
-    "Run a workflow of five steps, kill it with SIGKILL in the third, resume it, and look at what was kept.\n"
-    "It takes a few seconds, works in a temporary folder, and leaves nothing behind.",
+    "Run a workflow of five steps, kill it with SIGKILL in the third, resume it, and look at what was "
+    "kept. It takes a few seconds, works in a temporary folder and leaves nothing behind.",
     examples="""  leftoff demo
   leftoff demo --json     what happened, for a program""",
 )

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "dialects",
-    "List the protocols whose checkpoint files leftoff reads and writes, and the files of each in this project.\n"
-    "`leftoff import .` takes them in; `leftoff init --dialect NAME` keeps them in step from then on.",
+    "List the protocols whose checkpoint files leftoff reads and writes, and their files in this project. "
+    "`leftoff import .` imports them; `leftoff init --dialect NAME` keeps them in sync from then on.",
     examples="""  leftoff dialects
   leftoff dialects --json""",
 )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "diff",
-    "Compare two versions: steps, variables, artifacts, records, and the content of files. With one REF: it with now.\n"
-    "Without one: the last checkpoint with now.",
+    "Compare two versions of a run: steps, variables, artifacts, records and the content of files. One "
+    "REF is compared with now; without a REF, the last checkpoint is.",
     usage="[REF [REF]] [-- PATH…]",
     most=2,
     paths=True,

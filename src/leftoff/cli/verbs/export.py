@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "export",
-    "Write a run to one portable file: every checkpoint, record and captured file. Others may go on writing.",
+    "Write a run to one portable file: every checkpoint, record and captured file. Others can keep "
+    "writing meanwhile.",
     usage="[RUN]",
     most=1,
-    options=(Opt("-o", "FILE", "the file to write; one that is there is replaced", needed=True), *CURRENT),
+    options=(Opt("-o", "FILE", "the file to write; an existing one is replaced", needed=True), *CURRENT),
     examples="""  leftoff export site-20260131-090500 -o site.leftoff
   leftoff export @ -o run.leftoff            the current run
   leftoff export latest -o /backup/run.leftoff --json""",

@@ -13,12 +13,13 @@ STATUS = ("completed", "failed", "abandoned")
 
 SPEC = Spec(
     "finish",
-    "End the current run. It does not insist: steps that are left are named on stderr, and left as they are.",
+    "End the current run. Unfinished steps do not prevent that: they are listed on stderr and stay as "
+    "they are.",
     usage="[RUN]",
     most=1,
     options=(
         Opt("--status", "S", f"{STATUS[0]} (the default), {STATUS[1]} or {STATUS[2]}", choices=STATUS),
-        Opt("--summary", "S", "what came of it"),
+        Opt("--summary", "S", "the result in a few words"),
         *CURRENT,
     ),
     examples="""  leftoff finish --summary "12 pages published"

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "fork",
-    "Copy a version of a run into a new run on another branch, and print its id. What was in flight is to be done\n"
-    "there; the new run is paused until `leftoff resume RUN` goes on with it.",
+    "Copy a version of a run into a new run on another branch, and print its id. Steps that were running "
+    "are pending there. The new run is paused until `leftoff resume RUN` continues it.",
     usage="[REF]",
     most=1,
     options=(
         Opt(
             "--branch",
             "B",
-            "its branch (default: the first of fork-1, fork-2, … that no run is on)",
+            "its branch (default: the first unused of fork-1, fork-2, …)",
             filled=True,
         ),
         Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
-        Opt("--var", "K=V", "set a variable there, as for `leftoff set`", many=True),
-        Opt("--run", "RUN", "the run that is meant, like REF", filled=True),
+        Opt("--var", "K=V", "set a variable there, as in `leftoff set`", many=True),
+        Opt("--run", "RUN", "which run, same as REF", filled=True),
     ),
     examples="""  leftoff fork @ --branch experiment
   leftoff fork RUN~2 --var model=small

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "fsck",
     "Check every page, record, version and blob of the store.",
-    options=(Opt("--repair", None, "set damage aside in .leftoff/quarantine and keep what is whole"),),
+    options=(Opt("--repair", None, "move damaged data to .leftoff/quarantine and keep the rest"),),
     examples="""  leftoff fsck            check the project's store
   leftoff fsck --json     the same, for a program
   leftoff fsck --repair   set damaged data aside""",

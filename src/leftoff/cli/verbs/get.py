@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "get",
-    "Print a variable of the current run: text as it is, anything else as JSON. Without K, all of them as one object.\n"
-    "COLLECTION/KEY is any other record, and REF the run or version to read it from.",
+    "Print a variable of the current run: text as it is, anything else as JSON. Without K, print all of "
+    "them as one object. COLLECTION/KEY is any other record; REF is the run or version to read it from.",
     usage="[K | COLLECTION/KEY [REF]]",
     most=2,
     options=CURRENT,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "handover",
-    "Print the command line that continues a run in another agent: with the brief as its prompt, or in its own\n"
-    "earlier session where it had one there. --go saves a checkpoint and runs that command instead.",
+    "Print the command that continues a run in another agent: with the brief as its prompt, or in that "
+    "agent's own earlier session if it had one. With --go, save a checkpoint and run that command.",
     usage="[RUN]",
     most=1,
     options=(
@@ -30,7 +30,7 @@ SPEC = Spec(
             needed=True,
             filled=True,
         ),
-        Opt("--go", None, "run the command now, in place of this one"),
+        Opt("--go", None, "run the command now"),
         *CURRENT,
     ),
     examples="""  leftoff handover latest --to codex

@@ -16,10 +16,11 @@ AGENTS = ("claude", "codex", "gemini")
 
 SPEC = Spec(
     "hook",
-    "Read an agent's hook event as JSON on stdin and keep what it tells: the session's todo list as steps, its files,\n"
-    "checkpoints at the end of a turn and before a compaction. `leftoff install` makes an agent call it.\n"
-    "Prints context for the agent where the event has room for it (the brief of an unfinished run), else nothing.\n"
-    "Exits 0 within a second whatever happens; what went wrong is in .leftoff/hook.log.",
+    "Read an agent's hook event as JSON from stdin and record it: the session's todo list as steps, its "
+    "files, and checkpoints at the end of a turn and before a compaction. `leftoff install` sets an agent "
+    "up to call it.\n\n"
+    "Prints context for the agent if the event has room for it (the brief of an unfinished run). Always "
+    "exits 0 within a second; errors are logged in .leftoff/hook.log.",
     usage="claude|codex|gemini",
     least=1,
     most=1,
@@ -27,7 +28,7 @@ SPEC = Spec(
         Opt(
             "--user",
             None,
-            "called in every folder: make a store only in a git repository, or where there is one",
+            "called in every folder: create a store only in a git repository, or use an existing one",
         ),
     ),
     examples="""  cat event.json | leftoff hook claude

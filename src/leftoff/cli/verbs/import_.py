@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "import",
-    "Take in runs: those that `leftoff export` wrote, with the same ids and digests, and the checkpoints of projects\n"
-    "that follow a written protocol (`leftoff dialects` lists them); of a folder, all that is found. What had to be\n"
-    "repaired to be read is told, what cannot be read is rejected with a reason, and no run is taken in by half.\n"
-    "Files that were imported before and have changed since add a checkpoint to their run, never a second run.",
+    "Import runs: bundles written by `leftoff export`, with the same ids and digests, and the checkpoint "
+    "files of a known protocol (`leftoff dialects` lists them). A folder is searched for both.\n\n"
+    "Repairs are reported, unreadable files are rejected with a reason, and no run is imported half. A "
+    "file that changed since it was last imported adds a checkpoint to its run, never a second run.",
     usage="PATH…",
     least=1,
     most=None,
@@ -28,8 +28,8 @@ SPEC = Spec(
             "D",
             "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude",
         ),
-        Opt("--dry-run", None, "check the files and say what would happen; write nothing"),
-        Opt("--strict", None, "refuse what needs repairs; exit 4 where anything was rejected"),
+        Opt("--dry-run", None, "check the files and say what would happen, but write nothing"),
+        Opt("--strict", None, "reject files that need repairs; exit 4 if anything was rejected"),
     ),
     examples="""  leftoff import site.leftoff
   leftoff import .

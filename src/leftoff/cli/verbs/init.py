@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "init",
-    "Make the store of this project, and print what else is worth doing. Nothing else is written, nothing is asked;\n"
-    "where there is a store already, it stays as it is. No verb needs this: whoever writes first makes the store.\n"
-    "With --dialect, leftoff.toml says that the project follows a protocol: its files are kept in step from then on.",
+    "Create the store of this project and print what else is worth doing. Nothing is asked, and nothing "
+    "else is written; an existing store stays as it is. No verb needs this: the first write creates the "
+    "store.\n\n"
+    "With --dialect, leftoff.toml records that the project follows a protocol, and its files are kept in "
+    "sync from then on.",
     options=(
         Opt(
             "--dialect",
             "D",
-            "keep the files of this protocol in step: bmad, crunch, dotagent, sitebuilder or claude",
+            "keep the files of this protocol in sync: bmad, crunch, dotagent, sitebuilder or claude",
         ),
     ),
     examples="""  leftoff init

@@ -21,18 +21,19 @@ AGENTS = ("claude", "codex", "gemini")
 
 SPEC = Spec(
     "install",
-    "Set an agent up for this project: hooks that keep the progress of its sessions, the MCP server, a skill, the\n"
-    "commands leftoff-checkpoint and leftoff-resume, and its todo list, where that is off. Shows what changes, and\n"
-    "changes it. What is in its settings stays, comments and order too; doing it twice changes nothing, and\n"
-    "--uninstall leaves the files as they were. --check tells whether the hooks fire: exit 0 if they do, 3 if they\n"
-    "are not installed, 7 if they have not been seen yet.",
+    "Set up an agent for this project: hooks that record the progress of its sessions, the MCP server, a "
+    "skill, the commands leftoff-checkpoint and leftoff-resume, and its todo list if that is off. The "
+    "changes are shown and applied. Existing settings stay, including comments and order; installing "
+    "twice changes nothing, and --uninstall restores the files.\n\n"
+    "--check reports whether the hooks fire: exit 0 if they do, 3 if they are not installed, 7 if none "
+    "has been seen yet.",
     usage="claude|codex|gemini",
     least=1,
     most=1,
     options=(
-        Opt("--user", None, "in the user's settings, for all projects, instead of the project's"),
-        Opt("--uninstall", None, "take everything out again"),
-        Opt("--check", None, "change nothing; say whether the hooks are installed, and which have fired"),
+        Opt("--user", None, "in your own settings, for all projects, instead of this project's"),
+        Opt("--uninstall", None, "remove everything again"),
+        Opt("--check", None, "only report whether the hooks are installed, and which have fired"),
         Opt("--dry-run", None, "only show what would change"),
     ),
     examples="""  leftoff install claude

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "log",
-    "List the checkpoints of a run, newest first; with a version (RUN@SEQ, RUN~N), from there back.",
+    "List a run's checkpoints, newest first. Given a version (RUN@SEQ, RUN~N), start from there.",
     usage="[RUN]",
     most=1,
     options=(Opt("-n", "N", "only the newest N"), *CURRENT),

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "logs",
-    "Show what the steps of a run printed: the newest attempt at each, in the order of the steps; with STEP, of that\n"
-    "one and those below it. Piped, what was printed comes as it is; on a terminal nothing in it is obeyed.",
+    "Show what the steps of a run printed: the latest attempt at each, in order. With STEP, only that "
+    "step and the ones below it. Piped, the output is passed on byte for byte; on a terminal, control "
+    "characters are escaped.",
     usage="[RUN] [STEP]",
     most=2,
     options=(
-        Opt("--failed", None, "only of steps that failed"),
+        Opt("--failed", None, "only steps that failed"),
         Opt("--attempt", "N", "the Nth attempt instead of the newest"),
-        Opt("-f", None, "go on showing it while the run is driven; Ctrl-C ends it"),
+        Opt("-f", None, "keep following while the run is being driven; Ctrl-C ends it"),
         *CURRENT,
     ),
     examples="""  leftoff logs                     of the current run

@@ -14,18 +14,18 @@ NEWEST = 50
 
 SPEC = Spec(
     "ls",
-    f"List the runs, the one with the latest news first: the newest {NEWEST} that are not archived.",
+    f"List runs, most recently updated first: the newest {NEWEST} that are not archived.",
     options=(
         Opt(
             "--status",
             "S",
-            "only these: running, paused, blocked, failed, completed, abandoned (with commas)",
+            "only these, separated by commas: running, paused, blocked, failed, completed, abandoned",
         ),
         Opt("--workflow", "W", "only runs of this workflow"),
         Opt("--branch", "B", "only runs of this branch", filled=True),
         Opt("--all", None, "every run"),
-        Opt("--long", None, "with the bytes that each takes on disk"),
-        Opt("--limit", "N", f"at most so many (default: {NEWEST})"),
+        Opt("--long", None, "show how much disk space each run takes"),
+        Opt("--limit", "N", f"at most N runs (default: {NEWEST})"),
     ),
     examples="""  leftoff ls                           the newest runs
   leftoff ls --status running,failed   those that are running or failed

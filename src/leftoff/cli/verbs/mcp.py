@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "mcp",
-    "Serve this project's runs to an agent through the Model Context Protocol, on stdin and stdout, until stdin ends.\n"
-    "`leftoff install` makes an agent start it. It needs the extra `mcp`: pip install 'leftoff[mcp]'.",
+    "Serve this project's runs to an agent through the Model Context Protocol, on stdin and stdout, until "
+    "stdin ends. `leftoff install` sets an agent up to start it. It needs the extra `mcp`: pip install "
+    "'leftoff[mcp]'.",
     examples="""  leftoff mcp
   leftoff mcp --project /path/to/project""",
 )

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "next",
-    "Print the next step of the current run: the first that is pending, in declared order. Its title, instructions\n"
-    "and why it is this one go to stderr. Where nothing is left, nothing is printed and the exit code is 0.",
+    "Print the next step of the current run: the first pending one, in declared order. Its title, its "
+    "instructions and the reason go to stderr. If nothing is left, nothing is printed and the exit code "
+    "is 0.",
     usage="[RUN]",
     most=1,
     options=(
-        Opt("--start", None, "mark it started in the same breath: of two who ask at once, each gets another"),
+        Opt("--start", None, "also mark it as started, so that two callers never get the same step"),
         *CURRENT,
     ),
     examples="""  leftoff next

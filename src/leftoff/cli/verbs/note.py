@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "note",
-    "Leave a note in the current run. `leftoff brief` shows the newest.",
+    "Leave a note in the current run. `leftoff brief` shows the newest notes.",
     usage="TEXT",
     least=1,
     most=None,
     options=(
         Opt("--step", "STEP", "the step it is about (default: LEFTOFF_STEP)"),
-        Opt("--resume", None, "whoever goes on must read this first"),
+        Opt("--resume", None, "show it first when the run resumes"),
         *CURRENT,
     ),
     examples="""  leftoff note "the API allows 10 requests per second"

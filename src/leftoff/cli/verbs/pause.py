@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "pause",
-    "Stop working on the current run for now: it is sealed and stays unfinished. `leftoff resume` goes on with it.",
+    "Pause the current run: a checkpoint is saved and the run stays unfinished. `leftoff resume` "
+    "continues it.",
     usage="[RUN]",
     most=1,
-    options=(Opt("--note", "N", "what to remember when going on"), *CURRENT),
+    options=(Opt("--note", "N", "what to remember when the run resumes"), *CURRENT),
     examples="""  leftoff pause
   leftoff pause --note "waiting for the review\"""",
 )

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "prune",
-    "Let go what the rules of `[retention]`, or those of the project's dialect, no longer keep: checkpoints by\n"
-    "trigger and number, runs that are over by age, archives by number. A run in progress stays, and so does the\n"
-    "newest checkpoint of every run. A run that is removed lies in the trash for 7 days: `leftoff undelete` brings it\n"
-    "back; then it goes for good. Space goes back to the file system; others can go on working meanwhile.",
+    "Remove what the rules of [retention], or those of the project's dialect, no longer keep: checkpoints "
+    "by trigger and number, finished runs by age, archives by number. Unfinished runs stay, and so does "
+    "the newest checkpoint of every run.\n\n"
+    "A removed run stays in the trash for 7 days, where `leftoff undelete` can bring it back; then it is "
+    "deleted. Disk space is returned to the file system; others can keep working meanwhile.",
     options=(
-        Opt("--dry-run", None, "say what would go, and why; change nothing"),
-        Opt("--empty-trash", None, "all that lies in the trash goes for good now"),
+        Opt("--dry-run", None, "say what would be removed and why, but change nothing"),
+        Opt("--empty-trash", None, "also delete everything in the trash now"),
     ),
     examples="""  leftoff prune --dry-run
   leftoff prune --empty-trash

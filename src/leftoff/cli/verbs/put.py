@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "put",
-    "Keep a record of the current run: message, conflict, knowledge, member, criterion, score, error, context, …\n"
-    "A record that is there under the same key is replaced, unless --new: then it is a conflict (exit 5).\n"
-    "A step keeps its status and its place where the record does not say them.",
+    "Store a record in the current run: message, conflict, knowledge, member, criterion, score, error, "
+    "context, …\n\n"
+    "An existing record with the same key is replaced; with --new that is a conflict instead (exit 5). A "
+    "step keeps its status and position unless the record sets them.",
     usage="COLLECTION KEY JSON",
     least=3,
     most=3,
-    options=(Opt("--new", None, "never replace a record that is there"), *CURRENT),
+    options=(Opt("--new", None, "never replace an existing record"), *CURRENT),
     examples="""  leftoff put knowledge KE-1 '{"fact": "the API is rate limited", "source": "docs"}'
   leftoff put message m-17 '{"to": "reviewer", "text": "done"}' --new
   leftoff put step convert '{"title": "Convert", "instructions": "one page per PDF"}'

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "reject",
-    "Reject a step that waits for an approval: it has failed, with an error of type `rejected` that says who and why.\n"
-    "Works from anywhere, as `leftoff approve` does.",
+    "Reject a step that is waiting for a decision: the step fails with an error of type `rejected` that "
+    "says who rejected it and why. Works from anywhere, like `leftoff approve`.",
     usage="[RUN] [STEP]",
     most=2,
     options=(NOTE, *CURRENT),

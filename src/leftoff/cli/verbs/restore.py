@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "restore",
-    "Bring single files back to what they were at a version of a run: content, permissions, symbolic links. One that\n"
-    "was deleted then is deleted. Without a REF, from the latest checkpoint that has the file. What is there now is\n"
-    "saved as a checkpoint first; no other record changes.",
+    "Restore single files to what they were at a version of a run: content, permissions and symbolic "
+    "links. A file that was deleted then is deleted now. Without a REF, the latest checkpoint that has "
+    "the file is used. The current content is saved as a checkpoint first; no other record changes.",
     usage="[REF] PATH…",
     least=1,
     most=None,
     options=(
-        Opt("--yes", None, "restore files that were changed since they were last recorded, without asking"),
+        Opt("--yes", None, "do not ask before overwriting files changed since they were last recorded"),
         *CURRENT,
     ),
     examples="""  leftoff restore config.toml

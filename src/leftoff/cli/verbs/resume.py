@@ -23,38 +23,44 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "resume",
-    "Go on with a run. One of a workflow file is executed to its end: what still runs is followed, what ended\n"
-    "meanwhile is taken in, the rest is done. Any other is marked running, and the brief is printed.\n"
-    "Without REF, the latest unfinished run of the branch. With an older version it goes back to it in place; the\n"
-    "history is kept. Where finished steps would run again, it asks first. `continue` and `reprendre` are the same.\n"
-    "The world is checked first, as `leftoff verify` does it: what refuses ends it (exit 4, 5, 6), what needs a\n"
-    "person is asked (without a terminal: exit 7), the rest is said; where nothing is found, nothing is asked.",
+    "Continue a run. A run of a workflow file is driven to its end: steps that are still running are "
+    "followed, steps that ended in the meantime are picked up, and the rest is run. Any other run is "
+    "marked as running, and its brief is printed.\n\n"
+    "Without REF, this is the latest unfinished run of the branch. An older version rewinds the run in "
+    "place; its history is kept. You are asked before finished steps run again.\n\n"
+    "Everything `leftoff verify` checks is checked first. A refusal ends the command (exit 4, 5 or 6), a "
+    "question is asked (exit 7 without a terminal), a warning is printed. `continue` and `reprendre` are "
+    "the same verb.",
     usage="[REF]",
     most=1,
     options=(
         Opt(
             "--checkpoint",
             "ID",
-            "go back to this checkpoint (an id, the start of one, or a protocol's own id)",
+            "rewind to this checkpoint (an id, its first characters, or a protocol's own id)",
         ),
-        Opt("--from-step", "STEP", "this step and every later one are to be done again"),
-        Opt("--failed", None, "do only what failed"),
-        Opt("--only", "STEP", "do only these steps, also where they are done", many=True, greedy=True),
-        Opt("--accept", "CODE", "go on in spite of this finding", many=True),
-        Opt("--yes", None, "answer its questions: what is gone is made again, what differs stays"),
-        Opt("--dry-run", None, "only say what was found, and what would be done with each step"),
-        Opt("--restart", None, "end what still runs of its steps instead of following it"),
-        Opt("--max-parallel", "N", "how many steps run at once"),
-        Opt("--verbose", None, "show what steps print, also where there is no terminal"),
-        Opt("--list", None, "only list the checkpoints to resume from"),
-        Opt("--var", "K=V", "set a variable, as for `leftoff set`", many=True),
-        Opt("--run", "RUN", "the run that is meant, like REF", filled=True),
-        Opt("--branch", "B", "the branch to look for it on (default: LEFTOFF_BRANCH, main)", filled=True),
+        Opt("--from-step", "STEP", "run this step and every later one again"),
+        Opt("--failed", None, "run only the failed steps"),
+        Opt("--only", "STEP", "run only these steps, even if they are completed", many=True, greedy=True),
+        Opt("--accept", "CODE", "resume despite this finding", many=True),
+        Opt(
+            "--yes",
+            None,
+            "answer the questions: missing outputs are restored or made again, changed files stay",
+        ),
+        Opt("--dry-run", None, "only show the findings, and what would happen to each step"),
+        Opt("--restart", None, "end steps that are still running instead of following them"),
+        Opt("--max-parallel", "N", "how many steps may run at once"),
+        Opt("--verbose", None, "show what steps print, even without a terminal"),
+        Opt("--list", None, "only list the checkpoints you can resume from"),
+        Opt("--var", "K=V", "set a variable, as in `leftoff set`", many=True),
+        Opt("--run", "RUN", "which run, same as REF", filled=True),
+        Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)", filled=True),
     ),
     examples="""  leftoff resume                          the latest unfinished run of this branch
-  leftoff resume --list                   what there is to go back to
+  leftoff resume --list                   the checkpoints you can resume from
   leftoff resume @~1                      one checkpoint back
-  leftoff resume --dry-run                what was found, and what would be done
+  leftoff resume --dry-run                the findings and the plan
   leftoff resume --accept git.branch_other
   leftoff resume --only build test        these two, and nothing else
   leftoff resume --from-step test --yes   test and everything after it again""",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "rm",
-    "Remove a run for good: its records, its checkpoints, and the copies of files that only it has.",
+    "Delete a run for good: its records, its checkpoints, and copies of files that no other run has.",
     usage="[RUN]",
     most=1,
     options=(Opt("--yes", None, "do not ask"), *CURRENT),

@@ -20,19 +20,20 @@ _SHOWN = 6  # steps that still run
 
 SPEC = Spec(
     "rollback",
-    "Go back to an older version of a run: a new checkpoint that equals it. Nothing is erased: the present is sealed\n"
-    "first, and `leftoff rollback` to that undoes it. Files stay as they are, unless --files is given: then tracked\n"
-    "ones are what they were, and those made since are deleted, after the present ones were saved.",
+    "Return a run to an older version, as a new checkpoint. Nothing is erased: the present is saved "
+    "first, so rolling back to that undoes it.\n\n"
+    "Files stay as they are unless you pass --files: then tracked files are restored and those created "
+    "since are deleted, after the current ones were saved.",
     usage="REF",
     most=1,
     options=(
-        Opt("--files", None, "bring back the tracked files, too"),
-        Opt("--good", None, "to the newest checkpoint (of REF) without a failed step or an unmet criterion"),
-        Opt("--dry-run", None, "with --files: show what would be done, and do nothing"),
+        Opt("--files", None, "restore the tracked files, too"),
+        Opt("--good", None, "to the newest checkpoint (of REF) without failed steps or unmet criteria"),
+        Opt("--dry-run", None, "only show what would be done"),
         Opt(
             "--yes",
             None,
-            "restore files that were changed since they were last recorded, end steps that still run",
+            "do not ask: overwrite files changed since they were last recorded, end running steps",
         ),
         *CURRENT,
     ),

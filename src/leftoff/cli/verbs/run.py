@@ -19,34 +19,38 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "run",
-    "Execute a workflow file, with a checkpoint after each step; `leftoff resume` goes on after any death.\n"
-    "Where there is an unfinished run of the same workflow and branch, it asks what to do with it; without a terminal\n"
-    "it exits with 7, and --resume or --fresh says it. --check only validates the file, --graph shows its batches.",
+    "Run a workflow file, with a checkpoint after each step. If it is interrupted, `leftoff resume` "
+    "continues it.\n\n"
+    "If this workflow already has an unfinished run on this branch, you are asked what to do with it. "
+    "Without a terminal the command exits with 7: pass --resume or --fresh. --check only validates the "
+    "file; --graph shows what runs together.",
     usage="FILE",
     least=1,
     most=1,
     options=(
-        Opt("--var", "K=V", "a variable, as for `leftoff set`; before what the file says", many=True),
+        Opt("--var", "K=V", "a variable, as in `leftoff set`; overrides the file", many=True),
         Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)"),
         Opt("--run-id", "ID", "its id (default: NAME-YYYYMMDD-HHMMSS)"),
         Opt("--title", "T", "what this run is about"),
-        Opt("--issue", "N", "the issue it is for; `#N` names the run from now on"),
-        Opt("--resume", None, "go on with the unfinished run of this workflow, if there is one"),
-        Opt("--fresh", None, "start anew; an unfinished run is marked abandoned"),
+        Opt("--issue", "N", "the issue it is for; `#N` then names the run"),
+        Opt("--resume", None, "continue the unfinished run of this workflow, if there is one"),
+        Opt("--fresh", None, "start a new run; an unfinished one is marked abandoned"),
         Opt(
             "--reuse",
             None,
-            "take steps from an earlier run that are as they were: command, inputs, environment, outputs",
+            "skip steps whose command, inputs, environment and outputs are as in an earlier run",
         ),
-        Opt("--dry-run", None, "only say of each step whether it would run, and why"),
+        Opt("--dry-run", None, "only say which steps would run, and why"),
+        Opt("--detach", None, "run in the background, even if the terminal closes; prints the run's id"),
+        Opt("--verbose", None, "show what steps print, even without a terminal"),
         Opt(
-            "--detach", None, "go on in the background, whatever becomes of the terminal; prints the run's id"
+            "--max-parallel",
+            "N",
+            "how many steps and items may run at once (default: what the file says, else 4)",
         ),
-        Opt("--verbose", None, "show what steps print, also where there is no terminal"),
-        Opt("--max-parallel", "N", "how many steps and items run at once (default: what the file says, 4)"),
-        Opt("--check", None, "only say whether the file is right, and what is wrong with it"),
+        Opt("--check", None, "only check the file, and report mistakes"),
         Opt("--graph", None, "only show the batches: what runs together, and after what"),
-        Opt("--yes", None, "answer its questions with yes; an approval never"),
+        Opt("--yes", None, "answer yes to questions; never to an approval"),
     ),
     examples="""  leftoff run flow.yaml
   leftoff run flow.yaml --var topic=whales --title "Whales, second try"

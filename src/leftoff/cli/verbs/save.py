@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "save",
-    "Seal a checkpoint of the current run, and print its id. It is always a new one, whether anything changed or not.",
+    "Save a checkpoint of the current run and print its id. It is always a new one, even if nothing changed.",
     usage="[RUN]",
     most=1,
     options=(
         Opt("--trigger", "T", f"why (default: manual): {', '.join(TRIGGERS)}", choices=TRIGGERS),
-        Opt("--note", "N", "what to remember of it"),
+        Opt("--note", "N", "what to remember about it"),
         *CURRENT,
     ),
     examples="""  leftoff save

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "set",
-    "Set variables of the current run, all of them in one commit.\n"
-    "V is JSON where it is true, false, null, a list or an object; a number where it prints back as it was typed; and\n"
-    "text otherwise: tag=1.10, sha=1e5 and zip=007 stay text. K:=JSON says that it is JSON, K=@FILE reads it (@- is\n"
-    "stdin).",
+    "Set variables of the current run, all in one commit.\n\n"
+    "V is JSON if it is true, false, null, a list or an object; a number if it prints back exactly as "
+    "typed; text otherwise. So tag=1.10, sha=1e5 and zip=007 stay text. K:=JSON forces JSON; K=@FILE "
+    "reads a file (@- is stdin).",
     usage="K=V…",
     least=1,
     most=None,

@@ -23,8 +23,10 @@ PARTS = ("steps", "variables", "artifacts", "files")
 
 SPEC = Spec(
     "show",
-    "Show a run as it is, or as it was at a checkpoint: steps, variables, artifacts, files, records.\n"
-    "REF: a run, RUN@SEQ, RUN~N, a checkpoint's id, #ISSUE, a workflow or title, latest; @ is the current run.",
+    "Show a run as it is now, or as it was at a checkpoint: steps, variables, artifacts, files and "
+    "records.\n\n"
+    "REF is a run, RUN@SEQ, RUN~N, a checkpoint id, #ISSUE, a workflow or title, or `latest`; @ is the "
+    "current run.",
     usage="[REF]",
     most=1,
     options=(
@@ -35,7 +37,7 @@ SPEC = Spec(
         *CURRENT,
     ),
     examples="""  leftoff show                  the current run
-  leftoff show latest --steps   how far the latest run is
+  leftoff show latest --steps   how far the latest run got
   leftoff show @~1              the current run, one checkpoint back
   leftoff show 3f9a --json      a checkpoint, for a program""",
 )

@@ -18,27 +18,25 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "start",
-    "Start a run, and print its id. It is reported on with step, set, note and the others.\n"
-    "Always a new run; an unfinished one of the same workflow and branch is named on stderr. --resume goes on with\n"
-    "that one, if there is one: what was in flight or failed is to be done again, and steps and variables that it\n"
-    "does not have yet are added.",
+    "Start a run and print its id. Report on it with step, set, note and so on.\n\n"
+    "This is always a new run; an unfinished run of the same workflow and branch is mentioned on stderr. "
+    "With --resume, that run is continued instead: steps that were running or had failed will run again, "
+    "and new steps and variables are added.",
     usage="WORKFLOW",
     least=1,
     most=1,
     options=(
-        Opt(
-            "--resume", None, "go on with the unfinished run of that workflow (or --run-id), if there is one"
-        ),
+        Opt("--resume", None, "continue the unfinished run of that workflow (or --run-id), if there is one"),
         Opt("--title", "T", "what this run is about"),
         Opt("--steps", "a,b,c", "its steps, in order"),
-        Opt("--total", "N", "how many steps it will have, where they are not known yet"),
+        Opt("--total", "N", "how many steps it will have, if their names are not known yet"),
         Opt("--branch", "B", "its branch (default: LEFTOFF_BRANCH, main)", filled=True),
-        Opt("--var", "K=V", "a variable, as for `leftoff set`", many=True),
+        Opt("--var", "K=V", "a variable, as in `leftoff set`", many=True),
         Opt("--run-id", "ID", "its id (default: WORKFLOW-YYYYMMDD-HHMMSS)"),
-        Opt("--session", "ID", "the agent's session, which drives the run from now on"),
-        Opt("--issue", "N", "the issue it is for; `#N` names the run from now on"),
+        Opt("--session", "ID", "the agent session that drives the run from now on"),
+        Opt("--issue", "N", "the issue it is for; `#N` then names the run"),
         Opt("--task", "ID", "the task it is for"),
-        Opt("--agent", "NAME", "who works on it"),
+        Opt("--agent", "NAME", "who is working on it"),
     ),
     examples="""  run=$(leftoff start convert-pdfs --title "Nature trail" --steps collect,convert,publish)
   leftoff start convert-pdfs --resume

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "status",
-    "Show the project, its store, the branch, the current run, and all runs that are not finished.",
+    "Show the project, its store, the branch, the current run and every unfinished run.",
     options=(
-        Opt("--watch", None, "go on showing it, until Ctrl-C"),
+        Opt("--watch", None, "keep showing it, until Ctrl-C"),
         Opt("--markdown", None, 'print the table "Active Checkpoints" of the sitebuilder protocol'),
         *CURRENT,
     ),

@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "step",
-    "Report on a step of the current run. One that was not declared is added, behind the others.\n"
-    "done and skip seal a checkpoint, fail and block seal one too and exit 0; start only commits. done of a completed\n"
-    "step changes nothing. A blocked step blocks the run until it is started, done or skipped.\n"
-    "Where LEFTOFF_STEP is set, STEP is relative to it, unless it starts with a slash.",
+    "Report on a step of the current run. An undeclared step is added after the others.\n\n"
+    "done, skip, fail and block save a checkpoint and exit 0; start only commits. Reporting a completed "
+    "step as done again changes nothing. A blocked step blocks the run until it is started, done or "
+    "skipped. If LEFTOFF_STEP is set, STEP is relative to it unless it starts with a slash.",
     usage="start|done|fail|block|skip STEP",
     least=2,
     most=2,
     options=(
-        Opt("--output", "PATH", "a file the step wrote: recorded, and a copy of it kept", many=True),
-        Opt("--result", "JSON", "what came of it (or @FILE)"),
+        Opt("--output", "PATH", "a file the step wrote: recorded, with a copy", many=True),
+        Opt("--result", "JSON", "its result (or @FILE)"),
         Opt("--error", "MSG", "why it failed or is blocked"),
-        Opt("--type", "T", "what kind of error that is"),
-        Opt("--resume-with", "TEXT", "what whoever goes on must do first"),
-        Opt("--title", "T", "what the step is called"),
-        Opt("--total", "N", "how many steps it has below it"),
-        Opt("--note", "N", "a note, also on the checkpoint"),
+        Opt("--type", "T", "the kind of error"),
+        Opt("--resume-with", "TEXT", "what to do first when the run resumes"),
+        Opt("--title", "T", "the step's title"),
+        Opt("--total", "N", "how many steps there will be below it"),
+        Opt("--note", "N", "a note, also shown with the checkpoint"),
         *CURRENT,
     ),
     examples="""  leftoff step start collect

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "stop",
-    "Stop the work on a run from another shell: whoever drives it seals a checkpoint, ends the processes of its\n"
-    "steps and frees the lease. What was in flight is to be done again; `leftoff resume` goes on.",
+    "Stop a run from another shell: its driver saves a checkpoint, ends the processes of its steps and "
+    "releases the run. Steps that were running will run again; `leftoff resume` continues.",
     usage="[RUN]",
     most=1,
     options=CURRENT,

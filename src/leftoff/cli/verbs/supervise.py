@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "supervise",
-    "Watch all runs of the store, and tell once what changes: a run that goes quiet, stalls or dies, waits for a\n"
-    "person, is blocked, fails or ends. As [supervise] in leftoff.toml says, a command is run or a URL is posted to.\n"
-    "With --restart, dead runs of workflow files are resumed, where nothing stands in the way, with growing pauses.",
+    "Watch all runs of the store and report each change once: a run goes quiet, stalls, dies, waits for a "
+    "person, is blocked, fails or ends. [supervise] in leftoff.toml can run a command or post to a URL "
+    "for each.\n\n"
+    "With --restart, runs of workflow files whose driver died are resumed if nothing stands in the way, "
+    "with growing pauses.",
     options=(
-        Opt("--once", None, "look once, tell what changed since the last look, and end"),
+        Opt("--once", None, "look once, report what changed since the last look, and exit"),
         Opt("--restart", None, "resume runs that died, where the verdict is resume or warn"),
     ),
     examples="""  leftoff supervise

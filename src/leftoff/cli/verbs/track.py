@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "track",
-    "Remember files as they are now, so that whoever goes on is told what changed since, and `leftoff rollback\n"
-    "--files` can bring them back. Their content is kept too, up to [capture] max_file of leftoff.toml, unless they\n"
-    "hold secrets. A file that was tracked and is gone is remembered as deleted. All of them in one commit, or none.",
+    "Record files as they are now, so that later changes are reported when the run resumes, and `leftoff "
+    "rollback --files` can bring them back. Their content is kept too, up to [capture] max_file of "
+    "leftoff.toml, unless they hold secrets. A tracked file that no longer exists is recorded as deleted. "
+    "All files go into one commit, or none.",
     usage="[PATH…]",
     most=None,
-    options=(Opt("--git", None, "every file that git calls dirty, untracked ones too"), *CURRENT),
+    options=(Opt("--git", None, "every file that git reports as changed or untracked"), *CURRENT),
     examples="""  leftoff track config.toml
   leftoff track src/*.py
   leftoff track --git""",

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "trust",
-    "Show what this project would run, or where it would lead outside of its folder: settings in leftoff.toml, and\n"
-    "the workflows of runs that came from elsewhere. Then ask whether that is to be. It is remembered in your own\n"
-    "folder, by content: what changes is asked for again. What is not trusted is not used.",
+    "Show what this project would run, and what would lead outside its folder: settings in leftoff.toml, "
+    "and workflows of runs that came from elsewhere. Then ask whether you trust that. The answer is kept "
+    "in your own folder, by content: whatever changes is asked about again. What you do not trust is not "
+    "used.",
     options=(
         Opt("--list", None, "only show what you have trusted, in every project"),
-        Opt("--revoke", None, "trust nothing of this project any more"),
-        Opt("--yes", None, "do not ask: it is trusted"),
+        Opt("--revoke", None, "stop trusting anything of this project"),
+        Opt("--yes", None, "trust it without asking"),
     ),
     examples="""  leftoff trust
   leftoff trust --yes

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "unblock",
-    "Say that what blocks a run is resolved: its blocked steps, or the one that is named, are to be done again, and\n"
-    "their errors are cleared. A checkpoint says who did it.",
+    "Mark what blocks a run as resolved: its blocked steps, or the one you name, become pending again and "
+    "their errors are cleared. A checkpoint records who did it.",
     usage="[RUN] [STEP]",
     most=2,
     options=CURRENT,

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "undelete",
-    "Bring back a run that retention removed: it lies in the trash for 7 days (`[retention] trash`), with its whole\n"
-    "history. Without a name: list what lies there. What `leftoff rm` removed is gone for good.",
+    "Bring back a run that retention removed. It stays in the trash for 7 days ([retention] trash), with "
+    "its whole history. Without a name, list the trash. What `leftoff rm` deleted is gone for good.",
     usage="[RUN]",
     most=1,
     examples="""  leftoff undelete                           what can be brought back

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     "verify",
-    "Check the world against a run, finding by finding: its bytes, its outputs and tracked files, git, its workflow\n"
-    "file, what it needs, who drives it. Nothing is changed. Exit code 0: it can be resumed; 7: a person must decide;\n"
-    "6: it cannot be resumed; 4: it is damaged; 5: somebody drives it.",
+    "Check whether a run can be resumed: its stored data, outputs, tracked files, git, workflow file, "
+    "requirements and driver. Nothing is changed.\n\n"
+    "Exit code 0: it can be resumed; 7: a person must decide; 6: it cannot be resumed; 4: its data is "
+    "damaged; 5: another process is driving it.",
     usage="[REF]",
     most=1,
-    options=(Opt("--deep", None, "hash every file, also those that look unchanged"), *CURRENT),
+    options=(Opt("--deep", None, "hash every file, even those that look unchanged"), *CURRENT),
     examples="""  leftoff verify                          the current run
   leftoff verify release-1~1 --deep       one checkpoint back, every byte""",
 )
