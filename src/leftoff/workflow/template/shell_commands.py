@@ -29,6 +29,7 @@ AS_ARGUMENT = (
 AS_FILE = 'Give it to the step in `env:` and write "$NAME" there.'
 AS_NAME = "Write the name of the variable into the script; a value goes into a variable, as in: name={{ x }}."
 AS_NUMBER = "Write {{ n | int }}: a whole number, or an error."
+AS_PRINTED = "The command may print the value itself. Put its output into a variable, and check that it is a number."
 AS_INPUT = "Put the commands into the script itself, or the value into a file or `env:`."
 
 _KEYWORDS = frozenset("if then else elif do while until ! { time coproc always".split())
@@ -49,6 +50,8 @@ _PIECE = re.compile(
     r"""|(?P<quote>\$?['"])|.|\n""",
     re.ASCII,
 )
+_INSIDE = re.compile(r"[^$`]*\$\(([^();&`\n]*)\)[^$`]*")
+_PRINTS_NO_ARGUMENT = re.compile(r"(wc|cat|jq|awk|sed|date|nproc|grep\s+-\w*c\w*)\b")
 _NUMBER_TESTS = frozenset("-eq -ne -lt -le -gt -ge -t".split())
 _COUNTING = frozenset("break bye continue exit logout return shift".split())
 _COUNTING_FORMAT = re.compile(r"%[^%sbqc]*[^%sbqc0-9.+ -]|\*")
@@ -72,6 +75,9 @@ class Word(Fields):
     shape: str  # the same with UNKNOWN for each value
     values: Sequence[tuple[int, bool]] = ()
     redirect: str = ""  # the operator, where it names a file or is the text of <<<
+    counts: bool = (
+        False  # the command inside it prints a number, or what is in a file, whatever its arguments are
+    )
 
 
 class Evaluated(Fields):
@@ -88,6 +94,12 @@ def typed_names(script: str) -> frozenset[str] | None:
     words = [word for found in _TYPED.finditer(script) for word in found[1].split()]
     names = frozenset(word.partition("=")[0] for word in words)
     return names if all(re.fullmatch(r"\w+|[-+]\w+", name, re.ASCII) for name in names) else None
+
+
+def counts(source: str) -> bool:
+    """Whether the only command inside a word is one of those that do not print their arguments."""
+    found = _INSIDE.fullmatch(source)
+    return found is not None and _PRINTS_NO_ARGUMENT.match(found[1].rpartition("|")[2].lstrip()) is not None
 
 
 def literal(source: str, mark: str, values: Sequence[str]) -> str:
@@ -201,11 +213,11 @@ def _found(words: Iterable[Word], message: str, hint: str) -> Iterator[Evaluated
 
 
 def _numbers(words: Iterable[Word], message: str) -> Iterator[Evaluated]:
-    """What a command inside prints is its own affair."""
+    """What a command inside prints may be the value itself, as with ``echo``."""
     for word in words:
         for value, nested in word.values:
-            if not nested:
-                yield Evaluated(value, message, AS_NUMBER, number=True)
+            if not (nested and word.counts):
+                yield Evaluated(value, message, AS_PRINTED if nested else AS_NUMBER, number=True)
 
 
 # -- rules of single commands

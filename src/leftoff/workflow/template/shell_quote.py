@@ -22,6 +22,7 @@ from leftoff.workflow.template.shell_commands import (
     READS_AGAIN,
     UNKNOWN,
     Word,
+    counts,
     evaluated,
     literal,
     typed_names,
@@ -201,7 +202,7 @@ class Script(Reader):
         text, shape = (
             literal(source, self.mark, texts) for texts in ([v.joined for v in held], [UNKNOWN for _ in held])
         )
-        return [Word(text, shape, values, redirect)]
+        return [Word(text, shape, values, redirect, counts(source))]
 
     def _judge(self, words: list[Word]) -> None:
         for found in evaluated(words, ksh=self.ksh, typed=self.typed):
