@@ -29,7 +29,9 @@ AS_ARGUMENT = (
 AS_FILE = 'Give it to the step in `env:` and write "$NAME" there.'
 AS_NAME = "Write the name of the variable into the script; a value goes into a variable, as in: name={{ x }}."
 AS_NUMBER = "Write {{ n | int }}: a whole number, or an error."
-AS_PRINTED = "The command may print the value itself. Put its output into a variable, and check that it is a number."
+AS_PRINTED = (
+    "The command may print the value itself. Put its output into a variable, and check that it is a number."
+)
 AS_INPUT = "Put the commands into the script itself, or the value into a file or `env:`."
 
 _KEYWORDS = frozenset("if then else elif do while until ! { time coproc always".split())
