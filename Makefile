@@ -24,7 +24,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check bench crash clean
+.PHONY: help demo test versions check bench crash messages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,7 @@ check: $(VENV) ## lint, format, types, layers
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/python tools/messages.py --check
 	@report=$$($(BIN)/lint-imports) || { echo "$$report"; exit 1; }; echo "$$report" | tail -n 1
 
 bench: $(VENV_BENCH) $(VENV_MAKERS) ## measure against peers (ARGS=--json for a machine)
@@ -53,6 +54,9 @@ crash: $(VENV) ## the full fault matrix: needs root, takes long
 	@test "$$(id -u)" -eq 0 || { echo "make crash needs root, to mount file systems from loop images; try: sudo make crash" >&2; exit 1; }
 	@tools/ensure-packages strace mkfs.ext4=e2fsprogs mount
 	@LEFTOFF_HYPOTHESIS=thorough $(BIN)/python -m pytest tests/agents tests/bundle tests/crash tests/damage tests/dialects tests/verify tests/workflow -m "crash_full or not crash_full" --timeout 3600 $(ARGS)
+
+messages: $(VENV) ## write docs/messages.md from the source
+	@$(BIN)/python tools/messages.py
 
 clean: ## remove what was built; never a .leftoff folder
 	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
