@@ -16,7 +16,8 @@ SHELLS = frozenset("sh bash dash ash zsh fish ksh mksh csh tcsh busybox env time
 _scope: str | None = None
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """What a file of the system says, or nothing."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -43,8 +44,8 @@ def scope() -> str:
         if sys.platform == "darwin":
             machine, boot, space = _sysctl("kern.uuid"), _sysctl("kern.bootsessionuuid"), "0"
         else:
-            machine = _text("/etc/machine-id") or _text("/var/lib/dbus/machine-id")
-            boot = _text("/proc/sys/kernel/random/boot_id")
+            machine = text_of("/etc/machine-id") or text_of("/var/lib/dbus/machine-id")
+            boot = text_of("/proc/sys/kernel/random/boot_id")
             try:
                 space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
             except OSError:
@@ -67,7 +68,7 @@ def started(pid: int) -> str:
         state, _, when = out.stdout.strip().partition(" ")
         return "" if state.startswith("Z") else when.strip()
     # The name in parentheses may hold anything, spaces and parentheses too: fields count from the last one.
-    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
 
 
@@ -125,7 +126,7 @@ def _parent(pid: int) -> int:
 
         out = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True).stdout
         return int(out.strip() or 0)
-    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0
 
 
@@ -170,7 +171,7 @@ def words_of(pid: int) -> list[str]:
 
         out = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True)
         return out.stdout.split()
-    return _text(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
+    return text_of(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
 
 
 def _program(pid: int) -> str:
@@ -188,7 +189,7 @@ def _name(pid: int) -> str:
 
         out = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True).stdout
         return os.path.basename(out.strip()).lstrip("-")
-    return _text(f"/proc/{pid}/comm").lstrip("-")
+    return text_of(f"/proc/{pid}/comm").lstrip("-")
 
 
 def user() -> str:

@@ -6,6 +6,7 @@ import os
 
 from leftoff.clock import SYSTEM, iso
 from leftoff.errors import StoreUnavailable
+from leftoff.host import text_of
 
 STOPPED = "Tt"  # states of a process that goes on only when it is told to
 
@@ -15,10 +16,10 @@ def held_by_another(path: str, fd: int) -> StoreUnavailable:
     pid, since, doing = _signed(fd)
     holder = _locked_by(fd)
     if holder is not None and holder != pid:  # whoever has it did not sign
-        pid, since, doing = holder, None, _text(f"/proc/{holder}/comm")
+        pid, since, doing = holder, None, text_of(f"/proc/{holder}/comm")
     who = f"process {pid}" + (f" (`{doing}`)" if doing else "") if pid else "another process"
     begun = f", since {iso(since)} ({(SYSTEM.now() - since) // 1000} s)" if since else ""
-    state = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if pid else []
+    state = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] if pid else []
     return StoreUnavailable(
         f"The store {os.path.dirname(path)} is locked by {who}{begun}.",
         hint=_advice(pid, stopped=bool(state) and state[0] in STOPPED),
@@ -47,16 +48,8 @@ def _locked_by(fd: int) -> int | None:
     """The process that has an exclusive flock on the file, where the system tells (Linux)."""
     facts = os.fstat(fd)
     place = f"{os.major(facts.st_dev):02x}:{os.minor(facts.st_dev):02x}:{facts.st_ino}"
-    for line in _text("/proc/locks").splitlines():
+    for line in text_of("/proc/locks").splitlines():
         words = line.split()
         if words[1:2] == ["FLOCK"] and words[3:4] == ["WRITE"] and words[5:6] == [place]:
             return int(words[4]) if int(words[4]) > 0 else None
     return None
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
