@@ -160,3 +160,55 @@ def test_gaps_of_a_document_are_asked_about(bmad: Path) -> None:
         finding["subject"] for finding in found.json["findings"] if finding["code"] == "progress.illegal"
     ]
     assert (7, ["3"]) == (found.code, asked)
+
+
+# -- what the protocol asks for in passing
+
+
+def test_every_run_is_listed_to_go_back_to(bmad: Path) -> None:
+    """`resume --list` is about all unfinished runs of the branch; of one that is named, about that alone."""
+    for name in ("one", "two"):
+        succeed("start", name, "--run-id", name, cwd=bmad)
+        succeed("save", "--run", name, cwd=bmad)
+    succeed("start", "other", "--run-id", "other", "--branch", "elsewhere", cwd=bmad)
+    found = succeed("resume", "--list", "--json", cwd=bmad).json["checkpoints"]
+    assert ["two", "one"] == [checkpoint["run_id"] for checkpoint in found]
+    text = succeed("resume", "--list", cwd=bmad).out
+    assert all(checkpoint["checkpoint_id"] in text for checkpoint in found)
+    assert ["one: 1 checkpoint", "two: 1 checkpoint"] == sorted(text.splitlines()[::2])
+    assert 1 == len(succeed("resume", "one", "--list", "--json", cwd=bmad).json["checkpoints"])
+
+
+def test_a_step_keeps_only_what_persists(bmad: Path) -> None:
+    """`variables_to_persist` holds for `leftoff set` inside of the step too, and for no other step or run."""
+    persisted = {"LEFTOFF_PERSIST": "a\nb", "LEFTOFF_STEP": "create", "LEFTOFF_RUN": RUN}
+    start(bmad)
+    told = succeed("set", "a=1", "c=3", cwd=bmad, **persisted).err
+    assert "not kept: c. The variables_to_persist of create: a, b." in told
+    succeed("set", "d=4", cwd=bmad, **{**persisted, "LEFTOFF_PERSIST": ""})
+    succeed("start", "else", "--run-id", "else", cwd=bmad)
+    assert "" == succeed("set", "e=5", "--run", "else", cwd=bmad, **persisted).err
+    assert {"a": 1, "d": 4} == state(bmad, "session_variables")[0]
+
+
+def test_a_step_is_told_what_persists(bmad: Path) -> None:
+    """Its process finds the names in its environment; that of a step without any finds none."""
+    (bmad / "w.yaml").write_text(
+        "name: w\nsteps:\n"
+        "  - {id: a, run: 'echo \"[$LEFTOFF_PERSIST]\"', checkpoint: {variables_to_persist: [x, y]}}\n"
+        "  - {id: b, run: 'echo \"[$LEFTOFF_PERSIST]\"', needs: [a]}\n"
+    )
+    succeed("run", "w.yaml", cwd=bmad, LEFTOFF_PERSIST="outer")
+    told = succeed("logs", cwd=bmad).out
+    assert "[x\ny]" in told and "[]" in told
+
+
+def test_the_summary_of_the_end_is_in_the_files(bmad: Path) -> None:
+    """And is read back from them, as it is changed there."""
+    start(bmad, "--steps", "a")
+    close = "<checkpoint-close><status>completed</status><summary>All &amp; well</summary></checkpoint-close>"
+    events(bmad, close)
+    page = (bmad / STATE).with_name("workflow-status.md").read_text()
+    assert ("All & well",) == state(bmad, "summary") and "- Summary: All & well" in page
+    put(bmad / STATE, {**state(bmad), "summary": "Done"})
+    assert "Done" == succeed("get", "run/summary", RUN, cwd=bmad).out.strip()

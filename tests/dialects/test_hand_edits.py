@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,16 @@ def test_crunch_keeps_what_its_table_says_when_a_checkpoint_is_made(project: Pat
         2 == len(list(place.glob("CP-*.yaml")))
         and "total_checkpoints: 2" in (place / "index.yaml").read_text()
     )
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_file_that_cannot_be_read_is_offered_to_be_deleted(project: Path, ours: bool) -> None:
+    """The command that does it is named, whether the file is that of a run or a new one."""
+    succeed("init", "--dialect", "claude", cwd=project)
+    run = succeed("start", "orchestrate", "--title", "Auth", cwd=project).out.strip()
+    name = f".claude/checkpoints/{run}.json" if ours else ".claude/checkpoints/other x_20260101_000000.json"
+    (project / name).write_text('{"checkpoint_id": "')
+    told = succeed("show", run, cwd=project).err
+    assert f"`rm {shlex.quote(name)}` deletes" in told
+    (project / name).unlink()
+    succeed("set", "a=1", "--run", run, cwd=project)

@@ -167,3 +167,52 @@ def test_a_heartbeat_that_an_agent_writes_counts(project: Path) -> None:
     assert (seq, "") == (found.json["head"]["seq"], found.err) and "conflict" not in found.json["records"]
     succeed("set", "x=1", cwd=project)
     assert later <= json.loads(path.read_text())["heartbeat"]["last_beat"]
+
+
+def test_what_was_processed_last_is_in_the_brief(task: Path, project: Path) -> None:
+    """With its value: whoever goes on must not have to ask for it."""
+    document = read(task)
+    document["context"] |= {"last_processed": "Post19.pdf", "next_to_process": "Post20.pdf", "more": {"a": 1}}
+    put(task, document)
+    told = succeed("brief", cwd=project).out
+    assert "- last_processed: “Post19.pdf”" in told and "- next_to_process: “Post20.pdf”" in told
+    assert "context: more" in told
+
+
+@pytest.mark.parametrize(
+    ("there", "root"),
+    [
+        ("docs/agentic-orchestration", "docs/agentic-orchestration/progress"),
+        ("docs/agentic-orchestration/progress", "docs/agentic-orchestration/progress"),
+        ("progress/checkpoints docs/agentic-orchestration", "progress"),
+        ("docs", "progress"),
+    ],
+)
+def test_where_its_files_are(project: Path, there: str, root: str) -> None:
+    """Where the protocol's folder is, unless there are checkpoints elsewhere; what git shall ignore is there too."""
+    for folder in there.split():
+        (project / folder).mkdir(parents=True, exist_ok=True)
+    assert f"    {root}/checkpoints/\n" in succeed("init", "--dialect", "sitebuilder", cwd=project).out
+    succeed("start", "migration", "--task", "T060", cwd=project)
+    assert (project / root / "checkpoints/migration-T060.json").is_file()
+
+
+def test_a_beat_of_a_blocked_run_says_that_it_does_nothing(task: Path, project: Path) -> None:
+    assert "migration-T060 is blocked" in succeed("beat", cwd=project).err
+    succeed("unblock", "migration-T060", cwd=project)
+    assert "" == succeed("beat", cwd=project).err
+
+
+def test_an_agents_heartbeat_is_changed_beside_ours(project: Path) -> None:
+    """Its own interval is taken over after a beat of ours, and nothing contradicts."""
+    document = {**SITEBUILDER["schema"], "heartbeat": {"last_beat": iso(SYSTEM.now() - 60_000), "own": "key"}}
+    task = put(project / SITEBUILDER_FILE, document)
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    succeed("beat", cwd=project)
+    document = read(task)
+    document["heartbeat"] |= {"last_beat": iso(SYSTEM.now()), "interval_seconds": 60}
+    put(task, document)
+    assert "both changed" not in succeed("show", cwd=project).err
+    succeed("beat", cwd=project)
+    beat = read(task)["heartbeat"]
+    assert (60, "key") == (beat["interval_seconds"], beat["own"])

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
 
 def set_variables(project: Project, caller: Caller, values: Mapping[str, Any]) -> Reported:
-    """Set variables, all in one commit."""
+    """Set variables, all in one commit. Of a step whose definition names those that persist, only these are kept."""
+    only = caller.persisted if caller.named in (None, caller.run) else None
+    left = [key for key in values if only is not None and key not in only]
+    if left:
+        names = ", ".join(only or ["none"])
+        project.say(
+            f"leftoff: not kept: {', '.join(left)}. The variables_to_persist of {caller.step}: {names}."
+        )
 
     def put(changes: ChangeSet) -> None:
         for key, value in values.items():
-            changes.put("variable", key, value)
+            if key not in left:
+                changes.put("variable", key, value)
 
     return _put_ready(project, caller, put)
 
@@ -155,7 +163,10 @@ def beat(project: Project, caller: Caller) -> Reported:
     """A sign of life, which makes no version."""
     from leftoff.engine.write.report import Reported, beat
 
-    return Reported(beat(project.store, current(project, caller), project.now, guard_of(caller)), None)
+    row = beat(project.store, current(project, caller), project.now, guard_of(caller))
+    if row.status != "running":
+        project.say(f"leftoff: {row.run_id} is {row.status}: a sign of life counts for a run at work only.")
+    return Reported(row, None)
 
 
 # -- reading

@@ -25,7 +25,9 @@ from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
 from leftoff.errors import CannotResume, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run
+from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
+from leftoff.operations.checkpoints import History
 from leftoff.operations.execution import is_driven
 from leftoff.operations.reports import check_free, current, guard_of, session_of, this_run
 from leftoff.operations.stop import give_up
@@ -96,6 +98,16 @@ def _find_checkpoint(
     if found is None or found.version is None:
         raise NoCheckpoint(f"There is no checkpoint {checkpoint}.")
     return found
+
+
+def to_go_back_to(project: Project, caller: Caller, ref: str | None, checkpoint: str | None) -> list[History]:
+    """The checkpoints of the run that is meant; where none is named, of every unfinished one of the branch."""
+    if not (ref or checkpoint or caller.named or caller.run or caller.session) and project.store.exists():
+        where = {"branch": caller.branch, "status": UNFINISHED}
+        rows = project.store.read(lambda view: view.list_runs(where))
+        if len(rows) > 1:
+            return [History(project, Target(row, None)) for row in rows]
+    return [History(project, find(project, caller, ref, checkpoint, looks=True))]
 
 
 def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]:

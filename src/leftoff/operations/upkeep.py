@@ -48,7 +48,7 @@ def _follow(project: Project, name: str) -> tuple[list[str], list[str]]:
     found = dialect(name)
     written = set_dialect(project.folder, project.settings, name)
     project.forget_settings()
-    return written + found.set_up(project.folder), found.ignored()
+    return written + found.set_up(project.folder), found.ignored(project.folder)
 
 
 def fsck(project: Project, *, repair: bool = False) -> FsckReport:

@@ -40,8 +40,23 @@ def run(args: Args, ctx: Context) -> int:
     return show_log(history(ctx.project, ctx.caller, args.rest[0] if args.rest else None, most), ctx)
 
 
+def show_logs(found: list[History], ctx: Context) -> int:
+    """What `resume --list` shows: of several runs, each below its name."""
+    if len(found) == 1:
+        return show_log(found[0], ctx)
+    if ctx.args.json:
+        ctx.emit({"checkpoints": [each for run in found for each in run.to_json()["checkpoints"]]})
+        return 0
+    screen, lines = ctx.screen(), []
+    for run in found:
+        number = len(run.versions)
+        lines.append([(f"{run.target.row.run_id}: {number} checkpoint{'' if number == 1 else 's'}", "")])
+        lines += (graph(run, screen) if screen.fancy else bare(run.versions, screen)) if run.versions else []
+    screen.page(lines)
+    return 0
+
+
 def show_log(found: History, ctx: Context) -> int:
-    """Also what `resume --list` shows."""
     if ctx.args.json:
         return ctx.answer(found)
     if not found.versions:

@@ -12,7 +12,7 @@ from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.errors import Usage
 from leftoff.operations.reports import step_of
-from leftoff.operations.resume import find, unmet_criteria
+from leftoff.operations.resume import find, to_go_back_to, unmet_criteria
 from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
@@ -75,13 +75,12 @@ def run(args: Args, ctx: Context) -> int:
             f"--from-step and {'--only' if args.only else '--failed'} say different things.",
             hint="--from-step STEP does it and every later one again; --only STEP… does these, and no others.",
         )
-    named, looks = args.rest[0] if args.rest else None, bool(args.dry_run or args.list)
-    target = find(ctx.project, ctx.caller, named, args.checkpoint, looks=looks)
+    named = args.rest[0] if args.rest else None
     if args.list:
-        from leftoff.cli.verbs.log import show_log
-        from leftoff.operations.checkpoints import History
+        from leftoff.cli.verbs.log import show_logs
 
-        return show_log(History(ctx.project, target), ctx)
+        return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
+    target = find(ctx.project, ctx.caller, named, args.checkpoint, looks=bool(args.dry_run))
     further_back = args.from_step is not None or args.only
     over = nothing_left(target) if target.row.status == "completed" and not further_back else None
     if over is not None:

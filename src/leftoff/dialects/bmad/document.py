@@ -119,6 +119,8 @@ class Bmad(BmadFiles):
             draft.alias(given[:SHORT])
         decode_issues(draft, draft.entries(document, "issues"), "issue")
         decode_notes(draft, draft.text(document, "agent_notes"))
+        if isinstance(document.get("summary"), str):
+            draft.run("summary", document["summary"])
 
     def _name(self, draft: Draft, document: dict[str, Any]) -> None:
         given = draft.text(document, "run_id")
@@ -163,7 +165,7 @@ class Bmad(BmadFiles):
         done = sorted(place[path] for path, step in leaves if step.get("status") in DONE)
         total = total_of(leaves, state.run("total"))
         current = _current(leaves, total)
-        variables = state.of("variable")
+        variables, summary = state.of("variable"), state.run("summary")
         return {
             "run_id": state.run_id,
             "workflow_path": state.run("workflow_path") or _file(state),
@@ -180,6 +182,7 @@ class Bmad(BmadFiles):
             "checkpoint_id": state.alias or make_checkpoint_id(state.run_id, current, variables),
             "issues": encode_issues(state),
             "agent_notes": encode_notes(state),
+            **({"summary": summary} if isinstance(summary, str) else {}),
         }
 
 

@@ -108,7 +108,7 @@ class BmadFiles(Dialect):
                 files.remove_folder(f"{ARCHIVE}/{run_id}")  # as it was archived before
                 files.move(folder, f"{ARCHIVE}/{run_id}")
 
-    def ignored(self) -> list[str]:
+    def ignored(self, project: str) -> list[str]:
         return [f"{ROOT}/"]
 
 
@@ -138,6 +138,8 @@ def page(state: State) -> str:
         f"- Run: `{one_line(state.run_id)}`",
     ]
     lines += [f"- Status: {state.status}", f"- Step: {min(done + 1, total) if total else 0}/{total}"]
+    if state.run("summary"):
+        lines.append(f"- Summary: {inline(state.run('summary'))}")
     lines += [f"- Updated: {state.updated_at}", "", "| # | Step | Status | Started | Completed |"]
     lines += ["| --- | --- | --- | --- | --- |"]
     for path, step in leaves:

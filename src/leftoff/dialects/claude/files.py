@@ -55,5 +55,5 @@ class ClaudeFiles(Dialect):
             for place in (f"{root}/{FAILED}/{run_id}.json", f"{root}/{run_id}.json"):
                 ProjectFiles(project).remove(place)
 
-    def ignored(self) -> list[str]:
+    def ignored(self, project: str) -> list[str]:
         return [".claude/checkpoints/"]

@@ -200,6 +200,10 @@ class Dialect:
         """What ``sealed`` goes by: the project's folder, or what a file in it says, read before the transaction."""
         return project
 
+    def doubts(self, config: Any) -> str | None:
+        """What in its settings is read by nobody."""
+        return None
+
     def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Any) -> Seal | None:
         """How a commit is sealed that was to be sealed so."""
         return seal
@@ -208,7 +212,7 @@ class Dialect:
         """Files that the protocol wants to be there from the start, made where they are not; their paths."""
         return []
 
-    def ignored(self) -> list[str]:
+    def ignored(self, project: str) -> list[str]:
         """Lines for `.gitignore`."""
         return []
 

@@ -8,6 +8,7 @@ from leftoff.dialects.core.reading import read_bytes, read_document
 from leftoff.dialects.core.repairs import Repairs
 from leftoff.engine.retention.policy import ALL, DEFAULT, Keep, Policy
 from leftoff.errors import Invalid
+from leftoff.model.words import TRIGGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ class Config:
         self.location = _location(storage.get("location", LOCATION))
         self.compress = _flag(storage, "compress", False)
         self.max_bytes = _megabytes(storage.get("max_size_mb"))
+        self.unknown = [
+            *_unknown(document or {}, EXAMPLE),
+            *_unknown(self.counts, dict.fromkeys(TRIGGERS), "retention"),
+        ]
 
     def seals(self, trigger: str) -> bool:
         """Whether a checkpoint of this trigger is sealed; what is not is committed all the same."""
@@ -94,6 +99,22 @@ class Config:
             old = keep.get(trigger)
             keep[trigger] = Keep(count, per_phase=old is not None and old.per_phase)
         return Policy(keep=keep, runs=DEFAULT.runs, max_bytes=self.max_bytes)
+
+
+def _unknown(document: dict[str, Any], known: dict[str, Any], where: str = "") -> list[str]:
+    """Keys that nobody reads, such as mistyped ones."""
+    out = []
+    for key, value in document.items():
+        if key not in known:
+            from difflib import get_close_matches
+
+            like = get_close_matches(str(key), known, 1)
+            out.append(
+                f"{where}{'.' if where else ''}{key}" + (f" (did you mean {like[0]}?)" if like else "")
+            )
+        elif isinstance(known[key], dict) and isinstance(value, dict) and key != "retention":
+            out += _unknown(value, known[key], key)
+    return out
 
 
 def load(project: str) -> Config:

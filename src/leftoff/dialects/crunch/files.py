@@ -169,6 +169,9 @@ class CrunchFiles(Dialect):
     def config(self, project: str) -> Config:
         return load(project)
 
+    def doubts(self, config: Config) -> str | None:
+        return f"{FILE}: nobody reads {', '.join(config.unknown)}." if config.unknown else None
+
     def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Config) -> Seal | None:
         """Phases, batches, agents and conflicts are what a checkpoint is made for; the rest is committed."""
         _follow_label(tx, run, changes)
@@ -184,7 +187,7 @@ class CrunchFiles(Dialect):
         files.create(FILE, yaml_text.dump(EXAMPLE).encode())
         return [FILE]
 
-    def ignored(self) -> list[str]:
+    def ignored(self, project: str) -> list[str]:
         return [".claude/crunch/*/checkpoints/"]
 
 

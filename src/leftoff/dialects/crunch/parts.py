@@ -285,4 +285,5 @@ def _flagged(about: Any, collection: str, flag: str, flags: list[str]) -> bool:
         return False
     if any(about.get(name) is True for name in flags):
         return about.get(flag) is True
-    return flag == DEFAULT[collection]
+    said = str(about.get("status", about.get("state"))).lower().replace("-", "_").replace(" ", "_")
+    return flag == (said if said in flags else DEFAULT[collection])

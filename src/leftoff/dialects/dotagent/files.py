@@ -77,5 +77,5 @@ class DotagentFiles(Dialect):
         for _, name in sorted(found, reverse=True)[KEPT:]:
             mirror.remove_folder(f"{ARCHIVE}/{name}")
 
-    def ignored(self) -> list[str]:
+    def ignored(self, project: str) -> list[str]:
         return [f"{ROOT}/"]

@@ -109,7 +109,10 @@ class FileChanges:
         except LeftoffError as error:
             kept = self.memory.set_aside(path, data)
             if kept is not None:
-                self.say(f"leftoff: {error.message} Nothing of it is taken in; a copy is kept: {kept}")
+                self.say(
+                    f"leftoff: {error.message} Nothing of it is taken in. {deletes(path)} it, and the next "
+                    f"commit of its run writes it anew; a copy is kept: {kept}"
+                )
             return None
         source = Source(path, self.clock(), **self.dialect.hints(self.memory.full(path)))
         before = self._base_document(path, base, about["part"])
@@ -200,13 +203,15 @@ class FileChanges:
             self.project,
             self.scrubber,
             self.clock(),
-            lambda at, error: rejected.append(error.message),
+            lambda at, error: rejected.append(
+                f"{error.message} It is left as it is; {deletes(self._name(at))} it."
+            ),
         )
         found = importer.read_unit([self.memory.full(path) for path in paths], self.dialect)
         moved = self._moved(paths[0], found[0].run_id) if found else None
         if moved is None:
             found = importer.write([each for each in found if not self._is_copy(paths[0], each.run_id)])
-        repairs = (f"{_name(each, self.project)}: {line}" for each in found for line in each.repairs.lines)
+        repairs = (f"{self._name(each.path)}: {line}" for each in found for line in each.repairs.lines)
         for line in [*rejected, *repairs]:
             self.say(f"leftoff: {line}")
         if moved is not None:
@@ -261,6 +266,12 @@ class FileChanges:
         state = self.dialect.shown(self.mirror, row) if row is not None else None
         return row is not None and state is not None and path in self.dialect.places(self.mirror, row, state)
 
+    def _name(self, path: str) -> str:
+        return os.path.relpath(path, self.project)
 
-def _name(each: ImportedRun, project: str) -> str:
-    return os.path.relpath(each.path, project)
+
+def deletes(path: str) -> str:
+    """The offer to delete a file that nobody can read."""
+    from shlex import quote
+
+    return f"`rm {quote(path)}` deletes"

@@ -121,7 +121,12 @@ class Mirror:
         """What the protocol's own settings say; ``None`` where they cannot be read, which is told."""
         try:
             found = self.dialect.config(self.project)
-            self.works(CONFIG)
+            doubts = self.dialect.doubts(found)
+            if doubts is None:
+                self.works(CONFIG)
+            elif self.memory.problems.get(CONFIG) != doubts:
+                self.memory.problems[CONFIG] = doubts
+                self.say(f"leftoff: {doubts}")
             return found
         except Exception as error:
             self.tell(CONFIG, error)
@@ -175,7 +180,7 @@ class Mirror:
     def _is_behind(self) -> bool:
         """Whether there is a commit that is not in the files: whoever made it died before it came to that, or something
         was in the way."""
-        if self.memory.problems:
+        if self.memory.problems.keys() - {CONFIG}:
             return True
         newest = self.store.read(lambda view: view.list_runs({}, 1))
         return bool(newest and newest[0].n > self.memory.n)

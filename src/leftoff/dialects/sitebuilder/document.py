@@ -115,12 +115,10 @@ class Sitebuilder(SitebuilderFiles):
         """An agent's own sign of life counts; it makes no version. Whatever else is there is the agent's."""
         said = about.get("last_beat") if isinstance(about, dict) else None
         draft.beat = read_time(said, draft.repairs, "heartbeat.last_beat", draft.source.modified or None)
-        if draft.beat is not None:
-            rest = {
-                key: value for key, value in about.items() if key != "last_beat" and HEART.get(key) != value
-            }
-            if rest:
-                draft.run("heartbeat", rest)
+        known = about if isinstance(about, dict) else {}
+        rest = {key: value for key, value in known.items() if key != "last_beat" and HEART.get(key) != value}
+        if rest:
+            draft.run("heartbeat", rest)
 
     def _name(self, draft: Draft, document: dict[str, Any]) -> None:
         agent, task = draft.text(document, "agent"), draft.text(document, "task_id")
@@ -266,14 +264,10 @@ class Sitebuilder(SitebuilderFiles):
             "resumable": _resumable(state),
             "resume_instructions": _resume_instructions(state),
         }
-        beat = state.beat if state.beat is not None else state.told
-        if beat is not None:
-            own = state.run("heartbeat")
-            document["heartbeat"] = {
-                "last_beat": iso(beat),
-                **HEART,
-                **(own if isinstance(own, dict) else {}),
-            }
+        beat, own = state.beat if state.beat is not None else state.told, state.run("heartbeat")
+        if beat is not None or isinstance(own, dict):
+            last = {"last_beat": iso(beat)} if beat is not None else {}
+            document["heartbeat"] = {**last, **HEART, **(own if isinstance(own, dict) else {})}
         return document
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from leftoff.dialects.mirror.mirror import Mirror
     from leftoff.store.rows import RunRow
 
-ROOTS = ("docs/agentic-orchestration/progress", "progress")
+NESTED = "docs/agentic-orchestration"  # where the protocol's own project has all of this
+ROOTS = (f"{NESTED}/progress", "progress")
 MESSAGE = "@orchestrator: Task {task} progress: {percent}%"
 
 
@@ -30,7 +31,10 @@ class SitebuilderFiles(Dialect):
         return row.card.get("task") is not None
 
     def _root(self, project: str) -> str:
-        return next((root for root in ROOTS if os.path.isdir(os.path.join(project, root))), ROOTS[-1])
+        for folder, root in ((ROOTS[0], ROOTS[0]), (f"{ROOTS[1]}/checkpoints", ROOTS[1]), (NESTED, ROOTS[0])):
+            if os.path.isdir(os.path.join(project, folder)):
+                return root
+        return ROOTS[1]
 
     def present(self, project: str) -> list[str]:
         return sorted(path for root in ROOTS for path in glob(f"{root}/checkpoints/*.json", root_dir=project))
@@ -91,5 +95,5 @@ class SitebuilderFiles(Dialect):
         known = [about["row"] for about in mirror.memory.runs.values() if "row" in about]
         mirror.put_bytes(path, updated(there, known, mirror.clock()).encode("utf-8", "surrogateescape"))
 
-    def ignored(self) -> list[str]:
-        return [f"{ROOTS[-1]}/checkpoints/"]
+    def ignored(self, project: str) -> list[str]:
+        return [f"{self._root(project)}/checkpoints/"]

@@ -101,6 +101,12 @@ class Caller:
         return self.variable("LEFTOFF_ATTEMPT")
 
     @property
+    def persisted(self) -> list[str] | None:
+        """The variables that a step's process may set, where its definition names them."""
+        said = self.variable("LEFTOFF_PERSIST")
+        return [name for name in said.split("\n") if name] if said is not None else None
+
+    @property
     def project(self) -> str | None:
         """The folder of the project that this process works in."""
         return self.variable("LEFTOFF_PROJECT")

@@ -28,7 +28,15 @@ LIMIT = 8000
 _INSTRUCTION = 1200  # characters; other facts have fewer
 _MORE = "… and {} more"
 _NAMED = 100  # keys of other records
-WHOLE = ("run", "note", "error", "approval", "turn")  # collections that are told of; of others, the keys
+WHOLE = (
+    "run",
+    "note",
+    "error",
+    "approval",
+    "turn",
+    "context",
+)  # collections that are told of; of others, the keys
+_PLAIN = (str, int, float)  # what can be said in a line
 
 
 class Part:
@@ -98,6 +106,7 @@ def parts(found: dict[str, Any], now: int, project: str, source: str) -> list[Pa
         Part("Next:", _next(leaves), 800),
         Part("Open errors:", _errors(leaves, records), 700),
         Part("Variables:", _variables(found["variables"]), 900, " (`leftoff get` prints them all)"),
+        Part("Context:", _context(records), 400, " (`leftoff get context/KEY` prints one)"),
         Part("Decisions:", _decisions(records), 250),
         Part("Notes, newest first:", _notes(records), 600),
         Part(f"What {source} says to whoever goes on, to be checked:", left if source else [], 900),
@@ -280,11 +289,21 @@ def _files(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def _context(records: dict[str, Any]) -> list[str]:
+    """What is known of where the work is, as far as it can be said in a line."""
+    known = {key: value for key, value in records.get("context", {}).items() if not _is_ours("context", key)}
+    return [f"- {key}: {quoted(value)}" for key, value in known.items() if isinstance(value, _PLAIN)]
+
+
 def _others(records: dict[str, Any]) -> list[str]:
     out = []
     for name, known in records.items():
-        found = [key for key in known if not _is_ours(name, key)]
-        if found and name not in WHOLE:
+        found = [
+            key
+            for key, value in known.items()
+            if not _is_ours(name, key) and not (name == "context" and isinstance(value, _PLAIN))
+        ]
+        if found and (name not in WHOLE or name == "context"):
             out.append(f"- {len(found)} {name}: {short(', '.join(found[:_NAMED]), 200)}")
     return out
 

@@ -42,6 +42,7 @@ def own_environment(stage: Stage, step: Step, values: dict[str, Any]) -> dict[st
 
 def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, str]:
     """What a step's process finds in its environment; with the LEFTOFF_ ones it can report on itself."""
+    persist = work.step.persist
     return {
         **stage.environ,
         **stage.secrets,
@@ -54,4 +55,5 @@ def environment(stage: Stage, work: Work, values: dict[str, Any]) -> dict[str, s
         "LEFTOFF_STORE": stage.store_url,
         "LEFTOFF_BRANCH": str(stage.state.facts.get("branch") or "main"),
         "LEFTOFF_VARS": os.path.join(work.folder, "vars"),
+        "LEFTOFF_PERSIST": "" if persist is None else "\n".join(persist) or "\n",
     }
