@@ -302,7 +302,7 @@ def test_the_plan_after_a_rejection(place: Place) -> None:
 
 
 def test_a_completed_run_has_nothing_left(place: Place) -> None:
-    """Whatever became of its outputs: the dry run ends with 0, as resume does; verify tells what differs."""
+    """Whatever became of its outputs, verify, the dry run and resume agree: exit 0, and what differs is told."""
     flow(place, ONCE)
     place.file("good")
     place.run().end(0)
@@ -310,7 +310,9 @@ def test_a_completed_run_has_nothing_left(place: Place) -> None:
     found = place.dry(code=0)
     assert (["skip", "skip"], "warn") == (list(plan(found).values()), found["verdict"])
     assert "nothing is left" in place.back(code=0).out
-    assert ("outputs.missing", "ask") in codes(place.verify(code=7))
+    assert ("outputs.missing", "warn") in codes(place.verify(code=0))
+    for words in (("verify",), ("resume", "latest", "--dry-run")):
+        assert "nothing is left" in succeed(*words, cwd=place.folder).out
 
 
 def test_an_abandoned_run_is_refused(place: Place) -> None:

@@ -24,6 +24,7 @@ from leftoff.engine.resume.open_again import go_on, run_or_start
 from leftoff.engine.resume.request import ResumeRequest, nothing_left
 from leftoff.engine.retention import prune as retention
 from leftoff.engine.retention.fsck import FsckReport, fsck
+from leftoff.engine.write.head import need_store
 from leftoff.errors import CannotResume, LeftoffError, NotFound
 from leftoff.host import this_process
 from leftoff.model.ids import issue_id
@@ -149,11 +150,10 @@ class Store:
     def _unfinished(self, ref: str | None, branch: str | None) -> find.Target:
         if ref is not None:
             target = self._resolved(ref, RESUMES)
-        elif self._store.exists():
-            which = Which(Caller(branch=branch), self._clock.now(), RESUMES)
-            target = find.Target(self._store.read(which), None)
         else:
-            raise NotFound(f"There is nothing to resume: there is no store at {self._store.name}.")
+            need_store(self._store)
+            which = Which(Caller(branch=branch), self._clock.now(), RESUMES, self._project.explain)
+            target = find.Target(self._store.read(which), None)
         over = nothing_left(target)
         if over is not None:
             hint = f"leftoff.get({target.row.run_id!r}) reads it; an older checkpoint of it can be resumed."
@@ -163,7 +163,10 @@ class Store:
     def _resolved(self, ref: str, rule: str) -> find.Target:
         """What a REF names; ``@`` is the run that the command would mean."""
         which = Which(Caller(), self._clock.now(), rule)
-        return find.resolve(self._store, ref, which, which.choose)
+        try:
+            return find.resolve(self._store, ref, which, which.choose)
+        except NotFound as error:
+            raise self._project.explain(error, ref) from None
 
     def _go_on(
         self,

@@ -45,11 +45,6 @@ class Context:
             self._project = Project(folder, self.args.store, self.say)
         return self._project
 
-    @property
-    def advice(self) -> str:
-        """What to do where nothing is found, if the project knows better than the error."""
-        return self._project.advice if self._project is not None else ""
-
     def name_run(self) -> None:
         """A verb whose only word is a run: it is named so, or with --run."""
         if self.args.rest:

@@ -88,9 +88,6 @@ def _run(words: list[str]) -> int:
     ctx = Context(args)
     try:
         return int(module.run(args, ctx))
-    except NotFound as error:
-        error.hint = ctx.advice or error.hint
-        raise
     finally:
         ctx.close()
 

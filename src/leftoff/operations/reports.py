@@ -25,7 +25,7 @@ def current(project: Project, caller: Caller, rule: str = "reports") -> Which:
     does (``engine.read.which``)."""
     from leftoff.engine.read.which import Which
 
-    return Which(caller, project.now, rule)
+    return Which(caller, project.now, rule, project.explain)
 
 
 def current_row(project: Project, caller: Caller, rule: str = "reports") -> RunRow:

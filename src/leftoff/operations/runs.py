@@ -38,10 +38,16 @@ _LOOKED_AT = 200  # checkpoints, for a session of the agent
 
 
 def target(
-    project: Project, caller: Caller, ref: str | None, which: Which | None = None, *, back: bool = False
+    project: Project,
+    caller: Caller,
+    ref: str | None,
+    which: Which | None = None,
+    *,
+    back: bool | None = False,
 ) -> Target:
     """What a REF names; ``@``, or no REF at all, is the run that is meant: ``which`` says that, by default as for a
-    verb that reads. An archived run is looked at in a store of its own, or with ``back`` taken back into the project's.
+    verb that reads. An archived run is looked at in a store of its own, or with ``back`` taken back into the project's;
+    with ``None`` it is not there.
 
     Where several runs would do and a person is there, they choose.
     """
@@ -64,19 +70,16 @@ def target(
 
 
 def run_id_of(project: Project, caller: Caller, word: str) -> str:
-    """The run that a word names where nothing but a run can stand; anything else is a word too many."""
-    from leftoff.errors import NotFound, Usage
+    """The run that a word names, for a report on it: an archived one takes none."""
+    from leftoff.errors import Usage
 
-    try:
-        found = target(project, caller, word, current(project, caller))
-    except NotFound as error:
-        raise Usage(f"{word!r} is a word too many: no run is called so.", hint=error.hint) from None
+    found = target(project, caller, word, current(project, caller), back=None)
     if found.version is not None:
         raise Usage(f"{word} is one version of run {found.row.run_id}.", hint="Name the run alone.")
     return str(found.row.run_id)
 
 
-def _resolved(project: Project, text: str | None, which: Which, *, back: bool) -> Target:
+def _resolved(project: Project, text: str | None, which: Which, *, back: bool | None) -> Target:
     from leftoff.engine.read.find import Target, resolve
     from leftoff.engine.write.head import need_store
     from leftoff.errors import NoCheckpoint, NotFound
@@ -91,26 +94,26 @@ def _resolved(project: Project, text: str | None, which: Which, *, back: bool) -
                 return _resolved(project, which.caller.run, which, back=back)
             if archived and not error.listed:
                 error.hint = f"{archived} archived: `leftoff ls --all` lists them, by name they are found."
-            raise
-    bundle = _archived_id(project.store, text)
+            raise project.explain(error, "") from None
+    bundle = _archived_id(project.store, text) if back is not None else None
     current = which.unnamed if text == which.caller.named else which
 
     def find(store: Store) -> Target:
         return resolve(store, text, current, which.choose)
 
     if bundle is not None:
-        return _from_archive(project, bundle, find, back=back)
+        return _from_archive(project, bundle, find, which.takes_back if back else None)
     try:
         return find(project.store)
     except NoCheckpoint:  # the run is there
         raise
-    except NotFound:
+    except NotFound as error:
         from leftoff.engine.retention.archive import find_archived
 
-        bundle = find_archived(project.store, text, which.of_archived)
+        bundle = find_archived(project.store, text, which.of_archived) if back is not None else None
         if bundle is None:
-            raise
-        return _from_archive(project, bundle, find, back=back)
+            raise project.explain(error, text) from None
+        return _from_archive(project, bundle, find, which.takes_back if back else None)
 
 
 def _archived_id(store: Store, text: str) -> str | None:
@@ -155,8 +158,14 @@ def _refuse_two(project: Project, which: Which, ref: str, found: Target) -> None
         )
 
 
-def _from_archive(project: Project, bundle: str, find: Callable[[Store], Target], *, back: bool) -> Target:
-    """What a REF names in an archived run. That is looked at aside; only what is there is taken back."""
+def _from_archive(
+    project: Project,
+    bundle: str,
+    find: Callable[[Store], Target],
+    back: Callable[[View, RunRow], bool] | None,
+) -> Target:
+    """What a REF names in an archived run. That is looked at aside; only what is there is taken back, if ``back`` says
+    that there is anything to do with it."""
     from tempfile import TemporaryDirectory
 
     from leftoff.engine.retention.archive import SUFFIX, take_out
@@ -168,7 +177,7 @@ def _from_archive(project: Project, bundle: str, find: Callable[[Store], Target]
     try:
         take_out(store, bundle, aside, project.now, process)
         found = find(aside)
-        if not back:
+        if back is None or not aside.read(lambda view: back(view, found.row)):
             project.use_store(aside, folder)
             folder = None  # type: ignore[assignment]  # it goes with the project
             return found
@@ -265,6 +274,8 @@ def list_runs(project: Project, wanted: Wanted) -> Listed:
     limit = None if wanted.limit is None else wanted.limit + 1
     where = {"status": wanted.status, "workflow": wanted.workflow, "branch": wanted.branch}
     found = list_info(project.store, project.now, project.limits, limit=limit, **where)
+    if not found:
+        project.point_out()
     shown = found if wanted.limit is None else found[: wanted.limit]
     there = _archived(project, wanted) if wanted.archived else []
     sizes = _sizes(project, shown, there) if wanted.sizes else {}

@@ -366,6 +366,8 @@ class Store:
     stuck = 1e6
     #: who keeps a protocol's files in step with it; ``None``: nobody
     follower: Follower | None = None
+    #: what to do where no run is there, if the project knows better than the errors
+    advice = ""
 
     def exists(self) -> bool:
         """Whether there is anything to read. Reading never creates a store; the first write does."""

@@ -40,7 +40,10 @@ def show(ctx: Context, report: Report, *, plan: bool) -> int:
 def page(report: Report, screen: Screen, *, plan: bool) -> list[Line]:
     """The verdict, finding by finding; with the plan, step by step."""
     symbol, style = _LOOK[report.verdict]
-    lines: list[Line] = [[(f"{symbol} {report.world.run_id} {_SAYS[report.verdict]}", style)]]
+    says = f"{report.world.run_id} {_SAYS[report.verdict]}"
+    if report.over is not None and report.exit_code == 0:
+        says = report.over
+    lines: list[Line] = [[(f"{symbol} {says}", style)]]
     for finding in report.findings:
         lines += finding_lines(finding, screen.columns)
     if plan:

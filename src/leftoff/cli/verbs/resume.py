@@ -9,7 +9,7 @@ from leftoff.cli.prompts.answers import Terminal
 from leftoff.cli.render.text import clean
 from leftoff.cli.render.verdict import show
 from leftoff.engine.resume.finding import REFUSE, check_codes
-from leftoff.engine.resume.request import ResumeRequest, nothing_left
+from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
 from leftoff.operations.reports import step_of
 from leftoff.operations.resume import find, to_go_back_to, unmet_criteria
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.read.find import Target
+    from leftoff.engine.resume.verdict import Report
 
 SPEC = Spec(
     "resume",
@@ -81,10 +82,6 @@ def run(args: Args, ctx: Context) -> int:
 
         return show_logs(to_go_back_to(ctx.project, ctx.caller, named, args.checkpoint), ctx)
     target = find(ctx.project, ctx.caller, named, args.checkpoint, looks=bool(args.dry_run))
-    further_back = args.from_step is not None or args.only
-    over = nothing_left(target) if target.row.status == "completed" and not further_back else None
-    if over is not None:
-        return finished(target, over, ctx)
     request = ResumeRequest(
         target,
         from_step=step_of(ctx.project, target.row, step_path(args.from_step))
@@ -97,10 +94,12 @@ def run(args: Args, ctx: Context) -> int:
         yes=bool(args.yes),
         restart=bool(args.restart),
     )
-    if not args.dry_run:
+    if not args.dry_run and request.over is None:
         return resume(ctx, request)
     report = verify(ctx.project, ctx.caller, request)
     report.accept(accepted)
+    if not args.dry_run:
+        return finished(report, ctx)
     return show(ctx, report, plan=True)
 
 
@@ -110,12 +109,9 @@ def _steps(ctx: Context, target: Target, word: str) -> list[str]:
     return [step_of(ctx.project, target.row, step_path(each)) for each in words]
 
 
-def finished(target: Target, over: str, ctx: Context) -> int:
+def finished(report: Report, ctx: Context) -> int:
     """A completed run has nothing left, whatever became of what it made."""
-    row, report = target.row, verify(ctx.project, ctx.caller, ResumeRequest(target))
-    report.nothing_left()
-    if ctx.args.dry_run:
-        return show(ctx, report, plan=True)
+    row = report.world.row
     if report.verdict == REFUSE:
         Terminal(ctx).tell(report.findings, report)
         return report.exit_code
@@ -123,7 +119,7 @@ def finished(target: Target, over: str, ctx: Context) -> int:
     if ctx.args.json:
         emit_end(ctx, row, brief="", **({"unmet": unmet, "could_meet": steps} if unmet else {}))
         return 0
-    ctx.out(over)
+    ctx.out(report.over or "")
     if unmet:
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"

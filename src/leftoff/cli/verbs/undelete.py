@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.cli.options import Spec
+from leftoff.cli.options import CURRENT, Spec
 from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "undelete",
     "Bring back a run that retention removed. It stays in the trash for 7 days ([retention] trash), with "
-    "its whole history. Without a name, list the trash. What `leftoff rm` deleted is gone for good.",
+    "its whole history. A run that is archived comes back, too. Without a name, list the trash. What "
+    "`leftoff rm` deleted is gone for good.",
     usage="[RUN]",
     most=1,
+    options=CURRENT,
     examples="""  leftoff undelete                           what can be brought back
   leftoff undelete nightly-20260131-090500""",
 )
@@ -24,8 +26,9 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import trash, undelete
 
-    if args.rest:
-        found = undelete(ctx.project, args.rest[0])
+    name = args.rest[0] if args.rest else ctx.caller.named
+    if name:
+        found = undelete(ctx.project, name)
         if args.json:
             ctx.emit(found.to_json())
         else:

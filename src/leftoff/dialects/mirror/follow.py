@@ -124,7 +124,7 @@ def follow(
 
 
 def point_out(project: Project) -> None:
-    """Where there is no store, but files of a protocol lie: they are named, and how to take them in."""
+    """Where there is no run, but files of a protocol lie: they are named, and how to take them in."""
     for name in BUILT_IN:
         try:
             found = dialect(name).present(project.folder)
@@ -132,9 +132,9 @@ def point_out(project: Project) -> None:
             continue
         if found:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            project.advice = f"`leftoff import . --dialect {name}` takes in what lies here."
+            project.store.advice = f"`leftoff import . --dialect {name}` takes in what lies here."
             project.say(
-                f"leftoff: files of the {name} protocol lie here ({found[0]}{more}), and no store. "
+                f"leftoff: files of the {name} protocol lie here ({found[0]}{more}), and no run. "
                 f"`leftoff import . --dialect {name}` takes them in; "
                 f"after `leftoff init --dialect {name}`, both stay in step."
             )

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from leftoff.engine.config.trust import Item
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.workspace.workspace import Workspace
-    from leftoff.store.base import Store
+    from leftoff.errors import NotFound
+    from leftoff.store.base import Store, View
     from leftoff.store.rows import RunRow
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
@@ -145,6 +146,11 @@ def _is_ours(main: str, ours: str) -> bool:
     return bool(main) and os.path.realpath(main) == os.path.realpath(ours)
 
 
+def has_run(view: View) -> bool:
+    """Whether there is any run at all."""
+    return bool(view.list_runs({}, 1))
+
+
 def in_git(folder: str) -> bool:
     """Whether a folder is in a git repository, without asking git."""
     from leftoff.engine.config.git_head import upward
@@ -169,7 +175,6 @@ class Project:
         self.at = clock.now()  # when the call began
         self.hurries = False  # whether others who write are not waited for where they seem to be stuck
         self.takes_in_edits = True  # whether what others did to the files of a protocol is taken in first
-        self.advice = ""  # what to do where nothing is found
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None
@@ -234,6 +239,21 @@ class Project:
         if self.store.follower is not None:
             self.store.follower.look()
         elif not self.store.exists():
+            self.point_out()
+
+    def explain(self, error: NotFound, name: str, view: View | None = None) -> NotFound:
+        """An error that says why nothing is found here, where that is known. ``name``: what was looked for, if anything
+        was named. ``view``: of the transaction, where that is still open."""
+        from leftoff.engine.read.missing import explain
+
+        return explain(self, error, name, view)
+
+    def point_out(self, view: View | None = None) -> None:
+        """Where there is no run, but files of a protocol lie that nobody took in: they are named, once."""
+        store = self.store
+        if store.advice or store.follower is not None:
+            return
+        if not store.exists() or not (has_run(view) if view is not None else store.read(has_run)):
             seams.point_out(self)
 
     @property

@@ -6,6 +6,7 @@ and its version is not there, that is the answer, and nobody looks for something
 
 from __future__ import annotations
 
+from leftoff.engine.write.head import need_store
 from leftoff.errors import Ambiguous, NoCheckpoint, NotFound
 from leftoff.model.fields import Fields
 from leftoff.model.ids import LEAST, NEVER, is_hex, is_id_prefix, parse_ref
@@ -54,10 +55,7 @@ def resolve(store: Store, text: str, current: Current | None = None, choose: Cho
     """The run and version that a REF names. ``current`` says which run ``@`` is, ``choose`` which of several runs a
     workflow, a title or an issue is."""
     ref = parse_ref(text)
-    if not store.exists():
-        raise NotFound(
-            f"{text} names nothing: there is no store at {store.name}.", hint="`leftoff start` makes one."
-        )
+    need_store(store, text)
     return store.read(lambda view: resolve_in(view, ref, current, choose))
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
+    #: why nothing is found under a name, where the project knows: ``engine.read.missing``
+    Explain = Callable[[NotFound, str, View], NotFound]
 
 SESSION = "session"  # the workflow of the run that a session of an agent gets by itself
 OPEN_TURN = "open_turn"  # in a run's own record: its last turn, while that has not ended well
@@ -65,16 +67,21 @@ class Which:
     """The run that a caller means where it gives no REF, by a rule. ``told``: where there was a choice, what was
     chosen."""
 
-    def __init__(self, caller: Caller, now: int, rule: str = REPORTS) -> None:
+    def __init__(self, caller: Caller, now: int, rule: str = REPORTS, explain: Explain | None = None) -> None:
         self.caller = caller
         self.now = now
         self.rule = rule
+        self.explain = explain
         self.told = ""
 
     def __call__(self, view: View) -> RunRow:
-        if self.caller.named:
-            return self.run_named(view, self.caller.named)
-        return self.unnamed(view)
+        named = self.caller.named
+        try:
+            return self.run_named(view, named) if named else self.unnamed(view)
+        except NotFound as error:
+            if self.explain is None:
+                raise
+            raise self.explain(error, named or self.caller.run or "", view) from None
 
     def unnamed(self, view: View) -> RunRow:
         """The one that is meant where nobody named one."""
@@ -160,6 +167,10 @@ class Which:
         """The same of archived runs, by what is known of them."""
         return found[0]
 
+    def takes_back(self, view: View, row: RunRow) -> bool:
+        """Whether there is anything to do for which an archived run must be back in the store."""
+        return True
+
 
 class Fit(Fields):
     """Which runs a decision can be about: a test, and what it says of one and of several. ``among``: the status of
@@ -198,20 +209,10 @@ class Deciding(Which):
         return self._only(view, view.list_runs(where), f"called {name}")
 
     def of_archived(self, found: list[dict[str, Any]], name: str) -> dict[str, Any]:
-        if len(found) == 1:
-            return found[0]
-        from leftoff.model.times import millis
+        return only_archived(found, name)
 
-        error = Ambiguous(
-            f"{len(found)} archived runs are called {name}.",
-            listed=[
-                (str(a["run_id"]), str(a.get("workflow")), "archived", millis(a.get("updated_at")) or 0)
-                for a in found
-            ],
-            hint=_BY_ID,
-        )
-        error.runs = True
-        raise error
+    def takes_back(self, view: View, row: RunRow) -> bool:
+        return not self.fit.strict or self.fit.test(view, row)
 
     def _only(self, view: View, rows: list[RunRow], which: str) -> RunRow | None:
         fit = [row for row in rows if self.fit.test(view, row)]
@@ -228,6 +229,24 @@ class Deciding(Which):
         )
         none.listed = _listed(rows)
         raise none
+
+
+def only_archived(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """The only archived run that a name fits."""
+    if len(found) == 1:
+        return found[0]
+    from leftoff.model.times import millis
+
+    error = Ambiguous(
+        f"{len(found)} archived runs are called {name}.",
+        listed=[
+            (str(a["run_id"]), str(a.get("workflow")), "archived", millis(a.get("updated_at")) or 0)
+            for a in found
+        ],
+        hint=_BY_ID,
+    )
+    error.runs = True
+    raise error
 
 
 def several(rows: Sequence[RunRow], message: str, hint: str) -> Ambiguous:

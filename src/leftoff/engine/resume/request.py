@@ -52,6 +52,12 @@ class ResumeRequest(Fields):
         return self.target.version is None and not other
 
     @property
+    def over(self) -> str | None:
+        """What is said of a completed run that is not to do anything again: it has nothing left."""
+        again = self.from_step is not None or self.only or self.repeat
+        return nothing_left(self.target) if self.target.row.status == "completed" and not again else None
+
+    @property
     def seq(self) -> int | None:
         """The version to go back to; ``None``: it goes on from where it is."""
         version = self.target.version

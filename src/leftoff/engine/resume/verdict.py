@@ -57,7 +57,10 @@ def verify(
     dismissed = {code for provider in providers for code in provider.dismisses}
     found = [f for f in found if f.code not in dismissed and not _is_done_again(f, selection)]
     found += [finding for provider in providers for finding in provider.findings(world, selection)]
-    return Report(world, selection, providers, found, levels)
+    report = Report(world, selection, providers, found, levels)
+    if request.over is not None:
+        report.end(request.over)
+    return report
 
 
 def _is_done_again(finding: Finding, selection: Selection) -> bool:
@@ -66,7 +69,10 @@ def _is_done_again(finding: Finding, selection: Selection) -> bool:
 
 
 class Report:
-    """What was found, what it allows, and what resuming would do."""
+    """What was found, what it allows, and what resuming would do. ``over``: that nothing is left to do, in words; what
+    was found then stands in nobody's way, unless the run is damaged."""
+
+    over: str | None = None
 
     def __init__(
         self,
@@ -100,7 +106,8 @@ class Report:
             known.update(provider.known(self.world, self.selection))
         layouts = (provider.layout(self.world) for provider in self._providers)
         layout = next((layout for layout in layouts if layout is not None), self.world)
-        return make_plan(layout, self.findings, known, self.selection)
+        plan = make_plan(layout, self.findings, known, self.selection)
+        return plan if self.over is None else [_left_alone(entry) for entry in plan]
 
     @property
     def problem(self) -> LeftoffError | None:
@@ -124,8 +131,9 @@ class Report:
             if finding.level == ASK and finding.code in codes:
                 finding.level = WARN
 
-    def nothing_left(self) -> None:
-        """Nothing is left to do: what was found stands in nobody's way, unless the run is damaged."""
+    def end(self, over: str) -> None:
+        """Nothing is left to do."""
+        self.over = over
         for finding in self.findings:
             if finding.level in (ASK, REFUSE) and not finding.code.startswith("integrity."):
                 finding.level = WARN
@@ -153,6 +161,11 @@ class Report:
             "resume_from": resume_from(plan),
             "plan": plan,
         }
+
+
+def _left_alone(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry of a step in the plan for a run that is over."""
+    return entry if entry["action"] == "skip" else {**entry, "action": "skip", "why": "the run is completed"}
 
 
 def _at_once(checks: Sequence[Check], world: World) -> list[Finding]:

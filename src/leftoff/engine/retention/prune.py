@@ -7,6 +7,7 @@ import os
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.read.find import version_of
 from leftoff.engine.retention.disk import ATTEMPTS, attempts_folder, disk_use
+from leftoff.engine.write.head import need_store
 from leftoff.engine.write.lease import describe, state
 from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import LeaseHeld, NotFound
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def prune(store: Store, run_id: str, drop: Iterable[str]) -> int:
     """Drop these checkpoints (by id, seq or another name), and whatever no kept one can see; bytes given back."""
     wanted = list(drop)
-    _need_store(store, run_id)
+    need_store(store, run_id)
 
     def look(view: View) -> tuple[int, list[int]]:
         row = find(view, run_id)
@@ -49,11 +50,6 @@ def backup(store: Store, folder: str) -> None:
     store.backup(folder)
 
 
-def _need_store(store: Store, run_id: str) -> None:
-    if not store.exists():
-        raise NotFound(f"There is no run {run_id}: there is no store at {store.name}.")
-
-
 def remove(store: Store, run_id: str, now: int, decided: RunRow | None = None) -> int:
     """Forget a run and everything that only it has; bytes given back. Not while somebody drives it, and not where it
     is no longer as it was when that was ``decided``."""
@@ -70,7 +66,7 @@ def remove(store: Store, run_id: str, now: int, decided: RunRow | None = None) -
 
 def check_removable(store: Store, run_id: str, now: int) -> int:
     """The number of a run that nobody drives; ``LeaseHeld`` where somebody does."""
-    _need_store(store, run_id)
+    need_store(store, run_id)
 
     def look(view: View) -> int:
         run = int(find(view, run_id).run)

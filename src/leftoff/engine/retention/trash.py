@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff.engine.read.which import only_archived
 from leftoff.engine.retention import archive
 from leftoff.engine.retention.age import Time
 from leftoff.engine.retention.disk import attempts_folder, disk_use
@@ -83,18 +84,20 @@ def _bundled(page: dict[str, Any]) -> InTrash:
 
 
 def undelete(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
-    """Bring a run back, by its id, or by a workflow or title that only one has; its id.
+    """Bring a run back, by its id, or by a workflow or title that only one has; an archived one, too. Its id.
 
     That is a checkpoint of its own: the rules count its age from here.
     """
     found = _named(store, name)
+    if found is None:
+        return _unarchive(store, name, now, driver)
     if found.path:
         archive.take_back(store, found.path, now, driver)
     store.write(lambda tx: _back(tx, found, now))
     return found.run_id
 
 
-def _named(store: Store, name: str) -> InTrash:
+def _named(store: Store, name: str) -> InTrash | None:
     there = contents(store)
     found = [each for each in there if each.run_id == name][:1]
     found = found or [
@@ -105,13 +108,28 @@ def _named(store: Store, name: str) -> InTrash:
         raise Ambiguous(
             f"{name} names several runs in the trash: {names}.", hint="Give the id of one of them."
         )
-    if not found:
-        raise NotFound(
-            f"There is no run {name} in the trash. What `leftoff rm` removed is gone for good, and so is what lay in "
-            "the trash for longer than it is kept.",
-            hint="`leftoff undelete` without a name lists what can be brought back.",
+    return found[0] if found else None
+
+
+def _unarchive(store: Store, name: str, now: int, driver: tuple[Process, str]) -> str:
+    bundle = archive.bundle_of(store, name) or archive.find_archived(store, name, only_archived)
+    if bundle is None:
+        raise _not_there(store, name)
+    run_id = archive.take_out(store, bundle, store, now, driver)
+    store.write(lambda tx: _sealed(tx, run_id, "brought back from the archive", now))
+    return run_id
+
+
+def _not_there(store: Store, name: str) -> NotFound:
+    if store.exists() and store.read(lambda view: view.find_run(name)) is not None:
+        return NotFound(
+            f"Run {name} is neither in the trash nor archived: it is there.", hint=f"leftoff show {name}"
         )
-    return found[0]
+    return NotFound(
+        f"There is no run {name} in the trash or the archive. What `leftoff rm` removed is gone for good, and so is "
+        "what lay in the trash for longer than it is kept.",
+        hint="`leftoff undelete` lists what is in the trash, `leftoff ls --all` what is archived.",
+    )
 
 
 def _back(tx: Tx, found: InTrash, now: int) -> None:
@@ -120,9 +138,13 @@ def _back(tx: Tx, found: InTrash, now: int) -> None:
         if row is None or not any(each.row.run == found.run for each in tx.trashed()):
             raise Conflict(f"Run {found.run_id} is not in the trash any more.")
         tx.untrash(found.run)
-    row = tx.find_run(found.run_id)
+    _sealed(tx, found.run_id, NOTE, now)
+
+
+def _sealed(tx: Tx, run_id: str, note: str, now: int) -> None:
+    row = tx.find_run(run_id)
     if row is not None:
-        commit_in(tx, Head.of(row), ChangeSet(), Terms(now, seal=Seal("manual", note=NOTE, asked=True)))
+        commit_in(tx, Head.of(row), ChangeSet(), Terms(now, seal=Seal("manual", note=note, asked=True)))
 
 
 # -- for good

@@ -69,12 +69,12 @@ def gone(run_id: str) -> NotFound:
     return NotFound(f"Run {run_id} is gone.")
 
 
-def need_store(store: Store) -> None:
-    """Reports make no store: without one there is no run."""
+def need_store(store: Store, named: str = "") -> None:
+    """Reports make no store: without one there is no run. ``named``: what was asked for."""
     if not store.exists():
-        raise NotFound(
-            f"There is no run here: {store.name} does not exist.", hint="`leftoff start WORKFLOW` starts one."
-        )
+        what = f"run {named}" if named else "run"
+        hint = store.advice or "`leftoff start WORKFLOW` starts one."
+        raise NotFound(f"There is no {what} here: {store.name} does not exist.", hint=hint)
 
 
 def need_run(view: View, run: int, run_id: str) -> RunRow:

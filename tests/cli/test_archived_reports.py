@@ -1,0 +1,76 @@
+"""An archived run beside verbs that report and decide: they say that it is archived, and nothing of theirs is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import leftoff
+from leftoff.agents.mcp.tools import Tools
+from leftoff.errors import NotFound
+from tests.cli.command import call, succeed
+
+BACK = "`leftoff undelete w` brings it back"
+
+
+@pytest.fixture
+def archived(project: Path) -> Path:
+    """A run that failed with a step left, archived; its title is another name for it."""
+    succeed("start", "nightly", "--run-id", "w", "--title", "the books", "--steps", "a,b", cwd=project)
+    succeed("finish", "--status", "failed", "--run", "w", cwd=project)
+    succeed("archive", "w", cwd=project)
+    return project
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("step", "done", "a", "--run", "w"),
+        ("set", "x=1", "--run", "w"),
+        ("note", "hi", "--run", "The Books"),
+        ("beat", "w"),
+        ("save", "w"),
+        ("next", "w"),
+        ("pause", "w"),
+        ("finish", "w"),
+    ],
+    ids=" ".join,
+)
+def test_a_report_on_it(words: tuple[str, ...], archived: Path) -> None:
+    """Exit 3, with how to bring it back; it stays as it is."""
+    done = call(*words, cwd=archived)
+    assert 3 == done.code and "Run w is archived." in done.err and BACK in done.err, str(done)
+    assert "failed" == succeed("show", "w", "--json", cwd=archived).json["status"]
+    assert [] == succeed("ls", "--json", cwd=archived).json["runs"]
+
+
+def test_a_report_on_it_by_other_faces(archived: Path) -> None:
+    """A model and a program hear the same."""
+    with pytest.raises(NotFound, match="Run w is archived"):
+        Tools(str(archived), None).report_step("a", "completed", run_id="w")
+    with leftoff.open(archived / ".leftoff") as store, pytest.raises(NotFound, match="leftoff undelete w"):
+        store.get("w")
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject", "unblock", "stop"])
+def test_a_decision_that_it_does_not_wait_for(verb: str, archived: Path) -> None:
+    """Nothing is to be decided, so it stays archived."""
+    done = call(verb, "w", cwd=archived)
+    assert "back" not in done.err and done.code in (0, 3), str(done)
+    assert [] == succeed("ls", "--json", cwd=archived).json["runs"]
+
+
+def test_undelete_brings_it_back(archived: Path) -> None:
+    """By its id or another name, positionally or with --run; one that is there is not brought back again."""
+    assert "w" == succeed("undelete", "--run", "The Books", "--json", cwd=archived).json["run_id"]
+    succeed("step", "done", "a", "--run", "w", cwd=archived)
+    assert [] == sorted((archived / ".leftoff/archive").glob("w.*"))
+    done = call("undelete", "w", cwd=archived)
+    assert 3 == done.code and "it is there" in done.err
+
+
+def test_a_run_that_is_named_and_not_there(archived: Path) -> None:
+    """Where a run can stand, a word that names none is a run that is not there."""
+    for words in (("pause", "x"), ("save", "x"), ("finish", "x"), ("next", "x"), ("beat", "x")):
+        assert 3 == call(*words, cwd=archived).code, words
