@@ -153,8 +153,8 @@ def test_the_object_that_was_assigned_is_not_watched(run: leftoff.Run) -> None:
     assert [1] == run.variables["v"]
 
 
-@pytest.mark.parametrize("bad", [{1}, (1,), float("nan"), b"x", "\ud800", {1: 2}, object()], ids=type)
-def test_what_is_no_json_fails_where_it_is_set(run: leftoff.Run, bad: Any) -> None:
+@pytest.mark.parametrize("bad", ["\ud800", object()], ids=type)
+def test_what_cannot_be_kept_fails_where_it_is_set(run: leftoff.Run, bad: Any) -> None:
     """At that very line, naming the place; what was there stays, and other changes go on."""
     run.variables["v"] = "before"
     with pytest.raises(Invalid, match=r"v\.rows"):

@@ -75,10 +75,9 @@ def test_when_all_attempts_have_failed(store: leftoff.Store, calls: Calls, pause
     with pytest.raises(ValueError, match="no a"):
         run(store, lambda: work("a"))
     view = store.get("r")
-    assert ("failed", {"type": "ValueError", "message": "no a"}) == (
-        view.status,
-        view.steps["1-work"]["error"],
-    )
+    error = view.steps["1-work"]["error"]
+    assert ("failed", "ValueError", "no a") == (view.status, error["type"], error["message"])
+    assert 'raise ValueError(f"no {what}")' in error["traceback"] and "leftoff/api" not in error["traceback"]
     assert [("error", "1-work", "no a")] == [(v.trigger, v.step, v.note) for v in view.history()]
     assert "a" == run(store, lambda: work("a"))
     assert (["a"] * 4, 4) == (calls, store.get("r").steps["1-work"]["attempt"])

@@ -139,7 +139,7 @@ REFUSED = [
     ([kept.Opaque()], r"value\[0\] is an Opaque"),
     ({"a": {"b": (1, object())}}, r"value\.a\.b\[1\] is an object"),
     (kept.Page("a", [kept.Opaque()]), r"value \(Page\)\.links\[0\] is an Opaque"),  # type: ignore[list-item]
-    (bytearray(b"x"), "value is a bytearray"),
+    (memoryview(b"x"), "value is a memoryview"),
     (lambda: 1, "value is a function"),
     (ValueError("x"), "value is a ValueError"),
     (kept.Opaque, "value is a type"),
@@ -252,7 +252,7 @@ def test_return_types_that_may_be_kept(annotation: Any) -> None:
         (Iterator[int], "a Iterator"),
         (AsyncIterator[int], "a AsyncIterator"),
         (Callable[[], int], "a Callable"),
-        (bytearray, "a bytearray"),
+        (memoryview, "a memoryview"),
         (type(there_and_back), "a function"),
     ],
     ids=str,

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+_SCALARS = {"Timestamp": "pandas.Timestamp", "NaTType": "pandas.Timestamp", "Timedelta": "pandas.Timedelta"}
+_PANDAS = frozenset(("DataFrame", "Series", "NAType", "Period", *_SCALARS)) | {
+    f"{kind}Index" for kind in ("", "Range", "Datetime", "Timedelta", "Period", "Categorical", "Multi")
+}
 SIMPLE = "biufcmM"  # kinds of numpy types whose bytes say all: truth, numbers, times
 
 
@@ -15,7 +19,7 @@ def supports(kind: type) -> bool:
     """Whether values of a class of numpy or pandas can be kept."""
     top, name = kind.__module__.partition(".")[0], kind.__name__
     if top == "pandas":
-        return name in ("DataFrame", "Series", "Index", "RangeIndex", "DatetimeIndex", "Timestamp")
+        return name in _PANDAS
     import numpy
 
     return kind is numpy.ndarray or issubclass(kind, numpy.generic)
@@ -49,8 +53,12 @@ def _array(value: Any) -> list[Any]:
 
 def _take_pandas(value: Any) -> tuple[str, Any]:
     name = type(value).__name__
-    if name == "Timestamp":
-        return "pandas.Timestamp", value.isoformat()
+    if name in _SCALARS:
+        return _SCALARS[name], value.isoformat()
+    if name == "NAType":
+        return "pandas.NA", None
+    if name == "Period":
+        return "pandas.Period", [str(value), value.freqstr]
     if name == "DataFrame":
         columns = [_column(value.iloc[:, number]) for number in range(value.shape[1])]
         return "pandas.DataFrame", [_index(value.columns), columns, _index(value.index)]
@@ -61,7 +69,14 @@ def _take_pandas(value: Any) -> tuple[str, Any]:
 
 def _column(series: Any) -> list[Any]:
     """The type that pandas has for it, and its entries."""
-    return [str(series.dtype), _array(_plain(series))]
+    return [_dtype(series.dtype), _array(_plain(series))]
+
+
+def _dtype(kind: Any) -> Any:
+    """The name of a type; of categories also what they are, in their order."""
+    if type(kind).__name__ == "CategoricalDtype":
+        return ["category", _index(kind.categories), bool(kind.ordered)]
+    return str(kind)
 
 
 def _plain(values: Any) -> Any:
@@ -74,7 +89,10 @@ def _plain(values: Any) -> Any:
 
 
 def _index(index: Any) -> list[Any]:
-    return [str(index.dtype), _array(_plain(index.to_series())), index.name]
+    if hasattr(index, "levels"):
+        levels = [_index(index.get_level_values(number)) for number in range(index.nlevels)]
+        return ["levels", levels, list(index.names)]
+    return [_dtype(index.dtype), _array(_plain(index.to_series())), index.name]
 
 
 def make(word: str, parts: Any) -> Any:
@@ -88,16 +106,20 @@ def make(word: str, parts: Any) -> Any:
         return _make_array(parts)
     import pandas
 
-    if word == "pandas.Timestamp":
-        return pandas.Timestamp(parts)
+    if word in ("pandas.Timestamp", "pandas.Timedelta"):
+        return getattr(pandas, word[7:])(parts)
+    if word == "pandas.NA":
+        return pandas.NA
+    if word == "pandas.Period":
+        return pandas.Period(parts[0], freq=parts[1])
     if word == "pandas.Index":
         return _make_index(parts)
     if word == "pandas.Series":
         column, index, name = parts
-        return pandas.Series(_make_array(column[1]), index=_make_index(index), name=name).astype(column[0])
+        return _make_column(column, _make_index(index)).rename(name)
     columns, values, index = parts
     rows = _make_index(index)
-    made = [pandas.Series(_make_array(value), index=rows).astype(kind) for kind, value in values]
+    made = [_make_column(column, rows) for column in values]
     frame = pandas.concat(made, axis=1) if made else pandas.DataFrame(index=rows)
     frame.columns = _make_index(columns)
     return frame
@@ -118,4 +140,20 @@ def _make_index(parts: Any) -> Any:
     import pandas
 
     kind, data, name = parts
-    return pandas.Index(_make_array(data), name=name).astype(kind)
+    if kind == "levels":
+        return pandas.MultiIndex.from_arrays([_make_index(level) for level in data], names=name)
+    return pandas.Index(_make_array(data), name=name).astype(_make_dtype(kind))
+
+
+def _make_column(column: Any, rows: Any) -> Any:
+    import pandas
+
+    return pandas.Series(_make_array(column[1]), index=rows).astype(_make_dtype(column[0]))
+
+
+def _make_dtype(kind: Any) -> Any:
+    if isinstance(kind, str):
+        return kind
+    import pandas
+
+    return pandas.CategoricalDtype(_make_index(kind[1]), ordered=kind[2])

@@ -19,6 +19,7 @@ from leftoff.api.buffered_steps import BufferedSteps
 from leftoff.api.bursts import Burst
 from leftoff.api.doubt import Doubt
 from leftoff.api.secrets import Secrets
+from leftoff.api.values import encoded, restored
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
 from leftoff.engine.write import lease
@@ -79,13 +80,17 @@ class Buffer:
         with self.lock:
             change = self._assigned.get(name, NOTHING)
             if change is NOTHING:
-                return self._cell(self._loaded(), name).get()
+                return self._cell(self._loaded(), name).get(name)
             if change is None:
                 raise KeyError(name)
             if change.kind == APPEND:
-                there = self._loaded()
-                return cells.grown(name, self._cell(there, name).get() if name in there else [], change)
-            return cells.from_change(name, change, lambda: self._load(name)).get()
+                return restored(cells.grown(name, self._listed(name), change), name)
+            return cells.from_change(name, change, lambda: self._load(name)).get(name)
+
+    def _listed(self, name: str) -> Any:
+        """A variable as JSON, before what waits to be appended to it."""
+        there = self._loaded()
+        return self._cell(there, name).json() if name in there else []
 
     def assign(self, name: str, value: Any) -> None:
         with self.lock:
@@ -95,6 +100,7 @@ class Buffer:
                 if type(cell) is cells.Cell and not self.secrets.of(name):
                     base = cell.known()
                 known = self.head.items.get(name)
+            value = encoded(value, name, base)
             change = self._assigned[name] = self.pending.put("variable", name, value, base=base, known=known)
             if change.spread is not None and base is not None:
                 change.spread.seq = self.head.seq
@@ -122,12 +128,10 @@ class Buffer:
                 return
             if name in self._loaded() and not self._cell(self._loaded(), name).is_list():
                 raise Invalid(f"{name} is not a list; it cannot be appended to.")
-            self.pending.append(name, item)
+            self.pending.append(name, encoded(item, f"{name}[…]"))
             change = self._assigned[name] = self.pending.changes["variable", name]
             if change.kept and not self.secrets.of(name):
-                self.secrets.begin(
-                    name, self._cell(self._loaded(), name).get() if name in self._loaded() else []
-                )
+                self.secrets.begin(name, self._listed(name))
 
     def compare_and_set(self, name: str, expected: Any, value: Any) -> None:
         """Set a variable only if it still has the expected value (``None``: only if it is not there), and commit.
@@ -135,7 +139,8 @@ class Buffer:
         ``Conflict`` where somebody was faster; nothing is changed then.
         """
         changes = ChangeSet(self.redactor)
-        change = changes.put("variable", name, value, expect=expected)
+        expected = encoded(expected, name)
+        change = changes.put("variable", name, encoded(value, name), expect=expected)
         with self.committing:
             self.must_drive()
             if name in self._assigned:

@@ -6,12 +6,13 @@ lists keep the identity of entries that did not change, so that assigning them a
 
 from __future__ import annotations
 
+from leftoff.api.values import restored
 from leftoff.engine.read.state import Value
 from leftoff.errors import Invalid
 from leftoff.model.changes import DELETE, NOTHING
 from leftoff.model.codec import BLOB, JSON, holes, payload
 from leftoff.model.frozen import FrozenDict, FrozenList, freeze, freeze_holed, guard, marks
-from leftoff.model.values import blob_about
+from leftoff.model.values import blob_about, is_typed
 from leftoff.store.base import VALUE_MAX
 
 TYPE_CHECKING = False
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Cell:
-    """A value that is known, or how to get it."""
+    """A value that is known as JSON, or how to get it."""
 
-    __slots__ = ("_listed", "_make", "_value")
+    __slots__ = ("_listed", "_make", "_typed", "_value")
 
     def __init__(
         self, value: Any = NOTHING, make: Callable[[], Any] | None = None, *, listed: bool = False
@@ -33,8 +34,16 @@ class Cell:
         self._value = value
         self._make = make
         self._listed = listed
+        self._typed: bool | None = None
 
-    def get(self) -> Any:
+    def get(self, name: str) -> Any:
+        """The value: frozen JSON, or what that stands for, made anew each time so that nobody changes it here."""
+        json = self.json()
+        if self._typed is None:
+            self._typed = isinstance(json, (dict, list)) and is_typed(json)
+        return restored(json, name) if self._typed else json
+
+    def json(self) -> Any:
         if self._value is NOTHING:
             assert self._make is not None
             self._value = self._make()
@@ -43,10 +52,10 @@ class Cell:
 
     def is_list(self) -> bool:
         """Whether it can be appended to; a long list is not read for that."""
-        return self._listed or isinstance(self.get(), list)
+        return self._listed or isinstance(self.json(), list)
 
     def known(self) -> Any:
-        """The frozen value if it has been read already; for recognising entries by identity."""
+        """The frozen JSON if it has been read already; for recognising entries by identity."""
         return None if self._value is NOTHING else self._value
 
 
@@ -56,7 +65,7 @@ def from_stored(name: str, stored: bytes) -> Cell:
 
 
 def grown(name: str, before: Any, change: Change) -> Any:
-    """A list, with what waits to be appended to it."""
+    """A list as JSON, with what waits to be appended to it."""
     if not isinstance(before, list):  # somebody else made it something else
         raise Invalid(
             f"{name} is not a list any more; what waits to be appended to it has nowhere to go.",

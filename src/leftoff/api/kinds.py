@@ -25,10 +25,13 @@ ARRAYS = (
     "pandas.DataFrame",
     "pandas.Index",
     "pandas.Timestamp",
+    "pandas.Timedelta",
+    "pandas.Period",
+    "pandas.NA",
 )
 WORDS = frozenset(
-    "dict tuple set frozenset bytes float counter ordered-dict default-dict deque datetime date time timedelta "
-    "decimal uuid path pure-posix-path pure-windows-path".split()
+    "dict tuple set frozenset bytes bytearray complex range float counter ordered-dict default-dict deque "
+    "datetime date time timedelta decimal uuid path pure-posix-path pure-windows-path".split()
 ) | frozenset(ARRAYS)
 HINT = (
     "Put it back as it was; or register it under the recorded name: leftoff.register(cls, …, name=NAME); or give the "
@@ -287,6 +290,41 @@ def _struct(cls: Any) -> tuple[Any, Any]:
     return lambda value: {name: getattr(value, name) for name in names}, make
 
 
+def _is_own(cls: type, base: type) -> bool:
+    """Whether somebody made a class of their own of dict or list."""
+    return issubclass(cls, base) and cls.__module__.partition(".")[0] not in (
+        "builtins",
+        "collections",
+        "leftoff",
+    )
+
+
+def _dict(cls: Any) -> tuple[Any, Any]:
+    return _of_builtin(cls, "pairs", lambda value: [[k, v] for k, v in dict.items(value)], dict.update)
+
+
+def _list(cls: Any) -> tuple[Any, Any]:
+    return _of_builtin(cls, "entries", lambda value: list(list.__iter__(value)), list.extend)
+
+
+def _of_builtin(cls: Any, word: str, entries: Any, fill: Any) -> tuple[Any, Any]:
+    """A dict or list of another class: its entries, and its attributes where it has any."""
+
+    def take(value: Any) -> dict[str, Any]:
+        held = getattr(value, "__dict__", None)
+        out = {word: entries(value)}
+        return {**out, "attributes": dict(held)} if held and held is not value else out
+
+    def make(kept: dict[str, Any]) -> Any:
+        made = cls.__new__(cls)
+        fill(made, kept[word])
+        for name, held in kept.get("attributes", {}).items():
+            object.__setattr__(made, name, held)
+        return made
+
+    return take, make
+
+
 _PARTS = {"extra": "__pydantic_extra__", "private": "__pydantic_private__"}
 
 
@@ -302,10 +340,11 @@ def _model(cls: Any) -> tuple[Any, Any]:
         fields = {
             name: None if field.is_required() else field for name, field in cls.__pydantic_fields__.items()
         }
-        values = kept["fields"]
-        for name, field in _fitting(cls, values, fields).items():
-            if name not in values:
-                values[name] = field.get_default(call_default_factory=True)
+        held = kept["fields"]
+        values = {  # in the order of the class, as its own methods write them
+            name: held[name] if name in held else field.get_default(call_default_factory=True)
+            for name, field in _fitting(cls, held, fields).items()
+        }
         made = cls.__new__(cls)
         object.__setattr__(made, "__dict__", values)
         object.__setattr__(made, "__pydantic_fields_set__", set(kept["set"]))
@@ -326,4 +365,6 @@ _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any], tuple[Any, Any]]], ..
     (lambda cls: hasattr(cls, "__struct_fields__") and hasattr(cls, "__struct_defaults__"), _struct),
     (lambda cls: "__attrs_attrs__" in cls.__dict__, _attrs),
     (lambda cls: hasattr(cls, "__pydantic_fields__") and hasattr(cls, "model_construct"), _model),
+    (lambda cls: _is_own(cls, dict), _dict),
+    (lambda cls: _is_own(cls, list), _list),
 )

@@ -84,8 +84,8 @@ class ItemMap:
             with Step(self.run, self.path, again=True):
                 yield
                 if self.results.failures:
-                    raise _SomeFailed(f"{len(self.results.failures)} of {len(self.pairs)} items failed")
-        except _SomeFailed:
+                    raise ItemsFailed(f"{len(self.results.failures)} of {len(self.pairs)} items failed")
+        except ItemsFailed:
             pass
 
     def _all(self, fn: Callable[[Any], Any], at_once: int) -> None:
@@ -139,5 +139,5 @@ class ItemMap:
         return self.close()
 
 
-class _SomeFailed(Exception):
+class ItemsFailed(Exception):
     """Items failed, so what they are items of did."""

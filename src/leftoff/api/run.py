@@ -195,9 +195,11 @@ class Run(StepsMixin, FilesMixin, RunView):
         """
         from inspect import iscoroutinefunction
 
+        from leftoff.api.annotations import check_return
         from leftoff.api.maps import ItemMap
 
         path = check_step(name or getattr(fn, "__name__", "map").strip("<>"))
+        check_return(fn, path)
         mapping = ItemMap(self, path, list(self._keyed(path, list(items), key)), keep_going=keep_going)
         if iscoroutinefunction(fn):
             return mapping.go_async(fn, max_parallel)

@@ -35,7 +35,16 @@ ENDED = STEP_ENDED
 DECLARED_AT_ONCE = 500  # items of a batch that are declared in one commit
 MOST_FRAMES = 20  # of a traceback that is kept
 MOST_LOST = 100_000  # characters of a result that cannot be recorded
+_OURS = __file__.rpartition("api")[0]  # where leftoff's own code is
 REMEMBERED = 32  # errors that are known to have been sealed
+
+
+def _check_return(function: Any, path: str) -> None:
+    """What cannot be recorded is refused before the work begins, where the function's annotation tells."""
+    if getattr(function, "__annotations__", None):
+        from leftoff.api.annotations import check_return
+
+        check_return(function, path)
 
 
 def _recorded(result: Any, path: str) -> tuple[Any, bool]:
@@ -164,6 +173,7 @@ class StepsMixin:
         arrays and what `leftoff.register` knows come back as what they were.
         """
         if again or not self.done(path):
+            _check_return(fn, path)
             with Step(self, check_step(path), again=again) as step:
                 step.result = fn(*args, **named)
         return self.result(path)  # type: ignore[no-any-return]
@@ -282,7 +292,7 @@ class StepsMixin:
             # Nobody else's commit may tell that it is complete, without what it did.
             with self._buffer.committing:
                 change = self._buffer.steps.change(step.path, done)
-                if isinstance(step.result, (dict, list)) and change.stored[:1] == JSON:
+                if isinstance(result, (dict, list)) and change.stored[:1] == JSON:
                     record = self._buffer.steps.known()[step.path][0]  # as it will be read from now on
                     record["result"] = freeze(payload(change.stored, step.path)["result"])
                 self._buffer.burst.over(step.path, monotonic() - step.began)
@@ -301,8 +311,7 @@ class StepsMixin:
         try:
             if isinstance(error, Exception):
                 told = {"type": type(error).__name__, "message": self._told(error), **self._trace(error)}
-                if lost is not NOTHING:  # nothing of the work is lost, though it cannot be recorded
-                    told["result"] = self._buffer.redactor.mask(repr(lost)[:MOST_LOST])
+                told.update(self._lost(lost))
                 self._buffer.steps.change(step.path, lambda record: lifecycle.fail(record, now, told))
                 self._change_batch(step, lambda record: lifecycle.fail(record, now))
                 self._buffer.commit(Seal("error", step.path, told["message"]))
@@ -321,15 +330,23 @@ class StepsMixin:
         if step.batch is not None:
             self._buffer.steps.change(step.batch, change)
 
+    def _lost(self, result: Any) -> Record:
+        """Nothing of the work is lost, though it cannot be recorded: what it looks like is kept with the error."""
+        if result is NOTHING:
+            return {}
+        try:
+            text = repr(result)
+        except Exception:  # it is the program's own
+            text = object.__repr__(result)
+        return {"result": self._buffer.redactor.mask(text[:MOST_LOST])}
+
     def _trace(self, error: BaseException) -> Record:
         """Where it was raised: the program's own lines, without ours."""
         if error.__traceback__ is None:
             return {}
         from traceback import extract_tb, format_list
 
-        own = [
-            f for f in extract_tb(error.__traceback__) if "/leftoff/api/" not in f.filename.replace("\\", "/")
-        ]
+        own = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
         text = "".join(format_list(own[-MOST_FRAMES:]))
         return {"traceback": self._buffer.redactor.mask(text)[:4000]} if text else {}
 

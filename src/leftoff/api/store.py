@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.api.read import RunView
 from leftoff.api.run import Run
+from leftoff.api.values import encoded
 from leftoff.clock import SYSTEM
 from leftoff.engine.config.caller import CALLER, Caller
 from leftoff.engine.config.project import Project
@@ -76,7 +77,7 @@ class Store:
         check_codes(accept)
         self._look()
         opening = Opening(
-            workflow, title=title, branch=branch or self._branch(), steps=steps, variables=variables
+            workflow, title=title, branch=branch or self._branch(), steps=steps, variables=_encoded(variables)
         )
         opening.facts = self._facts(issue)
         if not (self._store.exists() and self._store.read(opening.twin)):
@@ -113,7 +114,7 @@ class Store:
             branch=branch or self._branch(),
             run_id=run_id,
             steps=steps,
-            variables=variables,
+            variables=_encoded(variables),
         )
         opening.facts = self._facts(issue)
         opening.context = self._surroundings(opening)
@@ -191,7 +192,7 @@ class Store:
     def _fork(self, run: Run, ref: Any, branch: str, run_id: str | None, variables: dict[str, Any]) -> Run:
         row = self._store.read(run._buffer.row)
         target = find.Target(row, run._version(ref) if ref is not None else None)
-        wanted = ForkRequest(branch, run_id, variables, scrubber=self._redactor)
+        wanted = ForkRequest(branch, run_id, _encoded(variables), scrubber=self._redactor)
         head, epoch, _ = fork(self._store, target, wanted, self._clock.now(), self._driver())
         return Run(self, head, epoch, resumed=True)
 
@@ -333,6 +334,10 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<leftoff store {self.location}>"
+
+
+def _encoded(variables: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: encoded(value, name) for name, value in (variables or {}).items()}
 
 
 def _say_left_open(run: Run) -> None:

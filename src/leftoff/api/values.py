@@ -1,4 +1,4 @@
-"""Arguments and results as JSON, and back as what they were.
+"""Variables, arguments and results as JSON, and back as what they were.
 
 What is JSON stays as it is. Anything else becomes ``{"$type": NAME, "value": …}``: a word for Python's own types, and
 ``module:Class`` for a class that is kept field by field or registered (``leftoff.api.kinds``). A dict
@@ -15,10 +15,11 @@ from typing import Any
 from leftoff.api import kinds
 from leftoff.errors import Invalid, LeftoffError, Redacted, Unsupported
 from leftoff.model.codec import MAX_DEPTH, text
-from leftoff.model.frozen import FrozenDict, FrozenList, Mark
+from leftoff.model.frozen import FrozenDict, FrozenList, HoledDict, HoledList, Mark, marks
+from leftoff.model.values import TYPE, Encoded, is_typed
 
-TYPE = "$type"
 _PLAIN = frozenset((str, int, float, bool, type(None)))
+_EXACT = _PLAIN - {float}
 _INFINITE = (float("inf"), float("-inf"))
 _DICTS = frozenset((dict, FrozenDict))
 _LISTS = frozenset((list, FrozenList))
@@ -32,11 +33,58 @@ _HINT = (
 def encode(value: Any, name: str) -> Any:
     """The value as JSON: itself where it is; ``name`` starts the path in an error."""
     kind = type(value)
-    if kind is not float and kind in _PLAIN:
+    if kind in _EXACT:
         return value
     if (kind in _DICTS or kind in _LISTS) and _is_json(value, MAX_DEPTH):
         return value
     return _encode(value, name, MAX_DEPTH)
+
+
+def encoded(value: Any, name: str, base: Any = None) -> Any:
+    """A variable's value for a change set. ``base``: the JSON it was; what is still the same is skipped."""
+    kind = type(value)
+    if kind in _PLAIN and (kind is not float or value - value == 0):
+        return value
+    if base is None or kind not in _LISTS or type(base) is not FrozenList:
+        return Encoded(_with_marks(value, name))
+    out, known = list(value), len(base)
+    for i, item in enumerate(out):
+        if type(item) not in _EXACT and not (i < known and item is base[i]):
+            out[i] = _with_marks(item, f"{name}[{i}]")
+    return Encoded(out)
+
+
+def _with_marks(value: Any, name: str) -> Any:
+    """The value as JSON; what was redacted in it, and comes back from a reader, stays redacted."""
+    try:
+        return encode(value, name)
+    except (Invalid, Redacted):
+        if type(value) is Mark:
+            return value
+        if not marks(value):
+            raise
+    if isinstance(value, list):
+        return [_with_marks(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
+    return {key: _with_marks(item, f"{name}.{key}") for key, item in dict.items(value)}
+
+
+def restored(value: Any, name: str) -> Any:
+    """A variable as it was, from frozen JSON: lists and dicts stay frozen, anything else is the reader's own."""
+    if not isinstance(value, (dict, list)) or not is_typed(value):
+        return value
+    if isinstance(value, list):
+        items = [restored(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
+        return HoledList(items, name, value._holes) if type(value) is HoledList else FrozenList(items)
+    if TYPE in value:
+        return decode(value, name) if _is_ours(value) else value
+    entries = {key: restored(item, f"{name}.{key}") for key, item in dict.items(value)}
+    return HoledDict(entries, name, value._holes) if type(value) is HoledDict else FrozenDict(entries)
+
+
+def _is_ours(value: dict[str, Any]) -> bool:
+    """Not what an older leftoff took as it was given, which may have such a key for any reason."""
+    kind = dict.get(value, TYPE)
+    return value.keys() == {TYPE, "value"} and isinstance(kind, str) and (kind in _MAKE or ":" in kind)
 
 
 def _is_json(value: Any, depth: int) -> bool:
@@ -209,11 +257,18 @@ def _with_default(value: Any, path: str, depth: int) -> Any:
     return [word, _pairs(value, path, depth)]
 
 
+def _span(value: range, path: str, depth: int) -> list[int]:
+    return [value.start, value.stop, value.step]
+
+
 _OWN: dict[type, tuple[str, Any]] = {
     tuple: ("tuple", _items),
     set: ("set", _members),
     frozenset: ("frozenset", _members),
     bytes: ("bytes", _bytes),
+    bytearray: ("bytearray", _bytes),
+    complex: ("complex", _text),
+    range: ("range", _span),
 }
 _ELSEWHERE = {
     ("datetime", "datetime"): ("datetime", _moment),
@@ -309,6 +364,9 @@ _MAKE: dict[str, Any] = {
     "set": set,
     "frozenset": frozenset,
     "bytes": a2b_base64,
+    "bytearray": lambda value: bytearray(a2b_base64(value)),
+    "complex": complex,
+    "range": lambda value: range(*value),
     "datetime": _make_moment,
     "date": _maker("datetime", "date", "fromisoformat"),
     "time": _maker("datetime", "time", "fromisoformat"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from leftoff.api.values import restored
 from leftoff.engine.read.state import Reader
 from leftoff.errors import Corrupt, Redacted
 from leftoff.model.changes import check_address
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class Variables(MutableMapping[str, Any]):
-    """A run's variables. Assignments are buffered until the next commit; what is read is frozen."""
+    """A run's variables. Assignments are buffered until the next commit.
+
+    What is read is frozen where it is JSON. Tuples, sets, dates, dataclasses, arrays and what `leftoff.register` knows
+    come back as what they were, as a copy of your own: assign it again to keep what you changed.
+    """
 
     __slots__ = ("_buffer",)
 
@@ -78,8 +83,9 @@ class Values(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         value = self._values[key]
-        label = key if self._name == "variable" else f"{self._name}/{key}"
-        return freeze_holed(value.plain, value.holes, label)
+        if self._name == "variable":
+            return restored(freeze_holed(value.plain, value.holes, key), key)
+        return freeze_holed(value.plain, value.holes, f"{self._name}/{key}")
 
     def __contains__(self, key: object) -> bool:
         return key in self._values

@@ -10,7 +10,7 @@ from leftoff.errors import Invalid
 from leftoff.model.codec import DICT, JSON, LIST, REDACTED, encode, encode_entries, sha256, store, text
 from leftoff.model.frozen import FrozenDict, FrozenList, freeze, mark
 from leftoff.model.ids import check_key, check_step
-from leftoff.model.values import SPREAD_OVER, item_prefix
+from leftoff.model.values import SPREAD_OVER, Encoded, escaped, item_prefix
 from leftoff.model.words import COLLECTIONS, RUN_STATUS, STEP_STATUS
 
 TYPE_CHECKING = False
@@ -186,6 +186,7 @@ class ChangeSet:
             if change.value is NOTHING:
                 change.secret = value
             return change
+        value = value.json if kind is Encoded else escaped(value)
         change = Change(PUT, "variable", key)
         if isinstance(value, (list, dict)) and len(value) > _FEW:
             self._container(change, value, base, known)
@@ -247,6 +248,7 @@ class ChangeSet:
         """Add one entry to a list variable; its index is taken inside the transaction."""
         name = self.name(name)
         check_address("variable", name)
+        item = item.json if type(item) is Encoded else escaped(item)
         stored = self._stored(name, item, f"{name}[…]")
         there = self.changes.get(("variable", name))
         if there is None:

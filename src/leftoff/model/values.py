@@ -3,6 +3,9 @@
 A list or dict variable over 4 KiB encoded is stored as one record per entry (``item``, one level deep) under a head
 record that says only which of the two it is; everything else is one record. That depends on the value alone, so
 equal states have equal digests, however they came about.
+
+What is no JSON is written as ``{"$type": NAME, "value": …}``, by whoever knows the type (``leftoff.api.values``). JSON
+that has the key ``$type`` itself is kept as pairs, so that nobody takes it for such a value.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from leftoff.model.codec import (
     BLOB,
     DICT,
     LIST,
+    MAX_DEPTH,
     REDACTED,
     decode,
     encode,
@@ -20,6 +24,7 @@ from leftoff.model.codec import (
     sha256,
     store,
 )
+from leftoff.model.frozen import FrozenDict, FrozenList, HoledDict, HoledList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +33,42 @@ if TYPE_CHECKING:
 
 SPREAD_OVER = 4096  # bytes of canonical JSON
 
+TYPE = "$type"  # the key that says what a value is
+
+_CONTAINERS = frozenset((list, dict, FrozenList, FrozenDict, HoledList, HoledDict))
 LIST_HEAD = sha256(LIST).digest()
 DICT_HEAD = sha256(DICT).digest()
+
+
+class Encoded:
+    """A value that is JSON by now, with ``$type`` where it was something else."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: Any) -> None:
+        self.json = json
+
+
+def escaped(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """JSON that nobody takes for anything else: itself, unless a dict in it has the key ``$type``."""
+    if depth == 0 or not isinstance(value, (dict, list)):
+        return value
+    if isinstance(value, list):
+        made = [escaped(item, depth - 1) for item in value]
+        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+    inside = {key: escaped(item, depth - 1) for key, item in dict.items(value)}
+    if TYPE in inside:
+        return {TYPE: "dict", "value": [[key, item] for key, item in inside.items()]}
+    return value if all(inside[key] is item for key, item in dict.items(value)) else inside
+
+
+def is_typed(value: Any) -> bool:
+    """Whether anything in a value is something else than the JSON that stands for it."""
+    if isinstance(value, dict):
+        return TYPE in value or any(is_typed(v) for v in dict.values(value) if type(v) in _CONTAINERS)
+    return isinstance(value, list) and any(
+        is_typed(v) for v in list.__iter__(value) if type(v) in _CONTAINERS
+    )
 
 
 def item_prefix(name: str) -> str:

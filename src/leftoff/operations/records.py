@@ -196,7 +196,15 @@ def get(
         raise Redacted(
             name, hint="Secrets are not stored. Read it from where it is kept, or allow it in leftoff.toml."
         )
-    return value.plain
+    return _seen(collection, value.plain)
+
+
+def _seen(collection: str, plain: Any) -> Any:
+    from leftoff.engine.read.state import seen, seen_step
+
+    if collection == "step" and isinstance(plain, dict):
+        return seen_step(plain)
+    return seen(plain) if collection == "variable" else plain
 
 
 def _read(project: Project, caller: Caller, ref: str | None, read: Any) -> Any:

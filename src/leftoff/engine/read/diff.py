@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.read.state import Reader
+from leftoff.engine.read.state import Reader, seen, seen_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,9 +137,9 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
     before, after = old.raw(collection), new.raw(collection)
     if collection == "variable":
         # A spread variable's head stays the same while its items change: compare values.
-        left, right = old.plain(collection), new.plain(collection)
+        left, right = _values(old), _values(new)
         moved = {k for k in right if k in left and not same(left[k], right[k])}
-        return Section(left, right, moved)
+        return Section(_seen(left, right), _seen(right, left), moved)
     moved = {k for k, r in after.items() if k in before and before[k].hash != r.hash}
     gone = {k for k in before if k not in after}
     come = {k for k in after if k not in before}
@@ -147,6 +147,8 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
         return Section({}, {}, set())
     left = {k: v for k, v in old.plain(collection).items() if k in moved or k in gone}
     right = {k: v for k, v in new.plain(collection).items() if k in moved or k in come}
+    if collection == "step":
+        left, right = ({k: seen_step(record) for k, record in side.items()} for side in (left, right))
     if collection in _FILES:
         moved = {
             k
@@ -155,6 +157,17 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
         }
         left, right = ({k: _without(about, "seen") for k, about in side.items()} for side in (left, right))
     return Section(left, right, moved)
+
+
+def _values(reader: Reader) -> dict[str, Any]:
+    return {key: value.plain for key, value in reader.values("variable").items()}
+
+
+def _seen(these: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """As people see them, unless that would hide what changed: a list that became a tuple."""
+    out = {key: seen(value) for key, value in these.items()}
+    alike = (key for key in out if key in others and same(out[key], seen(others[key])))
+    return {**out, **{key: these[key] for key in alike}}
 
 
 def _without(about: Any, *names: str) -> Any:

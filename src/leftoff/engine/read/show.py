@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.read.info import LIMITS, Listing, RunInfo, health
-from leftoff.engine.read.state import Reader, need_version
+from leftoff.engine.read.state import Reader, need_version, seen_step
 from leftoff.engine.write.head import need_run
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of, with_item
@@ -111,6 +111,7 @@ def in_order(steps: Mapping[str, Any]) -> list[str]:
 
 def step_record(path: str, record: dict[str, Any]) -> dict[str, Any]:
     """A step as documents have it: the keys that are always there, then whatever else is known of it."""
+    record = seen_step(record)
     out = {key: record.get(key) for key in STEP_KEYS}
     out["step"] = path
     out["outputs"] = record.get("outputs") or []

@@ -10,7 +10,7 @@ from leftoff.model.frozen import marks
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.upgrades import upgrade
-from leftoff.model.values import after, blob_about, blob_of, gather, item_prefix
+from leftoff.model.values import after, blob_about, blob_of, gather, is_typed, item_prefix
 from leftoff.store.rows import Record, misplaced
 
 TYPE_CHECKING = False
@@ -34,6 +34,22 @@ class Value:
         self.plain = plain
         self.holes = holes
         self.seq = seq
+
+
+def seen(value: Any) -> Any:
+    """A variable's value as people see it."""
+    if not is_typed(value):
+        return value
+    from leftoff.model.shown import shown
+
+    return shown(value)
+
+
+def seen_step(record: dict[str, Any]) -> dict[str, Any]:
+    """A step's record, with what Python code returned as people see it."""
+    if "typed" not in record and "digest" not in record:
+        return record
+    return {**record, "result": seen(record.get("result"))}
 
 
 class Lost(Value):
@@ -168,7 +184,9 @@ class Reader:
         return self._value(record)
 
     def plain(self, collection: str) -> dict[str, Any]:
-        return {key: value.plain for key, value in self.values(collection).items()}
+        """Values as people and templates see them: a variable that is no JSON as the JSON that comes nearest to it."""
+        found = {key: value.plain for key, value in self.values(collection).items()}
+        return {key: seen(value) for key, value in found.items()} if collection == "variable" else found
 
     def plain_of(self, collection: str, rows: Iterable[Row]) -> dict[str, Any]:
         """Rows that were read already (of any collection but variables), decoded; `Corrupt` where one is lost."""

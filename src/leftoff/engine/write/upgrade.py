@@ -6,7 +6,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.write.commit import Terms, commit
 from leftoff.model.changes import ChangeSet
 from leftoff.model.upgrades import current
-from leftoff.model.values import blob_of, blob_stored
+from leftoff.model.values import Encoded, blob_of, blob_stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def upgrade_changes(reader: Reader) -> ChangeSet:
             if blob is not None and len(records[key].stored) > 33:
                 changes.put_stored(collection, key, blob_stored(blob, value.plain))
             else:
-                changes.put(collection, key, value.plain)
+                changes.put(
+                    collection, key, Encoded(value.plain) if collection == "variable" else value.plain
+                )
     changes.put("run", "schema", current())
     return changes

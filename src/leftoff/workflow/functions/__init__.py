@@ -20,8 +20,5 @@ digest of its arguments says whether it is still the same call.
 ``records``        what is written of a step, and when its start is told
 ``replayed``       a recorded failure as an exception
 ``arguments``      what was passed, by parameter; its digest
-``values``         arguments and results as JSON, and back as what they were
-``kinds``          classes that are kept field by field, and registered ones
-``judge``          whether an annotated return type can be kept
 =================  =========================================================================
 """

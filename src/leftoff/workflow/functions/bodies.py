@@ -95,7 +95,7 @@ def _succeed(call: Call, value: Any) -> Any:
     try:
         return call.succeed(value)
     except Invalid as error:  # it returned what cannot be recorded
-        call.fail(error)
+        call.fail(error, lost=value)
         raise
 
 

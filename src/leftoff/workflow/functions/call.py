@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from time import monotonic
 
-from leftoff.api.values import TYPE, decode, encode
+from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import BadData, LeftoffError, NeedsPerson, Redacted, StepFailed, StepTimeout, Usage
+from leftoff.model.changes import NOTHING
 from leftoff.model.codec import text
 from leftoff.model.frozen import freeze_holed
+from leftoff.model.values import TYPE
 from leftoff.model.words import ONCE_MORE
 from leftoff.workflow.functions.arguments import Digest, encoded
 from leftoff.workflow.functions.scope import needs_key
@@ -238,20 +240,23 @@ class Call:
         if self.scope.flow.closed:
             raise Usage(f"Step {self.path} ended after its workflow; it is not recorded.")
 
-    def fail(self, error: Exception) -> float | None:
-        """The function raised: seconds until the next attempt, or ``None`` where it has failed for good."""
+    def fail(self, error: Exception, lost: Any = NOTHING) -> float | None:
+        """The function raised: seconds until the next attempt, or ``None`` where it has failed for good.
+
+        ``lost``: what it returned, where that cannot be recorded.
+        """
         flow, settings = self.scope.flow, self.function.settings
         self._must_be_wanted()
         self._failed += 1
-        record = {**lifecycle.retry(self._record), "error": flow.records.about(error)}
-        lost = isinstance(error, StepTimeout) and not settings.idempotent
-        if self._failed <= self._most() and not lost and not _is_final(error):
+        record = {**lifecycle.retry(self._record), "error": flow.records.about(error, lost)}
+        in_doubt = isinstance(error, StepTimeout) and not settings.idempotent
+        if self._failed <= self._most() and not in_doubt and not _is_final(error):
             record["retried"] = self._failed
             record.pop("in_doubt", None)
             self.careful(lambda: flow.records.fail(self.path, record, None))
             self.old = record
             return settings.retries.pause(self._failed)
-        if not lost:
+        if not in_doubt:
             record.pop("in_doubt", None)
         record.pop("retried", None)
         self._failed_for_good(record, error)

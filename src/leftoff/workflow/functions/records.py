@@ -15,6 +15,7 @@ from time import monotonic
 from leftoff.api.bursts import IN_A_ROW, TELL_S, Burst
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
+from leftoff.model.changes import NOTHING
 from leftoff.model.codec import REDACTED, payload
 from leftoff.model.frozen import thaw
 from leftoff.model.ids import parent_of
@@ -167,8 +168,8 @@ class Records:
     def remember(self, error: BaseException) -> None:
         self.run._told_errors = [*self.run._told_errors[-31:], error]
 
-    def about(self, error: BaseException) -> dict[str, str]:
-        """An error as a record has it."""
+    def about(self, error: BaseException, lost: Any = NOTHING) -> dict[str, str]:
+        """An error as a record has it. ``lost``: what the step returned, and cannot be recorded."""
         kind = type(error)
         name = (
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}:{kind.__qualname__}"
@@ -177,4 +178,6 @@ class Records:
         return {
             "type": name,
             "message": self.run._told(error) if message is None else self.run._masked(message) or "",
+            **self.run._trace(error),
+            **self.run._lost(lost),
         }

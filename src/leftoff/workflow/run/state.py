@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.config.caller import CALLER
+from leftoff.engine.read.state import seen
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import Mark, marks
@@ -74,7 +75,7 @@ class State:
         """By name. A redacted one is what this process was given, and is not there where it was given nothing."""
         if self._variables is None:
             found = self.ledger.store.read(lambda view: self.ledger.reader(view).values("variable"))
-            self._variables = {name: value.plain for name, value in found.items() if not value.holes}
+            self._variables = {name: seen(value.plain) for name, value in found.items() if not value.holes}
             redacted = (name for name, value in found.items() if value.holes)
             self._variables.update({name: self.overlay[name] for name in redacted if name in self.overlay})
         return self._variables
