@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   which Python to build the environment from
 #   PYTHONS="…"         which ones to test on (versions); those that are here, if it is not given
-#   ARGS="-k lease"     passed on to pytest (test, versions, crash) or to the benchmark (bench)
+#   ARGS="-k lease"     passed on to pytest (test, versions, crash), to the benchmark (bench) or the bed (agents)
 
 PYTHON ?= python3
 PYTHONS ?=
@@ -24,7 +24,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check bench crash messages clean
+.PHONY: help demo test versions check bench agents crash messages clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +49,10 @@ check: $(VENV) ## lint, format, types, layers
 
 bench: $(VENV_BENCH) $(VENV_MAKERS) ## measure against peers (ARGS=--json for a machine)
 	@.venv-bench/bin/python -m bench $(ARGS)
+
+agents: $(VENV) ## the real agents' programs from npm, with leftoff: takes long, writes docs/agents/compatibility.md
+	@tools/ensure-packages git npm unshare=util-linux ip=iproute2 tmux
+	@$(BIN)/python -m tests.real_agents $(ARGS)
 
 crash: $(VENV) ## the full fault matrix: needs root, takes long
 	@test "$$(id -u)" -eq 0 || { echo "make crash needs root, to mount file systems from loop images; try: sudo make crash" >&2; exit 1; }
