@@ -75,6 +75,29 @@ def test_an_error_that_somebody_else_left_is_gone(
     assert {"error", "interrupted_at"}.isdisjoint(run.steps["print"])
 
 
+@pytest.mark.parametrize("how", ["done", "removed"])
+def test_an_error_that_was_not_seen_yet_goes_with_its_step(
+    store: leftoff.Store, run: leftoff.Run, how: str
+) -> None:
+    """Another program's failure, which this one has not read when it says how the step ended."""
+    other = store.resume(run.id)
+    assert {} == dict(other.records["error"])
+    failed(run)
+    if how == "done":
+        other.put("step", "print", {"status": "completed"})
+    else:
+        other._buffer.steps.remove("print")
+    other.commit()
+    assert "error" not in store.get(run.id).records
+
+
+def test_what_kind_of_value_a_result_was_goes_with_it(run: leftoff.Run) -> None:
+    """A tuple, and in the next try a number: nothing says any more that it is to be read back as something else."""
+    assert (1, 2) == run.do("print", lambda: (1, 2))
+    assert 5 == run.do("print", lambda: 5, again=True)
+    assert "typed" not in run.steps["print"]
+
+
 def test_once_more_ends_with_the_step(store: leftoff.Store, run: leftoff.Run, tmp_path: Path) -> None:
     """Also where a program completes it: `do`, `step`, and the items of `each`."""
     run.do("a", int)

@@ -73,16 +73,11 @@ class DataRules(Ground):
             assert name not in handle.real.variables
 
     @driven
-    @rule(
-        pick=picks,
-        collection=st.sampled_from(values.COLLECTIONS),
-        key=st.sampled_from(values.KEYS),
-        value=values.values,
-    )
-    def put(self, pick: int, collection: str, key: str, value: Any) -> None:
+    @rule(pick=picks, address=st.sampled_from(values.ADDRESSES), value=values.values)
+    def put(self, pick: int, address: tuple[str, str], value: Any) -> None:
         handle = self.handle_at(pick)
-        handle.real.put(collection, key, value)
-        handle.put(collection, key, value)
+        handle.real.put(*address, value)
+        handle.put(*address, value)
 
     @driven
     @rule(pick=picks, title=st.sampled_from(["one", "two"]))

@@ -39,6 +39,5 @@ def test_never_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         deadline=None,
-        derandomize=not THOROUGH,
     )
     run_state_machine_as_test(Machine, settings=chosen)

@@ -348,7 +348,9 @@ class Buffer:
 
     def names(self) -> set[str]:
         """The collections that something waits for."""
-        return {collection for collection, _ in self.pending.changes}
+        return {
+            collection for (collection, _), change in self.pending.changes.items() if change.kind != DELETE
+        }
 
     def read(self, collection: str) -> dict[str, Value]:
         """The records of a collection, with what waits for the next commit."""

@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 class BufferedSteps:
     """Step records, read and changed under the lock of the buffer that they wait in."""
 
-    __slots__ = ("_approvals", "_buffer", "_errors", "_known", "_orders", "_unsaved")
+    __slots__ = ("_approvals", "_buffer", "_known", "_orders", "_unsaved")
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
         self._known: dict[str, Entry] | None = None
         self._unsaved: dict[str, tuple[Entry, Change]] = {}  # what is not durable yet
-        self._errors: set[str] = set()  # steps that have an `error` record
         self._approvals: set[str] = set()  # what only a person decides
         self._orders: dict[str, int] = {}
 
@@ -45,10 +44,9 @@ class BufferedSteps:
 
             def work(view: View, seq: int | None) -> Any:
                 reader = Reader(buffer.store, view, buffer.run, buffer.run_id, seq)
-                return reader.values("step"), set(reader.raw("error")), set(reader.raw("approval"))
+                return reader.values("step"), set(reader.raw("approval"))
 
-            found, self._errors, self._approvals = buffer.at_head(work)
-            self._errors |= {key for collection, key in buffer.pending.changes if collection == "error"}
+            found, self._approvals = buffer.at_head(work)
             self._known = {
                 p: buffer.secrets.held("step", p, value.plain, value.holes) for p, value in found.items()
             }
@@ -88,9 +86,7 @@ class BufferedSteps:
             now = record.get("completed_at") or ""
             if status == "blocked" or (status == "failed" and not now):
                 now = iso(buffer.clock.now())
-            change = lifecycle.move(buffer.pending, path, record, now, has_error=path in self._errors)
-            if status in ("failed", "blocked"):
-                self._errors.add(path)
+            change = lifecycle.move(buffer.pending, path, record, now)
             self._see(path, record, change)
             if (before is not None and before[0]["status"] == "blocked") != (status == "blocked"):
                 self._settle_run()
@@ -117,10 +113,8 @@ class BufferedSteps:
     def remove(self, path: str) -> None:
         """A step that is none any more; it stays in the history."""
         before = self.known().pop(path, None)
-        beside = (("error", self._errors), ("approval", self._approvals))
-        lifecycle.remove(self._buffer.pending, path, *(name for name, there in beside if path in there))
-        for _, there in beside:
-            there.discard(path)
+        lifecycle.remove(self._buffer.pending, path)
+        self._approvals.discard(path)
         self._unsaved.pop(path, None)
         if before is not None and before[0]["status"] == "blocked":
             self._settle_run()

@@ -86,6 +86,7 @@ def complete(record: Record, now: str, result: Any = NOTHING, *, typed: bool = F
     out["completed_at"] = now
     if result is not NOTHING:
         out["result"] = result
+        out.pop("typed", None)
         if typed:
             out["typed"] = True
     return out
@@ -176,8 +177,11 @@ def put(changes: ChangeSet, path: str, record: Record) -> Change:
     return changes.put("step", path, record)
 
 
-def move(changes: ChangeSet, path: str, record: Record, now: str, *, has_error: bool) -> Change:
-    """Set a step's record after its status changed. ``has_error``: an earlier try left an `error` record."""
+def move(changes: ChangeSet, path: str, record: Record, now: str) -> Change:
+    """Set a step's record after its status changed.
+
+    Where it has ended its `error` record goes, whether or not this process knows of one: another may have written it.
+    """
     change = changes.put("step", path, record)
     status = record["status"]
     if status in _OPEN:
@@ -185,14 +189,14 @@ def move(changes: ChangeSet, path: str, record: Record, now: str, *, has_error: 
         if isinstance(error, dict):
             about = {"step": path, "status": status, "at": now, "attempt": record.get("attempt")}
             changes.put("error", path, {**about, **error})
-    elif has_error and status in STEP_ENDED:
+    elif status in STEP_ENDED:
         changes.delete("error", path)
     return change
 
 
-def remove(changes: ChangeSet, path: str, *beside: str) -> None:
-    """A step that is none any more. ``beside``: the collections that have a record of it."""
-    for collection in ("step", *beside):
+def remove(changes: ChangeSet, path: str) -> None:
+    """A step that is none any more, with what is kept beside it."""
+    for collection in ("step", "approval", "error"):
         changes.delete(collection, path)
 
 
@@ -239,16 +243,14 @@ class Steps:
     def is_approval(self, path: str) -> bool:
         """Whether a step is one that a person decides."""
         record = self.get(path)
-        return (record is not None and record.get("kind") == "approval") or self._has("approval", path)
-
-    def _has(self, collection: str, path: str) -> bool:
-        return self._reader.view.row(self._reader.run, collection, path) is not None
+        if record is not None and record.get("kind") == "approval":
+            return True
+        return self._reader.view.row(self._reader.run, "approval", path) is not None
 
     def move(self, path: str, record: Record) -> None:
         """A step's status has changed: its record, and what is kept beside it."""
         before, after = self.get(path), record.get("status")
-        has_error = after in STEP_ENDED and self._has("error", path)
-        move(self.changes, path, record, self.now, has_error=has_error)
+        move(self.changes, path, record, self.now)
         self._seen[path] = record
         self._settle_run(before, after)
 
@@ -269,7 +271,7 @@ class Steps:
     def remove(self, path: str) -> None:
         """A step that is none any more, with what is kept beside it."""
         before = self.get(path)
-        remove(self.changes, path, *(name for name in ("approval", "error") if self._has(name, path)))
+        remove(self.changes, path)
         self._seen[path] = None
         self._settle_run(before, None)
 
