@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from leftoff.dialects.core.registry import dialect
 from leftoff.dialects.mirror import memory as memories
 from leftoff.dialects.mirror import swap
+from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory
+from leftoff.engine.redaction.redactor import Redactor
 from leftoff.errors import Invalid
+
+KEEPER = Keeper(Redactor(), dialect("bmad"))
 
 
 @pytest.mark.parametrize(
@@ -23,7 +28,7 @@ def test_nothing_is_written_outside_of_the_project(path: str, alone: bool, tmp_p
     project = tmp_path / "project"
     project.mkdir()
     path = f"{tmp_path}{path}" if path[0] == "/" else path
-    memory = Memory(str(project), str(project / ".leftoff/mirror"))
+    memory = Memory(str(project), str(project / ".leftoff/mirror"), KEEPER)
     with memory.open(), pytest.raises(Invalid, match="not inside the project"):
         if alone:
             memory.put_alone(path, b"{}")
@@ -63,7 +68,7 @@ def test_the_intent_is_on_disk_before_the_file_is_replaced(
     usual = swap.place
     monkeypatch.setattr(memories, "sync", lambda fd: synced.append(os.fstat(fd).st_ino))
     monkeypatch.setattr(swap, "place", place)
-    memory = Memory(str(tmp_path), str(tmp_path / ".leftoff/mirror"))
+    memory = Memory(str(tmp_path), str(tmp_path / ".leftoff/mirror"), KEEPER)
     with memory.open():
         memory.put("a.json", b"{}", "r", None, 0)
     assert 1 == len(synced)
@@ -75,11 +80,11 @@ def test_a_copy_that_a_power_cut_left_half(
 ) -> None:
     """It is never taken for what was in the file: that is the file itself, or nobody knows."""
     folder = tmp_path / ".leftoff/mirror"
-    cut_after_the_swap(Memory(str(tmp_path), str(folder)), b"[1, 2]", monkeypatch)
+    cut_after_the_swap(Memory(str(tmp_path), str(folder), KEEPER), b"[1, 2]", monkeypatch)
     (copy,) = folder.glob(f"pool/*{memories.NEXT}")
     copy.write_bytes(b"[1")
     if edited:
         (tmp_path / "a.json").write_bytes(b"[1, 2, 3]")
-    memory = Memory(str(tmp_path), str(folder))
+    memory = Memory(str(tmp_path), str(folder), KEEPER)
     with memory.open():
         assert (None if edited else b"[1, 2]") == memory.base("a.json")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from leftoff.dialects.core.residue import is_residue
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.dialects.core.draft import Draft, Records, State
@@ -36,7 +38,8 @@ def decode_notes(draft: Draft, text: str | None) -> None:
 
 
 def masked(records: Records, scrubber: Scrubber | None, repairs: Repairs) -> Records:
-    """Notes are for people: of one that holds a secret, only that is left out."""
+    """Notes are for people: of one that holds a secret, only that is left out. What is kept as it is written is kept
+    under another name: it is judged by its own."""
     mask = getattr(scrubber, "mask", None)
     if mask is None:
         return records
@@ -46,4 +49,14 @@ def masked(records: Records, scrubber: Scrubber | None, repairs: Repairs) -> Rec
         if text and mask(text) != text:
             out[collection, key] = {**value, "text": mask(text)} if isinstance(value, dict) else mask(text)
             repairs.add(f"note/{key} holds what looks like a secret, which is not stored.")
+        elif collection == "extra" and is_residue(key) and isinstance(value, dict) and value.get("path"):
+            name, said = str(value["path"][-1]), [word for word in ("as", "was") if word in value]
+            clean = (
+                {word: scrubber.scrub(name, value[word])[0] for word in said} if scrubber is not None else {}
+            )
+            if any(clean[word] is not value[word] for word in clean):
+                out[collection, key] = {**value, **clean}
+                repairs.add(
+                    f"{'/'.join(map(str, value['path']))} holds what looks like a secret, which is not stored."
+                )
     return out

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from leftoff.engine.redaction.credentials import MASK
 from leftoff.errors import Invalid, LeftoffError, StoreUnavailable, Unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from leftoff.model.changes import Scrubber
 
     Reject = Callable[[str, LeftoffError], None]
 
@@ -31,6 +35,7 @@ class Repairs:
 
     def __init__(self, prefix: str = "") -> None:
         self._lines: dict[str, None] = {}
+        self._hidden: list[str] = []
         self.prefix = prefix
 
     @property
@@ -38,7 +43,23 @@ class Repairs:
         return list(self._lines)
 
     def add(self, line: str) -> None:
-        self._lines[self.prefix + line] = None
+        self._lines[self.prefix + self._without_secrets(line)] = None
+
+    def hide(self, document: object, scrubber: Scrubber | None) -> None:
+        """Leave out of every line what is secret in a document, whatever it is called there."""
+        if scrubber is not None:
+            self._hidden += _secrets(document, scrubber.scrub("", document)[0])
+            self._lines = (
+                {self._without_secrets(line): None for line in self._lines} if self._hidden else self._lines
+            )
+
+    def _without_secrets(self, line: str) -> str:
+        for secret in self._hidden:
+            said = repr(secret)[1:-1]
+            line = line.replace(said, MASK)
+            before, cut, _ = line.partition(said[:16])  # it may be shown cut short
+            line = f"{before}{MASK}…" if cut else line
+        return line
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -53,6 +74,20 @@ def rejecting(path: str, reject: Reject) -> Iterator[None]:
         raise
     except LeftoffError as error:
         reject(path, error)
+
+
+def _secrets(value: Any, clean: Any) -> list[str]:
+    """The texts that are not there any more in a document that was cleaned."""
+    if isinstance(value, str):
+        return [value] if value is not clean and len(value) > 3 else []
+    if isinstance(value, dict):
+        known = clean if isinstance(clean, dict) else {}
+        return [text for key, item in dict.items(value) for text in _secrets(item, known.get(key))]
+    if isinstance(value, list):
+        items = clean if isinstance(clean, list) and len(clean) == len(value) else [None] * len(value)
+        pairs = zip(list.__iter__(value), items, strict=True)
+        return [text for pair in pairs for text in _secrets(*pair)]
+    return []
 
 
 def shown(value: object) -> str:

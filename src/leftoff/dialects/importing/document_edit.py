@@ -98,13 +98,31 @@ class DocumentEdit:
         new = {address: value for address, value in edits.records.items() if address[0] == "artifact"}
         edits.records.update(self.hashes.put_in(new, self.source.modified))
         _apply(edits, head.records, changes)
-        _tell(edits, self.dialect, self.source, self.source.modified or theirs.at, changes)
+        self._tell(edits, self.source.modified or theirs.at, changes)
         if self.changed.origin is not None:
             changes.put("run", IMPORTED, self.changed.origin)
         current = own_alias(self.dialect, next(iter(tx.versions(row.run, sealed=True, limit=1)), None))
         names = [name for name in theirs.aliases if name == current or tx.aliased(name, row.run) is None]
         self.redacted = redacted(changes)
         return Seal(self.changed.trigger, note=_note(edits, self.source), aliases=tuple(names))
+
+    def _tell(self, edits: Edits, at: int, changes: ChangeSet) -> None:
+        """Where both sides changed the same, the store's value stays and a `conflict` record tells."""
+        for both in edits.contradictions:
+            kept, refused = (self._shown(both.field or both.key, value) for value in (both.ours, both.theirs))
+            about = {
+                "kind": "mirror",
+                "status": "open",
+                "record": both.name,
+                "kept": kept,
+                "refused": refused,
+            }
+            about |= {"path": self.source.path, "at": iso(at)}
+            changes.put("conflict", f"{self.dialect.name}:{both.name}"[:1000], about)
+
+    def _shown(self, name: str, value: Any) -> Any:
+        """A value under another name than its own: what is secret by its name is so still."""
+        return self.scrubber.scrub(name, value)[0] if self.scrubber is not None else value
 
     def _is_new(self, tx: Tx, row: RunRow, theirs: Decoded) -> bool:
         """Whether it is a checkpoint of its own, that is not here yet, whatever it says."""
@@ -183,21 +201,6 @@ def _apply(edits: Edits, stored: Records, changes: ChangeSet) -> None:
             changes.delete(*address)
     for address in edits.fields:
         changes.put(*address, edits.apply(address, stored.get(address)))
-
-
-def _tell(edits: Edits, dialect: Dialect, source: Source, at: int, changes: ChangeSet) -> None:
-    """Where both sides changed the same, the store's value stays and a `conflict` record tells."""
-    for both in edits.contradictions:
-        about = {
-            "kind": "mirror",
-            "status": "open",
-            "record": both.name,
-            "kept": both.ours,
-            "refused": both.theirs,
-            "path": source.path,
-            "at": iso(at),
-        }
-        changes.put("conflict", f"{dialect.name}:{both.name}"[:1000], about)
 
 
 def _note(edits: Edits, source: Source) -> str:

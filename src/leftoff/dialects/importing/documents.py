@@ -130,6 +130,7 @@ class Importer:
     def _decoded(self, dialect: Dialect, loaded: Loaded, runs: dict[str, ImportedRun]) -> Decoded | None:
         """A document of several is rejected alone."""
         known = next(iter(runs.values())).decoded[-1].state() if runs else None
+        loaded.repairs.hide(loaded.document, self.scrubber)
         try:
             return read(dialect, loaded.document, loaded.source, loaded.repairs, known)
         except LeftoffError as error:

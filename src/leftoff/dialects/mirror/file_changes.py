@@ -92,11 +92,14 @@ class FileChanges:
         if stat is None or stat == entry["stat"]:
             return False
         data = self.memory.displaced(entry)
+        entry["secret"] = data is not None and self.mirror.keeper.keep(entry["path"], data) is not data
         if data is None or digest(data) == entry["hash"]:
             entry["stat"] = stat
             return False
         took = self._take(entry["path"], data, self.memory.displaced_base(entry), entry)
         if took is None:
+            if entry.get("unreadable") == digest(data):  # it is set aside: looked at again only if it changes
+                entry["stat"] = stat
             return False
         entry["stat"], entry["hash"], entry["at"] = stat, digest(data), self.clock()
         return took
@@ -107,7 +110,7 @@ class FileChanges:
         try:
             document = self._document(path, data, about["part"], repairs)
         except LeftoffError as error:
-            kept = self.memory.set_aside(path, data)
+            about["unreadable"], kept = digest(data), self.memory.set_aside(path, data)
             if kept is not None:
                 self.say(
                     f"leftoff: {error.message} Nothing of it is taken in. {deletes(path)} it, and the next "
@@ -115,7 +118,9 @@ class FileChanges:
                 )
             return None
         source = Source(path, self.clock(), **self.dialect.hints(self.memory.full(path)))
+        repairs.hide(document, self.scrubber)
         before = self._base_document(path, base, about["part"])
+        before = self.mirror.keeper.restored(before, document) if before is not None else None
         changed = ChangedDocument(self.dialect, document, source, repairs, before, run_id=about["run"])
         changed.edited = bool(about.get("edited"))
         edit = DocumentEdit(self.store, self.project, self.scrubber, changed)
@@ -244,6 +249,7 @@ class FileChanges:
         about, base = self.memory.files[others[0]], self.memory.base(others[0])
         self.memory.forget(others[0])
         self.memory.remember(path, base or b"", about["run"], about["part"])
+        self.memory.files[path]["hash"] = about["hash"]
         took = self._look_at(path)
         if self.dialect.given_up(path) and not self.dialect.given_up(others[0]):
             find = run_named(run_id)

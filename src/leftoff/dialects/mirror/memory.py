@@ -2,7 +2,8 @@
 
 It lies beside the store and can be lost without harm: then the version that a file was written from is found by the
 time or the id that the file carries. A folder that somebody else made may bring one along: so it says which files, and
-never where anything of ours lies, which is worked out from names that are checked.
+never where anything of ours lies, which is worked out from names that are checked. What looks like a secret is in
+none of it (`kept`).
 
 Before a file is replaced, what is about to happen is written down (an *intent*), with a copy of what it will hold.
 Whoever dies in between leaves the intent behind, and the next one finishes it: our own write is known as ours, and what
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from leftoff.dialects.mirror.kept import Keeper
+
 KEPT_MS = 3_600_000  # how long a displaced file is looked at again, at most
 SOON_MS = 1000  # and at least: who is just opening it has it open by then
 MOST_KEPT = 2000
@@ -47,9 +50,10 @@ def digest(data: bytes) -> str:
 class Memory:
     """One project's mirror, as it was left."""
 
-    def __init__(self, project: str, folder: str) -> None:
+    def __init__(self, project: str, folder: str, keeper: Keeper) -> None:
         self.project = project
         self.folder = folder
+        self.keeper = keeper
         self.project_files = ProjectFiles(project)
         self._pool = os.path.join(folder, "pool")
         self._aside = ProjectFiles(self._pool)
@@ -137,7 +141,7 @@ class Memory:
 
     def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> None:
         """This is in the file now, and the store knows it."""
-        _keep(self._base(path), data)
+        _keep(self._base(path), self.keeper.keep(path, data))
         self.files[path] = {"run": run_id, "part": part, "stat": None, "hash": digest(data)}
 
     def forget(self, path: str) -> None:
@@ -151,7 +155,7 @@ class Memory:
         kept = f"{QUARANTINE}/files/{name}"
         if private.is_file(kept):
             return None
-        private.replace(kept, data)
+        private.replace(kept, self.keeper.masked(data))
         return os.path.join(private.root, kept)
 
     # -- replacing them
@@ -187,7 +191,9 @@ class Memory:
         """Write down what is about to happen to a file: what it will hold, and what tells that it came to it."""
         name = self._name(about)
         about["inode"] = write_new(new, new.name, [data], mode)
-        _write(name + NEXT, data)
+        kept = self.keeper.keep(about["path"], data)
+        about["kept"] = digest(kept)
+        _write(name + NEXT, kept)
         about["before"] = self.files.get(about["path"], {}).get("hash", "")
         try:
             os.link(self._base(about["path"]), name + BASE)
@@ -217,7 +223,20 @@ class Memory:
         entry = {key: about[key] for key in ("stamp", "hidden", "path", "run", "part", "at")}
         entry |= {"hash": about["before"], "stat": None}
         self.pool.append(entry)
+        self._make_private(entry)
         return entry
+
+    def _make_private(self, entry: dict[str, Any]) -> None:
+        """What was displaced is among our own from now on."""
+        files, path = self._where(entry)
+        with files.open(path) as at, suppress(OSError):
+            fd = os.open(
+                at.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at.folder
+            )
+            try:
+                os.fchmod(fd, 0o600)
+            finally:
+                os.close(fd)
 
     # -- what was displaced
 
@@ -272,10 +291,10 @@ class Memory:
         """The intent was synced, the copy of what a file will hold was not: a power cut may have left less of it."""
         copy = self._name(about) + NEXT
         kept, now = _bytes(copy), self.read(about["path"])
-        if kept is None or digest(kept) == about["hash"]:
+        if kept is None or digest(kept) == about["kept"]:
             return
         if now is not None and digest(now) == about["hash"]:
-            _write(copy, now)
+            _write(copy, self.keeper.keep(about["path"], now))
         else:  # nobody knows what was in the file: as where all of this memory is lost
             _forget(copy, self._base(about["path"]))
 
@@ -284,7 +303,7 @@ class Memory:
         self.project_files.replace(path, data)
 
     def tidy(self, now: int) -> None:
-        """Displaced files that nobody has open, or wrote to for long, are let go."""
+        """Displaced files that nobody has open, or wrote to for long, are let go; those with a secret at once."""
         keep = []
         for number, entry in enumerate(reversed(self.pool)):
             age = now - entry["at"]
@@ -299,7 +318,7 @@ class Memory:
 
     def _is_over(self, entry: dict[str, Any], age: int) -> bool:
         """Whether nobody can write to a displaced file any more, and all that was written has been looked at."""
-        if age < SOON_MS or self.displaced_stat(entry) != entry["stat"]:
+        if (age < SOON_MS and not entry.get("secret")) or self.displaced_stat(entry) != entry["stat"]:
             return False
         files, path = self._where(entry)
         with files.open(path) as at:
@@ -374,7 +393,7 @@ def _intent(data: bytes | None, name: str) -> dict[str, Any] | None:
         found = json.loads(data or b"")
     except ValueError:
         return None
-    needed = {"path", "run", "part", "at", "inode", "hash", "before", *_ASIDE}
+    needed = {"path", "run", "part", "at", "inode", "hash", "kept", "before", *_ASIDE}
     whole = isinstance(found, dict) and needed <= found.keys() and _is_aside(found)
     return found if whole and name == found["stamp"] + INTENT else None
 

@@ -18,6 +18,7 @@ from leftoff.dialects.core.repairs import Repairs
 from leftoff.dialects.core.residue import same
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.mirror.file_changes import FileChanges
+from leftoff.dialects.mirror.kept import Keeper
 from leftoff.dialects.mirror.memory import Memory, digest
 from leftoff.engine.redaction.credentials import MASK
 from leftoff.engine.retention.archive import bundle_of
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.core.draft import State
     from leftoff.engine.config.settings import Settings
-    from leftoff.model.changes import Scrubber
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import RunRow
 
@@ -60,10 +60,11 @@ class Mirror:
         self.project = project
         self.dialect = dialect
         self.settings = settings
-        self.scrubber: Scrubber = settings.redactor()
+        self.scrubber = settings.redactor()
         self.clock = clock
-        self.say = say
-        self.memory = Memory(project, _own_folder(str(getattr(store, "folder", "")), project))
+        self._say = say
+        self.keeper = Keeper(self.scrubber, dialect)
+        self.memory = Memory(project, _own_folder(str(getattr(store, "folder", "")), project), self.keeper)
         self.files = self.memory.project_files
         self.file_changes = FileChanges(self)
         self._pid = os.getpid()
@@ -73,6 +74,10 @@ class Mirror:
         self._run = ""  # whose files are being written
         self.stale: set[str] = set()  # runs whose files say something else than the store
         self._writes = False  # else files that somebody changed stay, if they say what is known
+
+    def say(self, text: str) -> None:
+        """Tell the caller something, whatever a document has in it."""
+        self._say(self.scrubber.mask(text))
 
     def look(self) -> None:
         """Take in what others changed."""
@@ -151,7 +156,7 @@ class Mirror:
         """Files could not be followed: said once, and kept for `leftoff status` until it works again. ``about``: the
         run, or the file."""
         why = error.message if isinstance(error, LeftoffError) else _plain(error)
-        why += f" {error.hint}" if isinstance(error, UnsafePath) else ""
+        why = self.scrubber.mask(why + (f" {error.hint}" if isinstance(error, UnsafePath) else ""))
         log.debug("the mirror of %s, %s: %r", self.dialect.name, about, error)
         known, self.memory.problems[about] = [*self.memory.problems.values()], why
         if why not in known:  # it may be in the way of several
@@ -190,7 +195,8 @@ class Mirror:
     def _write(self) -> None:
         for _ in range(ROUNDS):
             if not self._write_once():
-                return
+                break
+        self.memory.tidy(self.clock())
 
     def _write_once(self) -> bool:
         """Bring every run that changed up to date; whether something was displaced that had to be taken in."""

@@ -109,7 +109,7 @@ def make_folder(folder: str) -> None:
         make_private(folder)
     ignore = os.path.join(folder, ".gitignore")
     if not os.path.exists(ignore):
-        with open(ignore, "w", encoding="ascii") as file:
+        with open(os.open(ignore, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
             file.write(GITIGNORE)
 
 
