@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import leftoff
 from leftoff.agents.mcp.tools import Tools
+from leftoff.errors import NeedsPerson
 from tests.cli.command import call, succeed
 from tests.cli.people import ask, put
 
@@ -77,3 +80,39 @@ def test_what_failed_comes_next(tmp_path: Path) -> None:
     assert "b" == succeed("show", "--json", cwd=tmp_path).json["next_step"]
     assert "b" == succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["next_step"]
     assert "b" == succeed("next", cwd=tmp_path).out.strip()
+
+
+def test_nobody_reads_an_encoded_item(project: Path) -> None:
+    """The brief, the next step, differences, errors and hints have items as people write them, to every face."""
+    steps = ["get/a%2Fb", "get/50%25", "ask/x%2Fy [z]"]
+    succeed("start", "web", "--run-id", "w", "--steps", ",".join(steps), cwd=project)
+    succeed("step", "fail", "get [a/b]", "--error", "no", "--resume-with", "again", cwd=project)
+    succeed("note", "slow", "--step", "get [a/b]", cwd=project)
+    assert "get [50%]\n" == succeed("next", "--start", cwd=project).out
+    succeed("step", "done", "/get [50%]", cwd=project)
+    put(project, "step", steps[2], {"status": "waiting", "kind": "approval"}, "w")
+    ask(project, steps[2], "w", options=["approve", "reject"])
+    said = [
+        call(*words, cwd=project)
+        for words in (
+            ("brief",),
+            ("next",),
+            ("diff", "w@1"),
+            ("verify",),
+            ("step", "done", "ask [x/y [z]]"),
+            ("approve", "w", "get [a/b]"),
+            ("unblock", "w", "get [a/b]"),
+            ("resume", "--from-step", "get [b/a]"),
+            ("logs", "w", "get [a/c]"),
+            ("show",),
+        )
+    ]
+    for done in said:  # a record that is shown as JSON is as programs get it
+        assert "%2" not in (done.out + done.err).replace('"step":"get/a%2Fb"', ""), str(done)
+    assert "leftoff approve w 'ask [x/y [z]]'" in said[0].out
+    assert "- for step get [a/b]: “again”" in said[0].out and "[get [a/b]] “slow”" in said[0].out
+    assert "~ get [50%]: pending → completed" in said[2].out
+    assert "Did you mean get [a/b]" in said[8].err
+    with pytest.raises(NeedsPerson, match=r"Step ask \[x/y \[z\]\] is a decision"):
+        Tools(str(project), None).report_step("ask [x/y [z]]", "completed")
+    succeed("approve", "w", "ask [x/y [z]]", cwd=project)

@@ -165,3 +165,15 @@ def test_any_item_is_understood_as_it_is_shown(name: str, item: str) -> None:
     base = quote_part(name).replace("[", "(").replace("]", ")").replace("%", "_")
     path = f"{base}/{quote_part(item)}"
     assert path in step_readings(shown_step(path))
+
+
+@pytest.mark.parametrize(
+    "item", ["a/b", "50%", "a [b] c/d", "x/y [z/w]", "[/]", "a] [/", "line\nbreak/x", "ü/ñ"]
+)
+def test_an_item_is_read_as_it_is_shown(item: str) -> None:
+    """Below a step, of a call, and one below another; on a terminal too, where a newline is escaped."""
+    part = quote_part(item)
+    for path in (f"shrink/{part}", f"fetch[{part}]", f"a/b/{part}", f"fan/{part}/sub/{part}", part):
+        shown = shown_step(path)
+        assert "%2F" not in shown and path in step_readings(shown), shown
+        assert path in step_readings(shown.replace("\n", "\\n"))

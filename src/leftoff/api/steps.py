@@ -20,7 +20,7 @@ from leftoff.errors import Invalid, LeftoffError, StepDone
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import JSON, payload
 from leftoff.model.frozen import freeze, freeze_holed
-from leftoff.model.ids import check_step, quote_part, step_readings
+from leftoff.model.ids import check_step, quote_part, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class StepsMixin:
         """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
         check_step(path)
         if not again and self.done(path):
-            raise StepDone(f"Step {path} of run {self.id} is finished already.")
+            raise StepDone(f"Step {shown_step(path)} of run {self.id} is finished already.")
         return Step(self, path, title, again=again)
 
     def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
@@ -248,7 +248,7 @@ class StepsMixin:
         self._close_left_open(None)
         record = self._buffer.steps.get(step.path) or {}
         if record.get("status") in ENDED and not step.again:
-            raise StepDone(f"Step {step.path} of run {self.id} is finished already.")
+            raise StepDone(f"Step {shown_step(step.path)} of run {self.id} is finished already.")
         self._buffer.steps.refuse_approval(step.path)
         now = iso(self._buffer.clock.now())
 

@@ -14,6 +14,7 @@ FAR_BACK = 10**9  # further than any run goes
 NEVER = 10**18  # a seq that no run reaches
 LEAST, SHOWN = 4, 12  # digits of a checkpoint's id: as few as may stand for it, as many as are shown
 _ID_MARK = "id:"
+_READINGS = 64  # of a name with many brackets, as many as are tried
 _KEYS = f"A name is Unicode text of 1 to {MAX_KEY:,} characters, without NUL."
 
 _ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -87,20 +88,27 @@ def shown_step(path: str) -> str:
         return path
     out = ""
     for part in path.split("/"):
-        name, bracket, key = part[:-1].partition("[") if part.endswith("]") else (part, "", "")
+        name, key = _called_with(part)
         if unquote_part(part) == part:
             out = f"{out}/{part}" if out else part
-        elif bracket:
+        elif key:
             out = f"{out}{'/' if out else ''}{name} [{unquote_part(key)}]"
         else:
             out = f"{out}{' ' if out else ''}[{unquote_part(part)}]"
     return out
 
 
+def _called_with(part: str) -> tuple[str, str]:
+    """The name and the key of a call, where a part is one: ``fetch[a%2Fb]``. An item may have brackets as well."""
+    name, bracket, key = part[:-1].partition("[") if part.endswith("]") else (part, "", "")
+    plain = bracket and not name.endswith(" ") and unquote_part(name) == name
+    return (name, key) if plain else (part, "")
+
+
 def item_of(path: str) -> str | None:
     """The plain text of the item that a step is for, where its name is not that already."""
     last = path.rpartition("/")[2]
-    key = last[:-1].partition("[")[2] if last.endswith("]") else ""
+    key = _called_with(last)[1]
     plain = unquote_part(key or last)
     return plain if plain != (key or last) else None
 
@@ -112,15 +120,35 @@ def with_item(document: dict[str, Any], path: str | None) -> dict[str, Any]:
 
 
 def step_readings(text: str) -> list[str]:
-    """The paths that a step's name can stand for, the plainest first: itself, or what is shown so."""
-    out = [text]
-    at, end = 0 if text.startswith("[") else text.find(" ["), text.rfind("]")
-    if 0 <= at < end:
-        base, tail = text[:at], text[end + 1 :]
-        key = quote_part(text[at + (2 if base else 1) : end])
-        below = f"{base}/{key}{tail}" if base else f"{key}{tail}"
-        out += [below, f"{base}[{key}]{tail}"] if tail[:1] in ("", "/") else []
+    """The paths that a step's name can stand for, the plainest first: itself, or what is shown so (also on a terminal,
+    where what is no text is escaped)."""
+    out = [text, *_bracketed("", text)]
+    if "\\" in text:
+        plain = _unescaped(text)
+        out += [plain, *_bracketed("", plain)]
+    return [*dict.fromkeys(out)]
+
+
+def _bracketed(before: str, text: str) -> list[str]:
+    """The paths with an item in brackets, or several one below the other; ``before``: what is read already."""
+    at = 0 if text.startswith("[") and not before else text.find(" [")
+    out: list[str] = []
+    end = text.rfind("]")
+    while 0 <= at < end and len(out) < _READINGS:
+        base, tail = before + text[:at], text[end + 1 :]
+        key = quote_part(text[at + (2 if text[at] == " " else 1) : end])
+        if tail[:1] in ("", "/") or tail.startswith(" ["):
+            for path in (f"{base}/{key}" if base else key, f"{base}[{key}]"):
+                out += [path + tail] if " [" not in tail else _bracketed(path, tail)
+        end = text.rfind("]", 0, end)
     return out
+
+
+def _unescaped(text: str) -> str:
+    """Text as it was before a terminal would have obeyed it."""
+    for char, shown in (("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")):
+        text = text.replace(shown, char)
+    return text
 
 
 def given_step(text: str) -> str:
@@ -210,6 +238,11 @@ def is_id_prefix(text: str) -> bool:
 def of_run(run_id: str, checkpoint: str) -> str:
     """The REF of a checkpoint of a run, by its id, a seq or a name; a whole id is one even if it is all digits."""
     return f"{run_id}@{_ID_MARK if is_id_prefix(checkpoint) else ''}{checkpoint}"
+
+
+def step_word(path: str) -> str:
+    """A step as one word of a shell, as people write it."""
+    return as_word(shown_step(path))
 
 
 def as_word(text: str) -> str:

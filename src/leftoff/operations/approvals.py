@@ -8,7 +8,7 @@ from leftoff.engine.steps.reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Usage
 from leftoff.host import user
 from leftoff.model.fields import Fields
-from leftoff.model.ids import given_step
+from leftoff.model.ids import given_step, shown_step
 from leftoff.model.times import millis
 from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
 from leftoff.operations.runs import info, target
@@ -107,11 +107,13 @@ def _waiting_run(
         named = known_step(view, row.run, step) if step else None
         return (named in found or _is_phase(project, row, named)) if named else bool(found)
 
-    what = f"decision on {step}" if step else "decision"
+    what = f"decision on {shown_step(step)}" if step else "decision"
     fit = Fit(fits, f"waits for a {what}", f"wait for a {what}")
     found = target(project, caller, ref, Deciding(caller, project.now, fit), back=True)
-    if strict and not store.read(lambda view: fits(view, found.row)):
-        raise NotFound(f"Nothing is called {step}: no run, and no step that waits for a decision.")
+    if strict and not project.store.read(lambda view: fits(view, found.row)):
+        raise NotFound(
+            f"Nothing is called {shown_step(step or '')}: no run, and no step that waits for a decision."
+        )
     return found
 
 
@@ -153,7 +155,7 @@ def _chosen(project: Project, caller: Caller, row: RunRow, step: str, choice: st
     offered = asked.choices() if asked is not None else []
     if len(offered) < 2:
         return choice
-    told = f"Step {step} of run {row.run_id} offers several choices."
+    told = f"Step {shown_step(step)} of run {row.run_id} offers several choices."
     return caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])
 
 

@@ -119,7 +119,7 @@ def _step(project: Project, caller: Caller, named: str | None) -> str | None:
     if not named:
         return caller.step
     path = project.redactor.name(usage_errors(lambda: given_step(named)))
-    return step_of(project, current_row(project, caller), path) if "[" in path else path
+    return step_of(project, current_row(project, caller), path) if "[" in path or "\\" in path else path
 
 
 class Artifact(Fields):

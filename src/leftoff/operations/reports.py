@@ -45,7 +45,7 @@ def this_run(run: int, run_id: str) -> Find:
 
 def step_of(project: Project, row: RunRow, path: str) -> str:
     """The step of a run that is meant by a name: an item may be named as it is shown."""
-    if "[" not in path:
+    if "[" not in path and "\\" not in path:
         return path
     from leftoff.engine.steps.reports import known_step
 

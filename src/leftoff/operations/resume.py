@@ -24,7 +24,7 @@ from leftoff.engine.write.report import report as write_report
 from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
 from leftoff.errors import CannotResume, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
-from leftoff.model.ids import of_run
+from leftoff.model.ids import of_run, shown_step
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.checkpoints import History
@@ -303,7 +303,7 @@ def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
 
     write_report(store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor)
     for path, record in settled.items():
-        project.say(f"leftoff: {path} is {record['status']}: its output says so.")
+        project.say(f"leftoff: {shown_step(path)} is {record['status']}: its output says so.")
 
 
 def _give_up(project: Project, row: RunRow) -> None:

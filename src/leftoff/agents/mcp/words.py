@@ -35,10 +35,13 @@ _PHRASES = (
     (r"; take_over=True follows it", ""),
     (r" \(or --yes\)", ""),
     (
-        r"--yes runs (\S+) again; --accept outputs\.missing goes on without it\.",
+        r"--yes runs (.+?) again; --accept outputs\.missing goes on without it\.",
         r'accept: ["outputs.missing"] goes on without it; report_step (step: \1, status: running) then does it again.',
     ),
-    (r"--from-step (\S+) does the step again", r"report_step (step: \1, status: running) then does it again"),
+    (
+        r"--from-step ('[^']*'|\S+) does the step again",
+        r"report_step (step: \1, status: running) then does it again",
+    ),
     (r"Give it again: --var \S+=…", "Give it again: set_variables"),
     (r"--accept ([a-z_]+(?:\.[a-z_]+)+)", r'accept: ["\1"]'),
 )

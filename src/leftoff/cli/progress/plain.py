@@ -97,7 +97,7 @@ def _plan(event: Event, tally: Tally) -> str:
         action = str(entry.get("action"))
         counts[action] = counts.get(action, 0) + 1
         if action not in ("run", "skip"):
-            special.append(f"{action} {entry.get('step')} ({entry.get('why')})")
+            special.append(f"{action} {step_name(str(entry.get('step')))} ({entry.get('why')})")
     said = ", ".join(f"{number} to {action}" for action, number in counts.items())
     more = f"; and {len(special) - _SHOWN} more" if len(special) > _SHOWN else ""
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.render.text import clean, value, visible
+from leftoff.cli.render.text import clean, step_name, value, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ SPEC = Spec(
 DEEPEST = 6  # levels into a value before it is compared whole
 NARROW = 50  # columns
 MOST = 40  # places inside one entry that a terminal shows
+_BY_STEP = ("steps", "approval", "error")  # sections whose keys are steps
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -127,32 +128,31 @@ def section(name: str, entries: Section, screen: Screen) -> list[Line]:
     if not entries:
         return []
     lines: list[Line] = [[], [(name, "head")]]
+    label = step_name if name in _BY_STEP else clean
     marked = {**{key: "+" for key in entries.added}, **{key: "-" for key in entries.removed}}
     marked.update({key: "~" for key in entries.changed})
     for key in sorted(marked):
         if marked[key] == "+":
-            lines += one("+", key, entries.added[key], screen)
+            lines += one("+", label(key), entries.added[key], screen)
         elif marked[key] == "-":
-            lines += one("-", key, entries.removed[key], screen)
+            lines += one("-", label(key), entries.removed[key], screen)
         else:
-            lines += changed(key, entries.changed[key].old, entries.changed[key].new, screen)
+            lines += changed(label(key), entries.changed[key].old, entries.changed[key].new, screen)
     return lines
 
 
-def one(mark: str, key: str, thing: Any, screen: Screen) -> list[Line]:
+def one(mark: str, name: str, thing: Any, screen: Screen) -> list[Line]:
     """An entry that is on one side only."""
     style = "added" if mark == "+" else "removed"
     if isinstance(thing, dict) and isinstance(thing.get("status"), str):  # a step: how far it is says enough
-        return _fit(
-            [(f"  {mark} {clean(key)}", style), (": ", "dim"), (clean(thing["status"]), style)], screen
-        )
-    return _fit([(f"  {mark} {clean(key)}", style), (" = ", "dim"), (value(thing), style)], screen)
+        return _fit([(f"  {mark} {name}", style), (": ", "dim"), (clean(thing["status"]), style)], screen)
+    return _fit([(f"  {mark} {name}", style), (" = ", "dim"), (value(thing), style)], screen)
 
 
-def changed(key: str, old: Any, new: Any, screen: Screen) -> list[Line]:
+def changed(name: str, old: Any, new: Any, screen: Screen) -> list[Line]:
     """An entry that is on both: only the places inside it that differ."""
     parts = differences((), old, new)
-    label = f"  ~ {clean(key)}"
+    label = f"  ~ {name}"
     if len(parts) == 1 and parts[0][0] == ():
         return _fit(_change(label, value(old), value(new)), screen)
     lines = _fit([(label, "changed")], screen)
@@ -161,15 +161,15 @@ def changed(key: str, old: Any, new: Any, screen: Screen) -> list[Line]:
         lines = _fit(_change(label, clean(old["status"]), clean(str(new["status"]))), screen)
         parts.remove(status)
     for path, before, after in parts[:MOST] if screen.fancy else parts:
-        name = _place(path)
+        place = _place(path)
         if before is _NOTHING:
-            lines += _fit([(f"      + {name}", "added"), (" = ", "dim"), (value(after), "added")], screen)
+            lines += _fit([(f"      + {place}", "added"), (" = ", "dim"), (value(after), "added")], screen)
         elif after is _NOTHING:
             lines += _fit(
-                [(f"      - {name}", "removed"), (" = ", "dim"), (value(before), "removed")], screen
+                [(f"      - {place}", "removed"), (" = ", "dim"), (value(before), "removed")], screen
             )
         else:
-            lines += _fit(_change(f"      ~ {name}", value(before), value(after)), screen)
+            lines += _fit(_change(f"      ~ {place}", value(before), value(after)), screen)
     if screen.fancy and len(parts) > MOST:
         lines.append([(f"      … and {len(parts) - MOST} more places", "dim")])
     return lines

@@ -6,7 +6,7 @@ from leftoff.cli.arguments import assignments, positive, step_path
 from leftoff.cli.execute import emit_end, resume
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.prompts.answers import Terminal
-from leftoff.cli.render.text import clean
+from leftoff.cli.render.text import clean, step_name
 from leftoff.cli.render.verdict import show
 from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
@@ -124,6 +124,6 @@ def finished(report: Report, ctx: Context) -> int:
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"
             f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again, `--only STEP` one\n"
-            f"alone. Steps: {', '.join(map(clean, steps)) or 'none'}."
+            f"alone. Steps: {', '.join(map(step_name, steps)) or 'none'}."
         )
     return 0

@@ -16,7 +16,7 @@ from leftoff.engine.read.show import inner_steps
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.workspace.surroundings import DIRTY, git_moved, look_at_files
 from leftoff.engine.workspace.tracking import BEFORE, MARK
-from leftoff.model.ids import as_word
+from leftoff.model.ids import shown_step, step_word
 from leftoff.model.words import AS_WRITTEN, FINISHED
 
 TYPE_CHECKING = False
@@ -125,7 +125,9 @@ def _instructions(records: dict[str, Any]) -> list[str]:
     out = []
     for key, error in records.get("error", {}).items():
         if isinstance(error, dict) and error.get("resume_with"):
-            out.append(f"- for step {error.get('step', key)}: {quoted(error['resume_with'], _INSTRUCTION)}")
+            out.append(
+                f"- for step {shown_step(str(error.get('step', key)))}: {quoted(error['resume_with'], _INSTRUCTION)}"
+            )
     for note in reversed(list(records.get("note", {}).values())):
         if isinstance(note, dict) and note.get("resume"):
             noted = f" (noted {note['at']})" if note.get("at") else ""
@@ -165,7 +167,7 @@ def _run(found: dict[str, Any], now: int, source: str) -> list[str]:
 
 
 def _step(record: dict[str, Any]) -> str:
-    line = f"- {short(record['step'])}"
+    line = f"- {short(shown_step(record['step']))}"
     if record["title"]:
         line += f": {quoted(record['title'])}"
     if record["status"] == "running":
@@ -195,7 +197,7 @@ def _waiting(run_id: str, leaves: list[dict[str, Any]], records: dict[str, Any])
         else:
             told = record.get("instructions")
             line += f"\n  {quoted(told, _INSTRUCTION)}" if told else ""
-            line += f"\n  `leftoff step done {as_word(record['step'])}` reports it done"
+            line += f"\n  `leftoff step done {step_word(record['step'])}` reports it done"
         out.append(line)
     return out
 
@@ -205,7 +207,7 @@ def _decisions(records: dict[str, Any]) -> list[str]:
     out = []
     for step, about in records.get("approval", {}).items():
         if isinstance(about, dict) and about.get("status") not in (None, "waiting"):
-            line = f"- {step}: {about.get('choice') or about['status']}"
+            line = f"- {shown_step(step)}: {about.get('choice') or about['status']}"
             line += f" by {about['by']}" if about.get("by") else ""
             line += f", {about['at']}" if about.get("at") else ""
             out.append(line + (f": {quoted(about['note'])}" if about.get("note") else ""))
@@ -234,10 +236,10 @@ def _errors(leaves: list[dict[str, Any]], records: dict[str, Any]) -> list[str]:
     for record in leaves:
         if record["status"] in ("failed", "blocked"):
             told.add(record["step"])
-            out.append(f"- {record['step']} {record['status']}{_message(record['error'])}")
+            out.append(f"- {shown_step(record['step'])} {record['status']}{_message(record['error'])}")
     for key, error in records.get("error", {}).items():
         if key not in told:
-            out.append(f"- {key}{_message(error)}")
+            out.append(f"- {shown_step(key)}{_message(error)}")
     return out
 
 
@@ -259,7 +261,7 @@ def _notes(records: dict[str, Any]) -> list[str]:
     out = []
     for note in reversed(list(records.get("note", {}).values())):
         if isinstance(note, dict) and not note.get("resume"):
-            step = f"[{note['step']}]" if note.get("step") else None
+            step = f"[{shown_step(str(note['step']))}]" if note.get("step") else None
             words = (note.get("at"), step, quoted(note.get("text")))
             out.append(f"- {' '.join(str(word) for word in words if word)}")
     return out
@@ -273,7 +275,7 @@ def _artifacts(artifacts: list[dict[str, Any]]) -> list[str]:
             path if name == path else f"{path} ({name})"
         )
     return [
-        f"- {step or 'no step'}: {short(path)}"
+        f"- {shown_step(step) or 'no step'}: {short(path)}"
         for step, paths in sorted(by_step.items())
         for path in sorted(paths)
     ]

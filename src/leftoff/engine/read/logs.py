@@ -15,7 +15,7 @@ from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
 from leftoff.host import ALIVE
 from leftoff.model.fields import Fields
-from leftoff.model.ids import with_item
+from leftoff.model.ids import shown_step, with_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def _error(reader: Reader, attempt: Attempt) -> dict[str, Any] | None:
 def _no_step(view: View, row: RunRow, step: str) -> NotFound:
     from difflib import get_close_matches
 
-    known = [record.key for record in view.records(row.run, "step")][:10_000]
-    near = get_close_matches(step, known, 3, 0.5) or [path for path in known if path.endswith(f"/{step}")][:3]
+    name = shown_step(step)
+    known = [shown_step(record.key) for record in view.records(row.run, "step")][:10_000]
+    near = get_close_matches(name, known, 3, 0.5) or [path for path in known if path.endswith(f"/{name}")][:3]
     hint = f"Did you mean {', '.join(near)}?" if near else f"`leftoff show {row.run_id} --steps` lists them."
-    return NotFound(f"Run {row.run_id} has no step {step}.", hint=hint)
+    return NotFound(f"Run {row.run_id} has no step {name}.", hint=hint)

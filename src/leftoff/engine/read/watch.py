@@ -16,6 +16,7 @@ from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
+from leftoff.model.ids import shown_step
 from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
@@ -143,7 +144,7 @@ def _changes(info: RunInfo, told: dict[str, Any], known: dict[str, Any], now: in
         yield Change("health", run, f"{info.run_id} {_SAYS[health]}.", now)
     for step in known["waiting"]:
         if step not in (told.get("waiting") or ()):
-            what = f"{info.run_id} waits for a person: {step} (`{how(info.run_id, step)}`)."
+            what = f"{info.run_id} waits for a person: {shown_step(step)} (`{how(info.run_id, step)}`)."
             yield Change("waiting", run, what, now)
     if known["status"] != told.get("status") and known["status"] in ("blocked", "failed", *FINISHED):
         event = "finished" if known["status"] in FINISHED else known["status"]

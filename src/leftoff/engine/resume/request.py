@@ -6,6 +6,7 @@ from leftoff.engine.read.show import in_order, inner_steps
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, NotFound
 from leftoff.model.fields import Fields
+from leftoff.model.ids import shown_step, step_word
 from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
@@ -73,13 +74,12 @@ class ResumeRequest(Fields):
     def seal(self) -> Seal | None:
         """How going back to do steps again is sealed."""
         if self.from_step is not None:
-            return Seal("rollback", self.from_step, f"again from {self.from_step}")
+            return Seal("rollback", self.from_step, f"again from {shown_step(self.from_step)}")
         if not self.repeat:
             return None
         single = sorted(self.repeat)
-        return Seal(
-            "rollback", single[0], f"once more: {', '.join(single[:5])}{'…' if len(single) > 5 else ''}"
-        )
+        names = ", ".join(map(shown_step, single[:5]))
+        return Seal("rollback", single[0], f"once more: {names}{'…' if len(single) > 5 else ''}")
 
 
 def nothing_left(target: Target) -> str | None:
@@ -134,8 +134,8 @@ def _check_needs(world: World, wanted: Collection[str]) -> None:
             status = world.steps.status(other) or "completed"
             if other not in wanted and status not in _DONE:
                 raise Conflict(
-                    f"Step {path} needs {other}, which is {status}.",
-                    hint=f"Name it too: --only {other} {path}",
+                    f"Step {shown_step(path)} needs {shown_step(other)}, which is {status}.",
+                    hint=f"Name it too: --only {step_word(other)} {step_word(path)}",
                 )
 
 
@@ -144,9 +144,8 @@ def from_step(steps: Mapping[str, Any], step: str, run_id: str) -> list[str]:
     ordered = in_order(steps)
     first = next((i for i, path in enumerate(ordered) if path == step or path.startswith(step + "/")), None)
     if first is None:
-        raise NotFound(
-            f"Run {run_id} has no step {step}.", hint=f"Its steps: {', '.join(ordered[:20]) or 'none yet'}."
-        )
+        named = ", ".join(map(shown_step, ordered[:20])) or "none yet"
+        raise NotFound(f"Run {run_id} has no step {shown_step(step)}.", hint=f"Its steps: {named}.")
     return [path for i, path in enumerate(ordered) if i >= first or step.startswith(path + "/")]
 
 

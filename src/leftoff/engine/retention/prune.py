@@ -12,7 +12,7 @@ from leftoff.engine.write.lease import describe, state
 from leftoff.engine.write.unmoved import need_unmoved
 from leftoff.errors import LeaseHeld, NotFound
 from leftoff.host import ALIVE, UNKNOWN
-from leftoff.model.ids import of_run, parse_ref
+from leftoff.model.ids import of_run, parse_ref, shown_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
         process = attempt.process
         if attempt.ended_at is None and process is not None and process.state() == ALIVE:
             raise LeaseHeld(
-                f"Step {attempt.step} of run {run_id} still runs ({process}).",
+                f"Step {shown_step(attempt.step)} of run {run_id} still runs ({process}).",
                 hint=f"`leftoff stop {run_id}` ends it.",
             )
 

@@ -19,7 +19,7 @@ from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
 from leftoff.model.fields import Fields
-from leftoff.model.ids import as_word
+from leftoff.model.ids import shown_step, step_word
 from leftoff.model.times import millis
 from leftoff.model.words import FINISHED, STEP_ENDED
 
@@ -73,7 +73,7 @@ def ask_changes(steps: Steps, run_id: str, step: str, ask: str, options: Sequenc
     old = steps.get_or_new(step)
     if old.get("status") in STEP_ENDED or old.get("kind") is not None:
         about = f"is {old['status']} already" if old["status"] in STEP_ENDED else "is the runner's"
-        raise Conflict(f"Step {step} {about}.", hint="Ask under the name of a new step.")
+        raise Conflict(f"Step {shown_step(step)} {about}.", hint="Ask under the name of a new step.")
     steps.move(step, {**wait(old, steps.now), "kind": "approval"})
     steps.changes.put("approval", step, question(step, ask, options, steps.at))
     return Seal("approval", step, ask)
@@ -81,7 +81,7 @@ def ask_changes(steps: Steps, run_id: str, step: str, ask: str, options: Sequenc
 
 def how(run_id: str, step: str, verb: str = "approve") -> str:
     """The command that decides, as one would type it."""
-    return f"leftoff {verb} {run_id} {as_word(step)}"
+    return f"leftoff {verb} {run_id} {step_word(step)}"
 
 
 class Decision(Fields):
@@ -150,7 +150,8 @@ def decide_phase(
         status = "rejected" if taken[0] == REJECT else "approved"
         if taken[0] not in OPTIONS:
             raise Usage(
-                f"Phase {step} cannot be decided as {taken[0]!r}.", hint="It is approved, or rejected."
+                f"Phase {shown_step(step)} cannot be decided as {taken[0]!r}.",
+                hint="It is approved, or rejected.",
             )
         if found.approval and found.approval.get("status", "approved") == status:
             return None
@@ -174,6 +175,7 @@ class Asked:
         self.run_id = row.run_id
         self.finished = row.status if row.status in FINISHED else None
         self.step = step
+        self.name = shown_step(step)
         self.record: dict[str, Any] = found.plain
         self.approval: dict[str, Any] = dict(asked.plain) if asked and isinstance(asked.plain, dict) else {}
 
@@ -203,14 +205,14 @@ class Asked:
             offered = self.choices()
             if len(offered) > 1:
                 raise Usage(
-                    f"Step {self.step} offers several choices: {', '.join(offered)}.",
+                    f"Step {self.name} offers several choices: {', '.join(offered)}.",
                     hint="Nothing was changed: a decision is never guessed. Say which one: --choice X.",
                 )
             choice = offered[0] if offered else None
         if choice == REJECT or (choice is not None and choice in self.options):
             return choice
         named = (
-            f"Step {self.step} cannot be decided as {choice!r}." if choice else "There is nothing to approve."
+            f"Step {self.name} cannot be decided as {choice!r}." if choice else "There is nothing to approve."
         )
         raise Usage(named, hint=f"Nothing was changed. The options are: {', '.join(self.options)}.")
 
@@ -223,7 +225,7 @@ class Asked:
             if self.approval.get("choice") == wanted:
                 return True
             raise Conflict(
-                f"Step {self.step} was decided already: {self._told()}.",
+                f"Step {self.name} was decided already: {self._told()}.",
                 hint=f"Nothing was changed. {self._again()}",
             )
         if status == "expired" and self._matches(status):
@@ -237,12 +239,12 @@ class Asked:
 
     def too_late(self) -> Conflict:
         return Conflict(
-            f"Step {self.step} could be decided until {self.approval.get('deadline')}; it expired, and is rejected.",
+            f"Step {self.name} could be decided until {self.approval.get('deadline')}; it expired, and is rejected.",
             hint=self._again(),
         )
 
     def _again(self) -> str:
-        return f"`leftoff resume {self.run_id} --from-step {as_word(self.step)}` asks again."
+        return f"`leftoff resume {self.run_id} --from-step {step_word(self.step)}` asks again."
 
     def _matches(self, status: object) -> bool:
         """Whether the step's record still says what was decided: it may have been put back since."""
@@ -255,11 +257,11 @@ class Asked:
         )
 
     def _other_kind(self) -> Conflict:
-        told = f"Step {self.step} is {self.record.get('status')}, and asks for no approval."
+        told = f"Step {self.name} is {self.record.get('status')}, and asks for no approval."
         if self.record.get("status") == "waiting":
-            told = f"Step {self.step} waits for somebody to do it, and asks for no approval."
+            told = f"Step {self.name} waits for somebody to do it, and asks for no approval."
             return Conflict(
-                told, hint=f"`leftoff step done {as_word(self.step)} --run {self.run_id}` reports it done."
+                told, hint=f"`leftoff step done {step_word(self.step)} --run {self.run_id}` reports it done."
             )
         return Conflict(
             told, hint=f"Nothing was changed. `leftoff show {self.run_id} --steps` lists the steps."
@@ -274,7 +276,7 @@ class Asked:
             if status == "pending"
             else ""
         )
-        return Conflict(f"Step {self.step} does not wait for a decision: it is {status}.", hint=hint)
+        return Conflict(f"Step {self.name} does not wait for a decision: it is {status}.", hint=hint)
 
 
 def _put(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: Asked, decision: Decision) -> Seal:
@@ -345,5 +347,5 @@ def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
     if open_ones:
         near = [path for path in open_ones if path.rpartition("/")[2] == step]
         near = near or get_close_matches(step, open_ones, 1, 0.5) or open_ones
-        hint = f"These wait for a decision: {', '.join(near)}."
-    return NotFound(f"Run {row.run_id} has no step {step}.", hint=hint)
+        hint = f"These wait for a decision: {', '.join(map(shown_step, near))}."
+    return NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)

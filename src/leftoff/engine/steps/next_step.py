@@ -10,7 +10,7 @@ from leftoff.engine.read.info import next_leaf
 from leftoff.engine.read.quoting import source_of
 from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.approvals import how
-from leftoff.model.ids import as_word, with_item
+from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import counts_of
 from leftoff.model.words import FINISHED
 
@@ -110,7 +110,7 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
     said = []
     if path is not None and waits:
         said.append(f"{done} of {total} steps are done, and the run waits for this one.")
-        said.append(f"`leftoff step done {as_word(path)}` reports it done.")
+        said.append(f"`leftoff step done {step_word(path)}` reports it done.")
     elif path is not None:
         failed = _record(reader, path).get("status") == "failed"
         what = "this one failed, and is done again first" if failed else "this is the first that is pending"
@@ -144,7 +144,8 @@ def _held(reader: Reader, view: View, row: RunRow, status: str, word: str, offer
         asked = _asked(reader, row.run_id, path) if status == "waiting" else ""
         error = _record(reader, path).get("error")
         message = error.get("message") if isinstance(error, dict) else None
-        out.append(asked or (f"{path} is {word}: {message}." if message else f"{path} is {word}."))
+        said = f"{shown_step(path)} is {word}"
+        out.append(asked or (f"{said}: {str(message).rstrip('.')}." if message else f"{said}."))
     return [*out, "More are too."] if len(paths) > _SHOWN else out
 
 
@@ -158,4 +159,4 @@ def _asked(reader: Reader, run_id: str, path: str) -> str:
     until = f" until {about['deadline']}" if about.get("deadline") else ""
     options = about.get("options")
     chosen = f" ({', '.join(map(str, options))})" if isinstance(options, list) else ""
-    return f"{path} waits for a decision{until}{ask}{chosen} `{how(run_id, path)}`."
+    return f"{shown_step(path)} waits for a decision{until}{ask}{chosen} `{how(run_id, path)}`."

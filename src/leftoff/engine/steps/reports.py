@@ -16,7 +16,7 @@ from leftoff.engine.write.records import note_record, put_note
 from leftoff.errors import Conflict, NeedsPerson, NotFound, Usage
 from leftoff.model.changes import NOTHING
 from leftoff.model.fields import Fields
-from leftoff.model.ids import as_word, step_readings
+from leftoff.model.ids import shown_step, step_readings, step_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class StepReport(Fields):
 
 def known_step(view: View, run: int, path: str) -> str:
     """The step of a run that is meant by a name: an item may be named as it is shown."""
-    if "[" not in path:
+    if "[" not in path and "\\" not in path:
         return path
     found = (each for each in step_readings(path) if view.row(run, "step", each) is not None)
     return next(found, path)
@@ -95,9 +95,9 @@ def refuse_approval(steps: Steps, run_id: str, path: str) -> None:
 
 
 def needs_decision(run_id: str, path: str) -> NeedsPerson:
-    words = f"{run_id} {as_word(path)}"
+    words = f"{run_id} {step_word(path)}"
     return NeedsPerson(
-        f"Step {path} is a decision that only a person takes.",
+        f"Step {shown_step(path)} is a decision that only a person takes.",
         hint=f"Nothing was changed. `leftoff approve {words}` or `leftoff reject {words}` decides it.",
     )
 
@@ -159,7 +159,8 @@ def put_step(steps: Steps, path: str, value: Any, *, new: bool = False) -> None:
     """Put the record of a step: it keeps its status and its place, unless the record says otherwise."""
     if not isinstance(value, dict):
         raise Usage(
-            f"The record of step {path} must be an object.", hint='For example: \'{"title": "Collect"}\''
+            f"The record of step {shown_step(path)} must be an object.",
+            hint='For example: \'{"title": "Collect"}\'',
         )
     old = steps.get_or_new(path)
     if new and "status" in old:

@@ -9,6 +9,7 @@ from leftoff.engine.write.commit import Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound
 from leftoff.model.fields import Fields
+from leftoff.model.ids import shown_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ def unblock(
 def _check(steps: dict[str, Any], blocked: list[str], step: str | None, row: RunRow) -> None:
     if step is None:
         return
+    hint = f"Blocked: {', '.join(map(shown_step, blocked)) or 'none'}."
     if step not in steps:
-        raise NotFound(
-            f"Run {row.run_id} has no step {step}.", hint=f"Blocked: {', '.join(blocked) or 'none'}."
-        )
+        raise NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)
     if step not in blocked:
-        raise Conflict(f"Step {step} is not blocked.", hint=f"Blocked: {', '.join(blocked) or 'none'}.")
+        raise Conflict(f"Step {shown_step(step)} is not blocked.", hint=hint)

@@ -16,6 +16,7 @@ from leftoff.engine.write.head import gone
 from leftoff.errors import Conflict, Invalid, StaleEpoch
 from leftoff.model.changes import ChangeSet
 from leftoff.model.digest import MASK, checkpoint_id
+from leftoff.model.ids import shown_step
 from leftoff.model.values import blob_stored
 from leftoff.model.versions import Version
 from leftoff.model.words import TRIGGERS
@@ -85,8 +86,9 @@ class Guard:
                     hint="Unset LEFTOFF_ATTEMPT if this is not a step that leftoff started.",
                 )
             if attempt.number != attempt.current:
+                step = shown_step(attempt.step)
                 raise Conflict(
-                    f"This is attempt {attempt.number} at {attempt.step}; attempt {attempt.current} is current.",
+                    f"This is attempt {attempt.number} at {step}; attempt {attempt.current} is current.",
                     hint="Stop here: the step was started again.",
                 )
 

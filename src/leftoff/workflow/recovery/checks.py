@@ -17,7 +17,7 @@ from leftoff.engine.steps.approvals import how
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
-from leftoff.model.ids import as_word
+from leftoff.model.ids import shown_step, step_word
 from leftoff.model.times import millis
 from leftoff.workflow.definition.changes import compare
 from leftoff.workflow.definition.commands import commands_of
@@ -211,10 +211,9 @@ class WorkflowChecks(CheckProvider):
                 yield Finding("variables.redacted", message, f"Give it again: --var {name}=…", name)
         for path in sorted(lost):
             if any(path in text or path.rpartition("/")[2] in text for text in texts):
-                message = (
-                    f"The result of step {path} has a secret in it, which was not stored, and is needed."
-                )
-                hint = f"`leftoff resume {seen.run_id} --from-step {path}` does that step again."
+                has = "has a secret in it, which was not stored, and is needed"
+                message = f"The result of step {shown_step(path)} {has}."
+                hint = f"`leftoff resume {seen.run_id} --from-step {step_word(path)}` does that step again."
                 yield Finding("variables.redacted", message, hint, path)
 
     # -- what was in flight
@@ -296,8 +295,10 @@ class WorkflowChecks(CheckProvider):
             if seen.steps[path].get("kind") == "approval":
                 what, hint = "a decision", how(seen.run_id, path)
             else:
-                what, hint = "a person", f"leftoff step done {as_word(path)} --run {seen.run_id}"
-            yield Finding("step.waiting", f"Step {path} waits for {what}.", f"`{hint}`", path, level=level)
+                what, hint = "a person", f"leftoff step done {step_word(path)} --run {seen.run_id}"
+            yield Finding(
+                "step.waiting", f"Step {shown_step(path)} waits for {what}.", f"`{hint}`", path, level=level
+            )
 
     def _goes_on(self, seen: Seen, selection: Selection, new: Workflow, waiting: list[str]) -> bool:
         """Whether something can be done before anybody has decided."""
@@ -389,7 +390,7 @@ def _is_over(record: Mapping[str, Any], now: int) -> bool:
 
 def _question(run_id: str, path: str, why: str, code: str) -> Finding:
     hint = (
-        f"Look whether it is done. `leftoff step done {as_word(path)} --run {run_id}` says so; "
+        f"Look whether it is done. `leftoff step done {step_word(path)} --run {run_id}` says so; "
         f"`leftoff resume {run_id} --accept {code}` runs it again."
     )
-    return Finding(code, f"Step {path}: {why}.", hint, path)
+    return Finding(code, f"Step {shown_step(path)}: {why}.", hint, path)

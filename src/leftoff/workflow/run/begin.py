@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leftoff.clock import iso
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
+from leftoff.model.ids import shown_step, step_word
 from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs
 from leftoff.workflow.run.actions import action_of, script
@@ -82,7 +83,9 @@ def _already_ended(stage: Stage, unit: str, leaf: str) -> bool:
 
 def _leave(stage: Stage, unit: str, leaf: str, status: str) -> None:
     """Somebody else is at it: it is theirs until they say how it ended."""
-    stage.tell("warning", message=f"{unit} is {status}: it is left to whoever does it.", step=unit)
+    stage.tell(
+        "warning", message=f"{shown_step(unit)} is {status}: it is left to whoever does it.", step=unit
+    )
     if unit == leaf:
         stage.scheduler.wait(leaf)
     else:
@@ -155,10 +158,10 @@ def _wait(stage: Stage, step: Step) -> None:
     if step.approval is not None:
         approval = _question(stage, step, values)
         told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-        told["how"] = f"leftoff approve {stage.ledger.run_id} {step.path}"
+        told["how"] = f"leftoff approve {stage.ledger.run_id} {step_word(step.path)}"
     else:
         told["ask"] = instructions or step.title or step.path
-        told["how"] = f"leftoff step done {step.path} --run {stage.ledger.run_id}"
+        told["how"] = f"leftoff step done {step_word(step.path)} --run {stage.ledger.run_id}"
     stage.scheduler.wait(step.path)
     stage.start_batch(step.path)
     stage.add(

@@ -18,6 +18,7 @@ from leftoff.engine.workspace.surroundings import dirty_paths
 from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
+from leftoff.model.ids import shown_step, step_word
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.follow import Follower
@@ -110,7 +111,7 @@ class Driver:
         stage.close()
         stage.tidy_up(UNTIDY)
         if stage.scheduler.halted is not None:
-            self._stop_all(f"{stage.scheduler.halted} failed")
+            self._stop_all(f"{shown_step(stage.scheduler.halted)} failed")
         if self._over:
             return
         if not self._wait():
@@ -306,7 +307,8 @@ class Driver:
         if last:
             unseen = work.follower.skip(SHOWN_AT_END)
             if unseen:
-                told = f"… {unseen} bytes are not shown here: leftoff logs {self.stage.ledger.run_id} {work.unit}\n"
+                words = f"{self.stage.ledger.run_id} {step_word(work.unit)}"
+                told = f"… {unseen} bytes are not shown here: leftoff logs {words}\n"
                 self.stage.tell("output", step=work.unit, text=told)
         text = work.follower.read(last=last)
         if text:

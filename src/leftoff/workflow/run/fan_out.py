@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.errors import Invalid
 from leftoff.model.frozen import marks
+from leftoff.model.ids import shown_step
 from leftoff.workflow.run import items
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def item_of(stage: Stage, step: Step, unit: str) -> Any:
     named = dict(items.name(step, found or (), stage.templates, values, stage.redactor))
     if unit not in named:
         raise Invalid(
-            f"{unit}: the item has a secret in it, which was not stored, and it cannot be found again.",
+            f"{shown_step(unit)}: the item has a secret in it, which was not stored, and it cannot be found again.",
             hint="`leftoff run FILE --fresh` starts over; hand secrets to steps under `secrets:`.",
         )
     stage.state.set_items(

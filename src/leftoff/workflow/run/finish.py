@@ -13,6 +13,7 @@ from leftoff.engine.steps.artifacts import WITHHELD, capture, relative
 from leftoff.engine.workspace.workspace import Workspace
 from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
+from leftoff.model.ids import shown_step
 from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs, leftovers
 from leftoff.workflow.run.actions import action_of, script
@@ -84,7 +85,7 @@ def _told_otherwise(stage: Stage, work: Work) -> bool:
         _set_aside(stage, work, "step_skipped", why="it said so itself")
         stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "skipped"))
     elif status == "blocked":
-        _set_aside(stage, work, "warning", message=f"{work.unit} is blocked: it said so itself.")
+        _set_aside(stage, work, "warning", message=f"{shown_step(work.unit)} is blocked: it said so itself.")
         stage.scheduler.block(work.unit, work.leaf)
     return status in ("failed", "blocked", "skipped")
 
@@ -297,7 +298,9 @@ def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *,
     error = {k: stage.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
     stage.works.pop(work.token, None)
     if work.doubtful and step.idempotent:
-        message = f"{unit} ended while nobody was watching, and runs again: {error.get('message')}"
+        message = (
+            f"{shown_step(unit)} ended while nobody was watching, and runs again: {error.get('message')}"
+        )
         stage.scheduler.later(unit, work.leaf, stage.monotonic())
         stage.add(
             stage.entries.again(unit, work.token, {}, code),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.steps.approvals import expire_due, how
 from leftoff.engine.write.commit import Seal
+from leftoff.model.ids import step_word
 from leftoff.model.times import millis
 
 if TYPE_CHECKING:
@@ -96,5 +97,5 @@ def tell_waiting(stage: Stage) -> None:
             told["how"] = how(stage.ledger.run_id, path)
         else:
             told["ask"] = record.get("instructions") or step.title or path
-            told["how"] = f"leftoff step done {path} --run {stage.ledger.run_id}"
+            told["how"] = f"leftoff step done {step_word(path)} --run {stage.ledger.run_id}"
         stage.tell("waiting", **stage.step_facts(step, path), **told)

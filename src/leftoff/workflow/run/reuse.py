@@ -23,6 +23,7 @@ from leftoff.model.codec import sha256
 from leftoff.model.codec import text as json_text
 from leftoff.model.fields import Fields
 from leftoff.model.frozen import marks
+from leftoff.model.ids import shown_step
 from leftoff.workflow.run.items import files_of
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
         if before.get(path) != now.get(path):
             what = "changed" if path in before and path in now else "is new" if path in now else "is gone"
             if path.startswith("step "):
-                return f"{path.removeprefix('step ')}, which it needs, {what}"
+                return f"{shown_step(path.removeprefix('step '))}, which it needs, {what}"
             return f"{path or 'an input'} {what}"
     return "it declares other outputs"
 

@@ -9,6 +9,7 @@ from leftoff.engine.read.state import seen
 from leftoff.errors import Invalid
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import Mark, marks
+from leftoff.model.ids import shown_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -130,7 +131,8 @@ class State:
             return found[0]
         if found:
             raise Invalid(
-                f"Several steps are called {name}: {', '.join(found)}.", hint="Give the whole path."
+                f"Several steps are called {name}: {', '.join(map(shown_step, found))}.",
+                hint="Give the whole path.",
             )
         known = ", ".join(step.path for step in self.workflow.walk())
         raise Invalid(f"There is no step {name}.", hint=f"Its steps: {known}.")

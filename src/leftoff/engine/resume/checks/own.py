@@ -8,6 +8,7 @@ from leftoff.engine.resume.checks import run, tree
 from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import WARN, Finding
 from leftoff.errors import Corrupt
+from leftoff.model.ids import shown_step
 from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ def again(world: World, selection: Selection, runs_once: Callable[[str], bool]) 
         if runs_once(path):
             yield Finding(
                 "step.not_idempotent",
-                f"Step {path}: it is finished, and it must not simply run again.",
+                f"Step {shown_step(path)}: it is finished, and it must not simply run again.",
                 "If it may: --accept step.not_idempotent runs it again.",
                 path,
             )

@@ -8,6 +8,7 @@ from leftoff.engine.read.state import met
 from leftoff.engine.resume.finding import WARN, Finding
 from leftoff.engine.write.lease import describe, stands_in_the_way, state
 from leftoff.errors import Corrupt, NotFound
+from leftoff.model.ids import shown_step
 from leftoff.model.times import ago, millis
 from leftoff.model.words import ONCE_MORE
 
@@ -192,7 +193,7 @@ def _before_needs(world: World) -> Iterator[str]:
         for other in wanted:
             undone = world.steps.status(other) in ("pending", "running", "waiting", "blocked")
             if undone and ONCE_MORE not in world.steps[other]:
-                yield f"{path} is completed before {other}, which it needs"
+                yield f"{shown_step(path)} is completed before {shown_step(other)}, which it needs"
 
 
 def _phases_skipped(world: World) -> Iterator[str]:
@@ -209,7 +210,7 @@ def _phases_skipped(world: World) -> Iterator[str]:
     for index, path in enumerate(phases):
         untouched = world.steps[path].get("status") == "pending" and ONCE_MORE not in world.steps[path]
         if untouched and any(begun[index + 1 :]):
-            yield f"{path} was passed over"
+            yield f"{shown_step(path)} was passed over"
 
 
 def lease(world: World) -> Iterator[Finding]:
@@ -237,7 +238,7 @@ def criteria(world: World) -> Iterator[Finding]:
         for name, about in world.records["criterion"].items()
         if name in unmet and isinstance(about, dict) and isinstance(about.get("step"), str)
     ]
-    could = f" These steps could meet them: {_some(list(dict.fromkeys(steps or world.leaves())), ', ')}."
+    could = f" These steps could meet them: {_some([*map(shown_step, dict.fromkeys(steps or world.leaves()))], ', ')}."
     yield Finding(
         "criteria.unmet",
         f"The run is completed, but these criteria are not met: {_some(unmet)}.{could}",
@@ -250,15 +251,15 @@ def criteria(world: World) -> Iterator[Finding]:
 def blocked(world: World) -> Iterator[Finding]:
     if world.facts.get("status") != "blocked":
         return
-    told = []
-    for path, error in world.records.get("error", {}).items():
+    told, errors = [], world.records.get("error", {})
+    for path, error in errors.items():
         message = error.get("message") if isinstance(error, dict) else error
-        told.append(f"{path}: {message}")
+        told.append(f"{shown_step(path)}: {message}")
     yield Finding(
         "blocked.errors",
         f"The run is blocked: {_some(told)}." if told else "The run is blocked.",
         f"When it is resolved: `leftoff unblock {world.run_id}`. --accept blocked.errors does what goes without.",
-        told[0].partition(":")[0] if told else None,
+        next(iter(errors), None),
         choices=("clear them", "go on without", "stop"),
     )
 

@@ -9,6 +9,7 @@ from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
 from leftoff.engine.workspace.stat import TICK_NS
 from leftoff.engine.workspace.surroundings import DIRTY, dirty_paths
+from leftoff.model.ids import shown_step, step_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ def outputs(world: World) -> Iterator[Finding]:
 
     seen = look_at_outputs(world)
     for step, path in seen.missing:
-        kept = path in seen.kept
-        first = f"--yes brings the copy back; --from-step {step} does" if kept else f"--yes runs {step} again"
+        kept, name = path in seen.kept, shown_step(step)
+        word = step_word(step)
+        first = f"--yes brings the copy back; --from-step {word} does" if kept else f"--yes runs {name} again"
         yield Finding(
             "outputs.missing",
-            f"{path}, which step {step} wrote, is gone{'; a copy was kept' if kept else ''}.",
+            f"{path}, which step {name} wrote, is gone{'; a copy was kept' if kept else ''}.",
             f"{first + ' the step again' if kept else first}; --accept outputs.missing goes on without it.",
             step,
             choices=(*((BRING_BACK,) if kept else ()), "run the step again", "accept", "stop"),
@@ -43,8 +45,9 @@ def outputs(world: World) -> Iterator[Finding]:
         why = _own_doing(world, [path])
         yield Finding(
             "outputs.changed",
-            f"{path}, which step {step} wrote, is not what it was.{why}",
-            f"--accept outputs.changed (or --yes) keeps it as it is now; --from-step {step} does the step again.",
+            f"{path}, which step {shown_step(step)} wrote, is not what it was.{why}",
+            "--accept outputs.changed (or --yes) keeps it as it is now; "
+            f"--from-step {step_word(step)} does the step again.",
             step,
             level=WARN if why else "",
             choices=("run the step again", "accept", "stop"),
