@@ -217,6 +217,20 @@ def test_left_over_log_is_not_written_over(store: SqliteStore) -> None:
     os.unlink(store.path + "-wal")
 
 
+def test_made_by_another_between_two_looks(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is there because another process made the store a moment ago is no damage."""
+    other, look = SqliteStore(store.folder), location.remains_of
+
+    def made_meanwhile(path: str) -> str:
+        monkeypatch.undo()
+        Scribe(other)
+        return look(path)
+
+    monkeypatch.setattr(location, "remains_of", made_meanwhile)
+    assert store.exists()
+    other.close()
+
+
 def as_text(path: Path) -> None:
     path.write_text("not a database\n" * 1000)
 

@@ -72,17 +72,21 @@ def refuse_network(folder: str, kind: str | None = None) -> None:
         raise error
 
 
-def refuse_remains(path: str, remains: str = "") -> None:
-    """Raise where the database at ``path``, which is empty or gone, was there once: it must not be written over."""
+def remains_of(path: str) -> str:
+    """What says that the database at ``path``, which is empty or gone, was there once; nothing where it was not."""
     log = path + "-wal"
-    if os.path.exists(log) and os.path.getsize(log) > 0:
-        remains = f"is empty or gone, but its log {log} is not: the database was cut off"
-    if remains:
-        raise Corrupt(
-            f"{path} {remains}.",
-            where=path,
-            hint="Restore store.db from a backup; or let `leftoff fsck --repair` keep what the rest of it proves.",
-        )
+    if not os.path.exists(log) or os.path.getsize(log) == 0:
+        return ""
+    return f"is empty or gone, but its log {log} is not: the database was cut off"
+
+
+def cut_off(path: str, remains: str) -> Corrupt:
+    """The error for a database of which only that remains: it must not be written over."""
+    return Corrupt(
+        f"{path} {remains}.",
+        where=path,
+        hint="Restore store.db from a backup; or let `leftoff fsck --repair` keep what the rest of it proves.",
+    )
 
 
 def make_folder(folder: str) -> None:

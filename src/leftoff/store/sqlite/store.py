@@ -78,18 +78,28 @@ class SqliteStore(Store):
     # -- connections
 
     def exists(self) -> bool:
-        try:
-            if os.stat(self.path).st_size > 0:
-                return True
+        size = self._size()
+        if size:
+            return True
+        remains = location.remains_of(self.path)
+        if not remains and size == 0:
             remains = "is empty: the database was cut off"
+        elif not remains and next(self.blobs.names(), None) is not None:
+            remains = "is gone, but its blobs are there"
+        if not remains:
+            return False
+        if not self._size():
+            raise location.cut_off(self.path, remains)
+        return True  # somebody made it, and wrote to it, between the two looks
+
+    def _size(self) -> int | None:
+        """Of the database; None where there is none."""
+        try:
+            return os.stat(self.path).st_size
         except FileNotFoundError:
-            remains = ""
+            return None
         except OSError as error:
             raise translate(error, self.name) from error
-        if not remains and next(self.blobs.names(), None) is not None:
-            remains = "is gone, but its blobs are there"
-        location.refuse_remains(self.path, remains)
-        return False
 
     def _connect(self) -> apsw.Connection:
         if not self.exists():
