@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from leftoff.api.module import fsck, get, list, open, resume, run, start
     from leftoff.api.read import RunView
     from leftoff.api.run import Run
+    from leftoff.api.step_log import logger
     from leftoff.api.steps import Step
     from leftoff.api.store import Store
     from leftoff.api.views import Snapshot
@@ -67,6 +68,7 @@ _HOME = {
     "leftoff.api.module": ("fsck", "get", "list", "open", "resume", "run", "start"),
     "leftoff.api.read": ("RunView",),
     "leftoff.api.run": ("Run",),
+    "leftoff.api.step_log": ("logger",),
     "leftoff.api.steps": ("Step",),
     "leftoff.api.store": ("Store",),
     "leftoff.api.views": ("Snapshot",),
@@ -119,6 +121,7 @@ __all__ = [
     "fsck",
     "get",
     "list",
+    "logger",
     "open",
     "register",
     "resume",

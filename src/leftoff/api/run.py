@@ -14,6 +14,7 @@ from leftoff.api.beat import Heart
 from leftoff.api.buffer import Buffer
 from leftoff.api.files import FilesMixin
 from leftoff.api.read import RunView
+from leftoff.api.step_log import logger
 from leftoff.api.steps import StepsMixin
 from leftoff.api.views import Values, Variables
 from leftoff.engine.write.commit import Seal, new_token
@@ -23,6 +24,7 @@ from leftoff.model.ids import check_step, parent_of
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from leftoff.api.store import Store
@@ -62,6 +64,11 @@ class Run(StepsMixin, FilesMixin, RunView):
         ``Conflict`` where somebody was faster; nothing is changed then.
         """
         self._buffer.compare_and_set(name, expected, value)
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are the log of the step that is under way: ``leftoff logs`` shows them."""
+        return logger
 
     # -- commits
 

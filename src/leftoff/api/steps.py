@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.api.loops import BROKE, RAISED, UNTOLD, Each
+from leftoff.api.step_log import StepLog, listen, logger
 from leftoff.clock import iso
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -24,6 +25,7 @@ from leftoff.model.ids import check_step, quote_part, shown_step, step_readings
 from leftoff.model.words import STEP_ENDED
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable
 
     from leftoff.api.buffer import Buffer
@@ -77,6 +79,12 @@ class Step:
         self.result: Any = NOTHING
         self.outputs: list[str] = []
         self.began = 0.0
+        self._log: StepLog | None = None
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are this step's log."""
+        return logger
 
     def step(self, name: str, **options: Any) -> Step:
         """A step below this one."""
@@ -266,11 +274,17 @@ class StepsMixin:
             # It only says what is in flight; the step's end syncs it too.
             self._buffer.commit(None, durable=False, only=[step.batch or step.path, step.path])
         self._stack().append(step)
+        listen()
+        step._log = StepLog(self._buffer, step.path, self._buffer.steps.known()[step.path][0]["attempt"])
+        step._log.enter()
 
     def _leave_stack(self, step: Step) -> None:
         stack = self._stack()
         if step in stack:
             stack.remove(step)
+        if step._log is not None:
+            step._log.leave()
+            step._log = None
 
     def _complete(self, step: Step) -> None:
         now = iso(self._buffer.clock.now())
@@ -351,7 +365,8 @@ class StepsMixin:
         return {"traceback": self._buffer.redactor.mask(text)[:4000]} if text else {}
 
     def _told(self, error: BaseException) -> str:
-        return self._buffer.redactor.mask(str(error) or type(error).__name__)[:2000]
+        text = error.message if isinstance(error, LeftoffError) else str(error)
+        return self._buffer.redactor.mask(text or type(error).__name__)[:2000]
 
     def _sealed_error(self, error: BaseException) -> bool:
         return any(error is told for told in self._told_errors)

@@ -58,7 +58,7 @@ def run(args: Args, ctx: Context) -> int:
     for log in found.logs:
         page.show(log, LogFile(log.path or ""), ended=True)
     page.end()
-    if len(found.logs) == 1 and not found.logs[0].there:
+    if len(found.logs) == 1 and not found.logs[0].there and not found.logs[0].raised:
         ctx.say(silent(found.logs[0], ctx.project.now))
     return 0
 
@@ -88,12 +88,12 @@ def nothing(logs: RunLogs) -> str:
         return f"{of} has no log of a failed attempt."
     if choice.number is not None:
         return f"{of} has no log of an attempt {choice.number}."
-    return f"{of} has no logs: only steps that leftoff runs have one."
+    return f"{of} has no logs: only steps that leftoff runs, and Python steps that log something, have one."
 
 
 def _document(log: Log, ctx: Context) -> dict[str, Any]:
     """A log as JSON; of a long one its end, and how much was cut."""
-    about = log.to_json()
+    about = {**log.to_json(), **({"error": log.error} if log.raised else {})}
     if not log.there:
         return {**about, "text": None}
     file = LogFile(log.path or "")
@@ -124,6 +124,11 @@ class Page:
             self._last = log.attempt.token
             self._write(without_secrets(block, self._redactor))
             wrote = True
+        if ended and log.raised:
+            if self._last != log.attempt.token and self.headed:
+                self._heading(log)
+            self._last = log.attempt.token
+            self._write(without_secrets(log.raised.encode("utf-8", "backslashreplace"), self._redactor))
         if ended and self.headed and log.attempt.token not in self._seen:
             self._heading(log)  # it printed nothing, or what it printed is gone: also worth knowing
             self._last = log.attempt.token
@@ -168,16 +173,18 @@ def facts(log: Log, now: int) -> list[str]:
     out = [f"attempt {about.number}"]
     if not log.ended:
         out.append("running" if log.is_written else "not ended")
+    elif log.of_python:
+        out.append("failed" if log.failed else "ended")
     elif about.exit_code is None:
         out.append("no exit code")
     else:
         out.append(f"exit {about.exit_code}" if about.exit_code >= 0 else f"signal {-about.exit_code}")
-    end = about.ended_at if log.ended else now
+    end = now if about.ended_at is None else about.ended_at
     if about.started_at is not None and (log.ended or log.is_written):
         out.append(took((end - about.started_at) / 1000))
     if log.silent:
         out.append("printed nothing")
-    elif not log.there:
+    elif not log.there and not log.of_python:
         out.append("its log is gone" if about.log else "no log")
     return out
 

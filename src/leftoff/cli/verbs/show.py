@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.cli.render.failures import failure_lines, in_words
 from leftoff.cli.render.layout import facts
 from leftoff.cli.render.text import clean, crop, pad, size, step_name, value, width
 from leftoff.errors import Usage
@@ -82,6 +83,9 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
     lines += _turns(found)
     for name, records in found["records"].items():
         if name in ("run", "turn"):
+            continue
+        if name == "error":
+            lines += section("Errors", failure_lines(records, found["run_id"]))
             continue
         tell = approval if name == "approval" else _record
         said = {
@@ -221,7 +225,7 @@ def step_lines(records: list[dict[str, Any]], screen: Screen, wants: dict[str, l
         lines.append(line)
         if record["error"]:
             lines.append(
-                [("  " + " " * name.count("  "), ""), (crop(_error(record["error"]), room - 2), "bad")]
+                [("  " + " " * name.count("  "), ""), (crop(in_words(record["error"]), room - 2), "bad")]
             )
         lines += [[("  ", ""), (text, "warn")] for text in wants.get(record["step"], ())]
     return lines
@@ -299,7 +303,7 @@ def _bare_steps(records: list[dict[str, Any]], wants: dict[str, list[str]]) -> l
             ", ".join(
                 [
                     *_step_facts(record),
-                    *([_error(record["error"])] if record["error"] else []),
+                    *([in_words(record["error"])] if record["error"] else []),
                     *wants.get(record["step"], ()),
                 ]
             ),
@@ -326,13 +330,6 @@ def _step_facts(record: dict[str, Any]) -> list[str]:
         outputs = record["outputs"] if isinstance(record["outputs"], list) else [record["outputs"]]
         out.append("→ " + ", ".join(clean(str(path)) for path in outputs))
     return out
-
-
-def _error(error: Any) -> str:
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        kind = error.get("type")
-        return clean(f"{kind}: {error['message']}" if isinstance(kind, str) and kind else error["message"])
-    return clean(error) if isinstance(error, str) else value(error)
 
 
 def _file(about: dict[str, Any], name: str) -> str:

@@ -1,4 +1,8 @@
-"""Which logs there are of a run: one per attempt, found through the attempts' rows, never by looking into folders.
+"""Which logs there are of a run: one per attempt.
+
+Those of commands are found through the attempts' rows, never by looking into folders. Those of Python code have no row:
+their files are named by step and attempt, as its record has them. What a step of Python code failed with is told as
+a log would be, whether or not it logged anything.
 
 A log is a fact about this machine, as its attempt is: it is not part of the state, and a version of a run says nothing
 about it. Reading the file itself is for whoever shows it.
@@ -10,12 +14,16 @@ import os
 
 from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
+from leftoff.engine.retention.disk import ATTEMPTS
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
 from leftoff.host import ALIVE
 from leftoff.model.fields import Fields
-from leftoff.model.ids import shown_step, with_item
+from leftoff.model.hashing import sha256
+from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
+from leftoff.model.times import millis
+from leftoff.model.versions import counts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
     from leftoff.store.rows import Attempt, RunRow
 
+STEPS = "steps"  # in the folder of a run's attempts: the logs of Python code
+LONGEST_NAME = 200  # bytes of a file's name
 _LAST = "~"  # behind every ord, which is made of digits and slashes
 FILE = "log"  # in the attempt's folder
 
@@ -31,10 +41,11 @@ FILE = "log"  # in the attempt's folder
 class Log(Fields):
     """One attempt at a step, and the file with what it printed."""
 
-    attempt: Attempt
+    attempt: Attempt | Try
     path: str | None
     failed: bool
     error: dict[str, Any] | None = None  # why its step failed, where this is the newest attempt
+    driven: bool = False  # whether somebody drives the run
 
     @property
     def step(self) -> str:
@@ -51,6 +62,8 @@ class Log(Fields):
     @property
     def silent(self) -> bool:
         """Whether it ended without having printed anything: a log is made for the first line of it."""
+        if self.of_python:
+            return False
         said_nothing = self.error is not None and not self.error.get("tail")
         return not self.there and self.ended and (self.attempt.exit_code == 0 or said_nothing)
 
@@ -58,7 +71,21 @@ class Log(Fields):
     def is_written(self) -> bool:
         """Whether its process lives, so that more may come; one that cannot be seen from here does not count."""
         process = self.attempt.process
-        return not self.ended and process is not None and process.state() == ALIVE
+        if process is None:
+            return not self.ended and self.driven and self.of_python
+        return not self.ended and process.state() == ALIVE
+
+    @property
+    def of_python(self) -> bool:
+        return isinstance(self.attempt, Try)
+
+    @property
+    def raised(self) -> str:
+        """What Python code failed with, as Python tells it."""
+        if not self.error or not self.of_python:
+            return ""
+        trace, told = self.error.get("traceback"), f"{self.error.get('type')}: {self.error.get('message')}\n"
+        return f"Traceback (most recent call last):\n{trace}{told}" if trace else told
 
     def to_json(self) -> dict[str, Any]:
         about = self.attempt
@@ -71,6 +98,23 @@ class Log(Fields):
             "path": self.path,
         }
         return with_item(found, about.step)
+
+
+class Try(Fields):
+    """An attempt of Python code at a step, which has no row: what its record says, in the words of one."""
+
+    step: str
+    number: int
+    current: int
+    started_at: int | None
+    ended_at: int | None
+    log: str | None = None
+    exit_code: int | None = None
+    process: None = None
+
+    @property
+    def token(self) -> str:
+        return f"{self.step}#{self.number}"
 
 
 class Choice(Fields):
@@ -101,8 +145,11 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
             Log(each, _path(store, each), _has_failed(each, steps[each.step]), _error(reader, each))
             for each in attempts
         ]
-        logs.sort(key=lambda log: ((steps[log.step] or ("",) * 3)[2] or _LAST, log.step, log.attempt.number))
         driven = row.status == "running" and lease_state(view.lease(run), now) in (ALIVE, "unknown")
+        for log in _of_python(store, reader, row, choice):
+            steps[log.step] = view.row(run, "step", log.step)
+            logs.append(log.but(driven=driven))
+        logs.sort(key=lambda log: ((steps[log.step] or ("",) * 3)[2] or _LAST, log.step, log.attempt.number))
         return FoundLogs(row, [log for log in logs if log.failed or not choice.failed], driven)
 
     return store.read(look)
@@ -111,13 +158,67 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
 def _wanted(view: View, row: RunRow, choice: Choice) -> list[Attempt]:
     attempts = view.attempts(row.run)
     if choice.step is not None:
-        below = f"{choice.step}/"
-        attempts = [each for each in attempts if each.step == choice.step or each.step.startswith(below)]
+        attempts = [each for each in attempts if _is_within(each.step, choice.step)]
         if not attempts and not _is_step(view, row, choice.step):
             raise _no_step(view, row, choice.step)
     if choice.number is not None:
         return [each for each in attempts if each.number == choice.number]
     return [each for each in attempts if each.number == each.current]
+
+
+# -- of Python code
+
+
+def python_log(store: Store, run_id: str, step: str, number: int) -> str | None:
+    """Where the log of an attempt of Python code at a step is."""
+    folder = getattr(store, "folder", None)
+    return os.path.join(folder, ATTEMPTS, run_id, STEPS, _file_name(step), str(number)) if folder else None
+
+
+def _file_name(step: str) -> str:
+    """A step's path as one name; of one that is too long for that, its hash."""
+    name = quote_part(step)
+    return name if len(name.encode()) <= LONGEST_NAME else sha256(step.encode()).hexdigest()
+
+
+def _of_python(store: Store, reader: Reader, row: RunRow, choice: Choice) -> list[Log]:
+    """The logs of steps that a Python program runs, and what those of them failed with that logged nothing."""
+    folder = os.path.join(getattr(store, "folder", None) or "", ATTEMPTS, row.run_id, STEPS)
+    names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    if not names and not counts_of(row.counts)["failed"]:
+        return []
+    steps = reader.plain("step")
+    told = {_file_name(path): path for path in steps}
+    # In a burst of quick steps a start is told late: one that was killed before has its log, and no record.
+    steps |= {unquote_part(name): {} for name in names if name not in told and len(name) != 64}
+    logs = (
+        _python_try(os.path.join(folder, _file_name(path)), path, record, choice)
+        for path, record in steps.items()
+        if _is_within(path, choice.step) and (_file_name(path) in names or _has_raised(record))
+    )
+    return [log for log in logs if log is not None]
+
+
+def _is_within(path: str, step: str | None) -> bool:
+    return step is None or path == step or path.startswith(f"{step}/")
+
+
+def _has_raised(record: dict[str, Any]) -> bool:
+    error = record.get("error")
+    return isinstance(error, dict) and ("traceback" in error or "result" in error)
+
+
+def _python_try(folder: str, path: str, record: dict[str, Any], choice: Choice) -> Log | None:
+    current = record.get("attempt") or 1
+    number = choice.number or current
+    file, newest = os.path.join(folder, str(number)), number == current
+    error = record.get("error") if newest and record.get("status") == "failed" else None
+    if error is None and not os.path.exists(file):
+        return None
+    ended = millis(record.get("completed_at" if newest else "started_at"))
+    began = millis(record.get("started_at")) if newest else None
+    made = Try(path, number, current, began, ended)
+    return Log(made, file, error is not None, error)
 
 
 def _is_step(view: View, row: RunRow, step: str) -> bool:

@@ -159,24 +159,26 @@ def _invoke(call: Call) -> Any:
     busy = flow.busy
     if flow.root.thread == get_ident():
         flow.busy = True
-    token = current.set(IN_STEP)
+    token, log = current.set(IN_STEP), call.open_log()
     try:
         if timeout is None:
             return call.function.plain(*call.args, **call.named)
         return _timed(call, timeout)
     finally:
+        log.leave()
         leave(token)
         flow.busy = busy
 
 
 async def _invoke_async(call: Call) -> Any:
     timeout = call.function.settings.timeout
-    token = current.set(IN_STEP)
+    token, log = current.set(IN_STEP), call.open_log()
     try:
         if timeout is None:
             return await call.function.plain(*call.args, **call.named)
         return await _timed_async(call, timeout)
     finally:
+        log.leave()
         leave(token)
 
 

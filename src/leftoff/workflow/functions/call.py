@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from time import monotonic
 
+from leftoff.api.step_log import StepLog, listen
 from leftoff.api.values import decode, encode
 from leftoff.engine.steps import lifecycle
 from leftoff.engine.write.commit import Seal
@@ -188,6 +189,13 @@ class Call:
             record["revision"] = flow.revision
         self._failed = int(old.get("retried") or 0)
         self._begin(record)
+
+    def open_log(self) -> StepLog:
+        """Where what is logged goes while the function runs."""
+        listen()
+        log = StepLog(self.scope.flow.run._buffer, self.path, self._record["attempt"])
+        log.enter()
+        return log
 
     def _claim(self) -> None:
         """Of two threads that call the same step by the same key, one is wrong."""

@@ -14,7 +14,6 @@ from time import monotonic
 
 from leftoff.api.bursts import IN_A_ROW, TELL_S, Burst
 from leftoff.engine.write.commit import Seal
-from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.codec import REDACTED, payload
 from leftoff.model.frozen import thaw
@@ -174,10 +173,9 @@ class Records:
         name = (
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}:{kind.__qualname__}"
         )
-        message = error.message if isinstance(error, LeftoffError) else None
         return {
             "type": name,
-            "message": self.run._told(error) if message is None else self.run._masked(message) or "",
+            "message": self.run._told(error),
             **self.run._trace(error),
             **self.run._lost(lost),
         }
