@@ -219,7 +219,7 @@ def plain_start(place: Place, texts: dict[str, str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("agent", AGENTS)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_in_and_out_of_anything(agent: str, data: st.DataObject) -> None:
     """Twice is once; there is one server and one hook per event; out again, every byte is as it was."""
     user, relative = data.draw(files(agent))
@@ -316,7 +316,7 @@ def words_of(text: str) -> str:
 
 @pytest.mark.parametrize("agent", AGENTS)
 @given(data=st.data(), hands=HANDS, again=st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_a_hand_edit_stays(
     agent: str, data: st.DataObject, hands: list[tuple[float, int]], again: bool
 ) -> None:

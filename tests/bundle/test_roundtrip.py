@@ -27,18 +27,17 @@ def take_in(folder: Path, bundle: Path) -> bool:
         store.close()
 
 
-def everything(folder: Path, run_id: str) -> dict[str, Any]:
-    """All that can be read of a run: its versions, and its state at each of them."""
+def everything(folder: Path, run_id: str, *, states: bool = True) -> dict[str, Any]:
+    """All that can be read of a run: its versions, with their digests, and its state at each of them."""
     with leftoff.open(folder / ".leftoff") as store:
         run = store.get(run_id)
         versions = run.history(sealed=False)
         facts = [{**v.to_json(), "checkpoint": v.checkpoint, "counts": v.counts} for v in versions]
-        states = {}
-        for version in versions:
+        found = {}
+        for version in versions if states else ():
             at = run.at(version.seq)
-            states[version.seq] = {name: repr(values) for name, values in at.records.items()}
-        info = run.info.to_json()
-        return {"versions": facts, "states": states, "info": info}
+            found[version.seq] = {name: repr(values) for name, values in at.records.items()}
+        return {"versions": facts, "states": found, "info": run.info.to_json()}
 
 
 def homes(tmp_path: Path) -> tuple[Path, Path]:
@@ -59,7 +58,7 @@ def test_everything_comes_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.crash_full) for n in range(3, 8))]
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.crash_full) for n in range(2, 8))]
 )
 def test_any_history_comes_along(seed: int, tmp_path: Path) -> None:
     """Also one with rollbacks, deletions and pruned versions; and exporting the copy gives the same bytes."""
@@ -92,9 +91,9 @@ def test_importing_twice_changes_nothing(tmp_path: Path) -> None:
     run_id = make_run(here)
     write_bundle(here, run_id, tmp_path / "run.leftoff")
     assert take_in(there, tmp_path / "run.leftoff")
-    before = everything(there, run_id)
+    before = everything(there, run_id, states=False)
     assert not take_in(there, tmp_path / "run.leftoff")
-    assert before == everything(there, run_id)
+    assert before == everything(there, run_id, states=False)
     with leftoff.open(there / ".leftoff") as store:
         assert [run_id] == [run.run_id for run in store.list()]
 
@@ -109,10 +108,10 @@ def test_other_content_is_a_conflict(ahead: str, tmp_path: Path) -> None:
     with leftoff.open(tmp_path / ahead / ".leftoff") as store:
         store.resume(run_id).finish()
     write_bundle(here, run_id, tmp_path / "run.leftoff")
-    before = everything(there, run_id)
+    before = everything(there, run_id, states=False)
     with pytest.raises(Conflict, match="is here already with other content: here at version"):
         take_in(there, tmp_path / "run.leftoff")
-    assert before == everything(there, run_id)
+    assert before == everything(there, run_id, states=False)
 
 
 def test_a_driven_run_is_exported_as_it_is(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def check_flips(sample: Sample, folder: Path, total: int) -> int:
 
 def test_flipped_bytes_are_put_right(sample: Sample, tmp_path: Path) -> None:
     """After one flipped byte everything reads as before, and the damaged file is kept."""
-    assert check_flips(sample, tmp_path, 12) >= 11
+    assert check_flips(sample, tmp_path, 6) >= 5
 
 
 @pytest.mark.crash_full

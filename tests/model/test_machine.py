@@ -18,7 +18,7 @@ from tests.model.rules_life import LifeRules
 
 # Read before the fixtures take leftoff's variables away.
 THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
-EXAMPLES, STEPS = (int(os.environ.get("LEFTOFF_EXAMPLES", 2000)), 80) if THOROUGH else (40, 40)
+EXAMPLES, STEPS = (int(os.environ.get("LEFTOFF_EXAMPLES", 2000)), 80) if THOROUGH else (25, 40)
 
 
 class Machine(DataRules, LifeRules):
