@@ -16,6 +16,7 @@ pytest.register_assert_rewrite("leftoff.testing.contract", "leftoff.testing.scri
 
 # A disk that syncs slowly is no reason to fail. What `make test` tries is the same each time: it judges a change.
 # `make crash` looks for what nobody has thought of.
+OF_AGENTS = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_CLI")  # in the shell of an agent
 THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
 settings.register_profile(
     "leftoff",
@@ -30,7 +31,7 @@ settings.load_profile("leftoff")
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever runs the tests may be driven by leftoff; the tests must not see it."""
-    for name in [name for name in os.environ if name.startswith("LEFTOFF_")]:
+    for name in [name for name in os.environ if name.startswith("LEFTOFF_") or name in OF_AGENTS]:
         monkeypatch.delenv(name)
 
 

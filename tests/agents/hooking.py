@@ -23,6 +23,7 @@ for line in sys.stdin:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
+        os.environ.update(asked.get("env", {}))
         sys.stdin = io.TextIOWrapper(io.BytesIO(asked["event"].encode()))
         sys.stdout = io.TextIOWrapper(os.fdopen(writing, "wb"))
         sys.argv = ["leftoff", *asked["words"]]
@@ -111,13 +112,15 @@ class Living(Session):
         )
 
     def fire(self, event: str, **more: Any) -> Called:
-        words = ["hook", self.agent]
-        data = json.dumps(event_of(self.name, self.cwd, event, **more))
+        return self.calls("hook", self.agent, input=json.dumps(event_of(self.name, self.cwd, event, **more)))
+
+    def calls(self, *words: str, input: str = "", **env: str) -> Called:
+        """A command of leftoff's that the agent's process starts."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"words": words, "event": data}) + "\n")
+        self.process.stdin.write(json.dumps({"words": words, "event": input, "env": env}) + "\n")
         self.process.stdin.flush()
         code, out, err = json.loads(self.process.stdout.readline())
-        done = Called(tuple(words), code, out, err)
+        done = Called(words, code, out, err)
         assert (0, "") == (done.code, done.err), str(done)
         return done
 

@@ -222,14 +222,24 @@ def _end_turn(
     sessions.report_session(session.project, session.who, make, None, seen.blobs)
 
 
-def failed_command(session: Session, command: str, error: str) -> None:
-    """A command of the agent's failed."""
-    command, error = session.fit(command), session.fit(error)
+def failed_commands(session: Session, failures: list[tuple[str, str]]) -> None:
+    """Commands of the agent's failed: each, and what it said."""
+    told = [(session.fit(command), session.fit(error)[:_MESSAGE]) for command, error in failures]
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        _turn(session, tx, row, changes).failed(command, error[:_MESSAGE])
+        turn = _turn(session, tx, row, changes)
+        for command, error in told:
+            turn.failed(command, error)
 
-    _report(session, make)
+    if told:
+        _report(session, make)
+
+
+def failed_in_transcript(session: Session, transcript: str, turn: str) -> None:
+    """Codex tells of commands that failed only there."""
+    from leftoff.engine.read.transcript import failed_commands as find
+
+    failed_commands(session, find(transcript, turn))
 
 
 def end_session(session: Session, why: str) -> None:

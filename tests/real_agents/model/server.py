@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,7 +20,8 @@ class Model:
     """The script, and what became of it.
 
     Each main request takes the next answer of the script away; once there is none left, the answer is ``DONE``.
-    ``replies`` goes before the script: many sessions at once are told apart by what they ask.
+    ``replies`` goes before the script: many sessions at once are told apart by what they ask. ``insists``: what an
+    agent says of a tool that is not there yet; the call is made again then.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,9 @@ class Model:
         self._waiting = 0
         self._let_go = threading.Event()
         self.replies: Callable[[Request], Answer | None] = lambda request: None
+        self.insists = ""
+        self._refused = 0
+        self._last = DONE
         self.requests: list[Request] = []
         self.served = Served()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -47,6 +52,7 @@ class Model:
             self._let_go = threading.Event()
             self._script, self._waiting = list(answers), 0
             self.requests, self.served = [], Served()
+            self.insists, self._refused, self.replies = "", 0, lambda request: None
 
     def more(self, *answers: Answer) -> None:
         """What it says after that; the accounts go on, and whoever waits goes on to wait."""
@@ -83,11 +89,19 @@ class Model:
             self.requests.append(request)
             found = wire.SIDE[request.api]
             if request.main:
-                found = self.replies(request) or (self._script.pop(0) if self._script else DONE)
+                found = self._last = self._next(request)
             if not found.waits:
                 self.served.count(request, found)
             self._changed.notify_all()
             return found
+
+    def _next(self, request: Request) -> Answer:
+        refused = sum(self.insists in text for text in request.texts) if self.insists else 0
+        again, self._refused = refused > self._refused, refused
+        if again:
+            time.sleep(0.2)
+            return self._last
+        return self.replies(request) or (self._script.pop(0) if self._script else DONE)
 
     def pause(self) -> None:
         """In the middle of an answer, until the script goes on without it."""

@@ -118,6 +118,7 @@ def mcp(bed: Bed, agent: Agent) -> None:
         ),
         Answer("Half of it."),
     )
+    bed.model.insists = "unsupported call: mcp__leftoff"  # Codex does not wait for servers that start
     life = agent.tell(project, "Use leftoff")
     run = project.show("Release 2")
     expect("the session of the run", agent.session(life), run["session_id"])

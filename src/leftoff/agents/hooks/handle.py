@@ -97,7 +97,7 @@ def tool_failed(session: Session, event: Event) -> bytes:
     """A command that failed is worth knowing for whoever goes on; a file may have been written in part."""
     failure = event.failure
     if failure is not None:
-        reports.failed_command(session, *failure)
+        reports.failed_commands(session, [failure])
     reports.after_edit(session, event.paths())
     return NOTHING
 
@@ -142,6 +142,9 @@ def after_compact(session: Session, event: Event) -> bytes:
 
 def stopped(session: Session, event: Event) -> bytes:
     """The end of a turn: a checkpoint if something changed."""
+    turn = event.text("turn_id")
+    if turn and session.who.agent == "codex":
+        reports.failed_in_transcript(session, event.text("transcript_path"), turn)
     reports.end_turn(session, event.last_words, busy=event.has_helpers)
     return NOTHING
 

@@ -30,7 +30,7 @@ class Caller:
     terminal chooses one of several. Variables are read when they are asked for; an empty one counts as unset.
     """
 
-    __slots__ = ("_branch", "_session", "agent", "named", "person", "pick")
+    __slots__ = ("_agent", "_branch", "_session", "named", "person", "pick")
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Caller:
     ) -> None:
         self.named = named if named and named != "@" else None
         self.pick: Pick | None = None
-        self.agent = agent
+        self._agent = agent
         self.person = person
         self._branch = branch
         self._session = session
@@ -69,8 +69,17 @@ class Caller:
 
     @property
     def session(self) -> str | None:
-        """The agent's session that this belongs to."""
-        return self._session or self.variable("LEFTOFF_SESSION")
+        """The agent's session that this belongs to: as our hooks said, or as Codex tells its shell."""
+        return self._session or self.variable("LEFTOFF_SESSION") or self.variable("CODEX_THREAD_ID")
+
+    @property
+    def agent(self) -> Process | None:
+        """The agent's process that this belongs to. Gemini CLI tells its shell that it is one, but no session."""
+        if self._agent is None and self.has("GEMINI_CLI") and not self.session:
+            from leftoff.host import agent_above
+
+            self._agent = agent_above("gemini")
+        return self._agent
 
     def session_in(self, view: View) -> str | None:
         """The session: as the environment says, or that which the agent's process was last seen with, or began with."""

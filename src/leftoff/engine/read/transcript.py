@@ -1,4 +1,5 @@
-"""The last words of an agent that died: from the end of the transcript that its own program kept.
+"""What an agent does not tell: from the end of the transcript that its own program kept. The last words of one that
+died, and the commands of Codex that failed.
 
 Every agent writes one JSON object per line, each in a form of its own; what they have in common is who speaks, and the
 text. A transcript is written late and may be cut off anywhere, so whatever cannot be read is passed over.
@@ -32,6 +33,25 @@ def last_words(path: str, prompt: str) -> str:
     return ""
 
 
+def failed_commands(path: str, turn: str) -> list[tuple[str, str]]:
+    """The commands of one turn of Codex's that failed, and what each of them said."""
+    out = []
+    for line in _tail(path):
+        item = _item(line, turn) if b'"CommandExecution"' in line else {}
+        words, code = item.get("command"), item.get("exit_code")
+        if isinstance(words, list) and words and isinstance(code, int) and code:
+            said = str(item.get("aggregated_output") or "").strip()
+            out.append((str(words[-1]), f"Exit code {code}\n{said}".strip()))
+    return out
+
+
+def _item(line: bytes, turn: str) -> dict[str, Any]:
+    """What a line of Codex's says that a turn has done."""
+    told = _decoded(line).get("payload")
+    item = told.get("item") if isinstance(told, dict) and told.get("turn_id") == turn else None
+    return item if isinstance(item, dict) else {}
+
+
 def _tail(path: str) -> list[bytes]:
     """The last lines of a regular file; none where there is no such file."""
     try:
@@ -44,13 +64,17 @@ def _tail(path: str) -> list[bytes]:
         return file.read(_TAIL).splitlines() if size else []
 
 
-def _said(line: bytes) -> Iterator[tuple[str, str]]:
-    """Who says what in a line."""
+def _decoded(line: bytes) -> dict[str, Any]:
     try:
         found = decode(line)
     except (ValueError, StopIteration, RecursionError):
-        return
-    outer = found if isinstance(found, dict) else {}
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _said(line: bytes) -> Iterator[tuple[str, str]]:
+    """Who says what in a line."""
+    outer = _decoded(line)
     for one in (outer, outer.get("message"), outer.get("payload")):
         if isinstance(one, dict):
             who = one.get("role") or one.get("type")
