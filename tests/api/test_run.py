@@ -168,9 +168,9 @@ def test_resume_of_a_finished_run(store: leftoff.Store) -> None:
 
 def test_resume_of_nothing(store: leftoff.Store) -> None:
     """No store, no run, a run on another branch: each is told, and nothing is made."""
-    with pytest.raises(NotFound, match="no store"):
+    with pytest.raises(NotFound, match="There is no run here"):
         store.resume()
-    with pytest.raises(NotFound, match="no store"):
+    with pytest.raises(NotFound, match="no run convert"):
         store.resume("convert")
     store.start("convert", run_id="c", branch="try").pause()
     with pytest.raises(NotFound, match="no unfinished run on branch main; there is on try: c"):
