@@ -95,8 +95,8 @@ def test_one_that_cannot_be_restored_is_kept(checkpoint: str, tmp_path: Path) ->
     os.unlink(tmp_path / "a")
     (tmp_path / "a").mkdir()
     (tmp_path / "a/mine").write_text("mine")
-    result = succeed("restore", checkpoint, "a", "--yes", cwd=tmp_path)
-    assert "keep    a" in result.err and "a/mine" in result.err
+    result = call("restore", checkpoint, "a", "--yes", cwd=tmp_path)
+    assert 3 == result.code and "keep    a" in result.err and "a/mine" in result.err
     assert "mine" == (tmp_path / "a/mine").read_text()
 
 
@@ -104,3 +104,23 @@ def test_no_store_is_made(tmp_path: Path) -> None:
     """A REF is resolved before anything is written."""
     assert 3 == call("restore", "latest", "a", cwd=tmp_path).code
     assert [] == files_below(tmp_path)
+
+
+def test_what_restores_nothing(project: Path) -> None:
+    """A file that cannot be as it was is exit 3, also for a rollback that can restore none; as it was already is 0."""
+    (project / ".env").write_text("a=1\n")
+    (project / "f").write_text("f\n")
+    succeed("start", "w", "--run-id", "w", cwd=project)
+    succeed("start", "other", "--run-id", "other", cwd=project)
+    succeed("track", ".env", "f", "--run", "w", cwd=project)
+    succeed("save", "--run", "w", cwd=project)
+    same = succeed("restore", "w", "f", cwd=project)
+    assert "nothing was restored" in same.err and "unfinished runs" not in same.err, str(same)
+    (project / ".env").write_text("b=2\n")
+    lost = call("restore", "w", ".env", "--json", cwd=project)
+    assert 3 == lost.code and ".env (it may hold secrets" in lost.json["error"]["message"]
+    back = call("rollback", "w~0", "--files", "--yes", cwd=project)
+    assert 3 == back.code and "The run itself is back there" in back.err
+    (project / "f").write_text("g\n")
+    succeed("rollback", "w~0", "--files", "--yes", cwd=project)
+    assert ("f\n", "b=2\n") == ((project / "f").read_text(), (project / ".env").read_text())

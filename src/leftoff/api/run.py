@@ -20,7 +20,7 @@ from leftoff.api.views import Values, Variables
 from leftoff.engine.write.commit import Seal, new_token
 from leftoff.engine.write.records import note_record, refuse_decision
 from leftoff.errors import StoreUnavailable
-from leftoff.model.ids import check_step, parent_of
+from leftoff.model.ids import check_step, parent_of, shown_step
 from leftoff.model.words import UNFINISHED
 
 if TYPE_CHECKING:
@@ -251,7 +251,9 @@ class Run(StepsMixin, FilesMixin, RunView):
         open_steps = [path for path, step in steps.items() if step["status"] not in ("completed", "skipped")]
         left = [path for path in open_steps if path not in inner]
         if left and self.status in UNFINISHED:
-            shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+            shown = ", ".join(map(shown_step, left[:5])) + (
+                f" and {len(left) - 5} more" if len(left) > 5 else ""
+            )
             print(f"leftoff: run {self.id} is completed; steps left: {shown}", file=sys.stderr)
 
     def __repr__(self) -> str:

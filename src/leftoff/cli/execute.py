@@ -236,7 +236,9 @@ def drive(ctx: Context, runner: Runner, observer: Observer) -> int:
     for number in heeded():
         signal.signal(number, heed)
     code = execution.drive(ctx.project, runner)
-    observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code})
+    about = execution.failures_of(ctx.project, runner)
+    told = {"rejected": about.rejected, "logged": about.logged} if code == 1 else {}
+    observer({"event": "end", "run": info(ctx.project, runner.ledger).to_json(), "exit": code, **told})
     return code
 
 

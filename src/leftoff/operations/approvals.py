@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from leftoff.engine.read.find import Target
 from leftoff.engine.read.which import Deciding, Fit
-from leftoff.engine.steps.approvals import REJECT, waiting
+from leftoff.engine.steps.approvals import REJECT, ask_again, waiting
 from leftoff.engine.steps.reports import known_step
 from leftoff.errors import Ambiguous, NotFound, Usage
 from leftoff.host import user
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.find import Target
     from leftoff.engine.read.info import RunInfo
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
@@ -36,7 +36,8 @@ class Decision(Fields):
 
 
 class Decided(Fields):
-    """What is decided, whether it was not before, and whether somebody drives the run, who goes on with it."""
+    """What is decided, whether it was not before, and whether somebody drives the run, who goes on with it.
+    ``left``: whether anything is left to do in spite of a rejection; ``None`` where no runner executes the run."""
 
     info: RunInfo
     step: str
@@ -44,6 +45,17 @@ class Decided(Fields):
     rejected: bool
     changed: bool
     driven: bool
+    left: bool | None = None
+
+    @property
+    def advice(self) -> str:
+        """What to do now, in a sentence."""
+        run_id, again = self.info.run_id, f"`{ask_again(self.info.run_id, self.step)}` asks again."
+        if self.driven:
+            return "Whoever drives the run goes on with it."
+        if self.left is None:
+            return f"`leftoff resume {run_id}` goes on."
+        return f"`leftoff resume {run_id}` goes on without it; {again}" if self.left else again
 
     def to_json(self) -> dict[str, Any]:
         return self.info.to_json()
@@ -53,6 +65,7 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     """Decide a step that waits for an approval, or a phase that a protocol has approved."""
     from leftoff.engine.steps import approvals
     from leftoff.engine.write.lease import state
+    from leftoff.operations.execution import is_driven
 
     found, step = _asked(project, caller, decision.words)
     row, store = found.row, project.store
@@ -68,7 +81,20 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     find, guard = this_run(row.run, row.run_id), guard_of(caller)
     done = write(store, find, step, said, scrubber=project.redactor, guard=guard)
     driven = state(store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
-    return Decided(info(project, row), done.step, done.choice, done.rejected, done.changed, driven)
+    left = (
+        _is_left(project, caller, row) if done.rejected and not driven and is_driven(project, row) else None
+    )
+    return Decided(info(project, row), done.step, done.choice, done.rejected, done.changed, driven, left)
+
+
+def _is_left(project: Project, caller: Caller, row: RunRow) -> bool:
+    """Whether resuming would do anything."""
+    from leftoff.engine.resume.request import ResumeRequest
+    from leftoff.operations.verdict import verify
+
+    now = Target(project.store.read(this_run(row.run, row.run_id)), None)
+    plan = verify(project, caller, ResumeRequest(now, resumes=False)).plan
+    return any(entry["action"] != "skip" for entry in plan)
 
 
 def _asked(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Target, str | None]:

@@ -12,6 +12,7 @@ from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.origin import can_mark
 from leftoff.engine.read.definition import definition_of, names_of
 from leftoff.engine.read.find import Target
+from leftoff.engine.read.logs import failures
 from leftoff.engine.read.which import twins
 from leftoff.engine.resume.answers import LateQuestions
 from leftoff.engine.resume.finding import ASK, REFUSE, levels_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
+    from leftoff.engine.read.logs import Failures
     from leftoff.engine.redaction.redactor import Redactor
     from leftoff.engine.resume.answers import Answerer
     from leftoff.engine.workspace.tracking import Found
@@ -121,6 +123,11 @@ def definition_of_twin(
         if workflow.name == row.workflow:
             return workflow
     return None
+
+
+def failures_of(project: Project, runner: Runner) -> Failures:
+    """What is to be said of the steps of a run that failed."""
+    return failures(project.store, runner.ledger.run, runner.run_id)
 
 
 def is_driven(project: Project, row: RunRow) -> bool:

@@ -14,6 +14,7 @@ from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import check_free, current, current_row, guard_of, report, session_of
 from leftoff.operations.runs import info, target
 
+_SHOWN = 5
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,14 +115,26 @@ def restore_request(project: Project, caller: Caller, words: list[str]) -> Resto
     first, *others = words
     if os.path.lexists(first):
         return Restore(None, words)
-    known = target(project, caller, None)
+    known = _current(project, caller)
     path = None if "@" in first or "~" in first else given_path(project.folder, first)
-    if path is not None and path in file_records(project.store, known.row.run, known.row.run_id, known.seq):
+    if (
+        path is not None
+        and known is not None
+        and path in file_records(project.store, known.run, known.run_id, known.seq)
+    ):
         return Restore(None, words)
     if not others:
         _refuse_version(project, caller, first)
         return Restore(None, words)
     return Restore(first, others)
+
+
+def _current(project: Project, caller: Caller) -> RunRow | None:
+    """The run that is meant where no REF says which, if there is one; nothing is said of it yet."""
+    try:
+        return current_row(project, caller, "reads")
+    except NotFound:
+        return None
 
 
 def _refuse_version(project: Project, caller: Caller, word: str) -> None:
@@ -152,9 +165,8 @@ def _latest_with(project: Project, caller: Caller, paths: list[str]) -> Target:
 
 
 def restore(project: Project, caller: Caller, request: Restore, agree: Agree) -> Restored:
-    """Bring single files back. ``NotFound`` where the content of one was not kept; the others are restored."""
+    """Bring single files back. ``NotFound`` where one cannot be as it was; the others are restored."""
     from leftoff.engine.workspace.paths import given_path
-    from leftoff.engine.workspace.plan import NOT_KEPT, WHY_NOT_KEPT
 
     paths = list(dict.fromkeys(given_path(project.folder, path) for path in request.paths))
     if request.ref is None:
@@ -168,14 +180,18 @@ def restore(project: Project, caller: Caller, request: Restore, agree: Agree) ->
     done = restorer(project, caller, found).restore(found, ref, paths, agree)
     if done.done and done.before:
         project.say(f"leftoff: {done.before}")
-    kept = done.plan.of("keep") if done.done and done.plan is not None else []
-    lost = [entry.path for entry in kept if entry.why == NOT_KEPT]
-    if lost:
-        raise NotFound(
-            f"The content of {', '.join(lost)} was not kept at {request.ref}: it cannot be restored.",
-            hint=f"{WHY_NOT_KEPT} Whatever else was named is restored.",
-        )
+    if done.done and done.plan is not None and done.plan.lost:
+        raise _lost(done.plan, ref, "Whatever else was named is restored.")
     return Restored(info(project, found.row), len(paths), done)
+
+
+def _lost(plan: Plan, ref: str, rest: str) -> NotFound:
+    """Files that should be as they were, and cannot be. ``rest``: what was done all the same."""
+    from leftoff.engine.workspace.plan import WHY_NOT_KEPT
+
+    names = "; ".join(f"{entry.path} ({entry.why})" for entry in plan.lost[:_SHOWN])
+    more = f" and {len(plan.lost) - _SHOWN} more" if len(plan.lost) > _SHOWN else ""
+    return NotFound(f"Not restored from {ref}: {names}{more}.", hint=f"{WHY_NOT_KEPT} {rest}")
 
 
 class Rollback(Fields):
@@ -249,6 +265,9 @@ def rollback(
     named = request.ref or found.row.run_id
     ref = f"--good {named}" if request.good else named
     outcome = restorer(project, caller, found).rollback(found, ref, agree)
+    plan = outcome.plan
+    if outcome.done and plan is not None and plan.lost and not plan.touched:
+        raise _lost(plan, named, "The run itself is back there; no file was changed.")
     return RolledBack(info(project, found.row), found, outcome, outcome.done)
 
 

@@ -140,7 +140,7 @@ def remove(
     from leftoff.engine.write.unmoved import until_unmoved
 
     store = project.store
-    any_run = Fit(lambda view, row: True, "is there", "could be removed", among=None, by_name=True)
+    any_run = Fit(lambda view, row: True, "could be removed", "could be removed", among=None, by_name=True)
 
     def work() -> Removed | None:
         found = target(project, caller, ref, Deciding(caller, project.now, any_run))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leftoff.cli.progress.times import took, whole
 from leftoff.cli.render.layout import line_width, wrapped
 from leftoff.cli.render.text import clean, step_name
-from leftoff.engine.steps.approvals import how
+from leftoff.engine.steps.approvals import ask_again, how
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,15 +54,18 @@ def advice(event: Event, tally: Tally) -> list[tuple[str, str]]:
     run_id = run.get("run_id") or tally.run_id
     if run.get("status") == "completed":
         return []
-    out = []
-    if (run.get("steps") or {}).get("failed"):
+    out, failed = [], (run.get("steps") or {}).get("failed", 0)
+    rejected = event.get("rejected") or ()
+    if failed and event.get("logged", True):
         out.append((f"leftoff logs {run_id} --failed", "what the failed steps printed"))
+    out += [(clean(ask_again(run_id, path)), "asks again") for path in rejected[:_SHOWN]]
     for path, asked in list(tally.waiting.items())[:_SHOWN]:
         what = (
             "the run waits for this decision" if asked.get("kind") == "approval" else "the run waits for this"
         )
         out.append((clean(command(run_id, path, asked)), what))
-    return [*out, (f"leftoff resume {run_id}", "goes on from here")]
+    goes_on = not rejected or failed > len(rejected)
+    return [*out, (f"leftoff resume {run_id}", "goes on from here")] if goes_on else out
 
 
 def command(run_id: str, path: str, asked: Event) -> str:

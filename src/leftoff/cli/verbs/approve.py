@@ -55,6 +55,4 @@ def told(done: Decided) -> str:
     )
     if not done.changed:
         return f"leftoff: {step} of {run_id} is {word} already."
-    if done.driven:
-        return f"leftoff: {step} of {run_id} is {word}. Whoever drives the run goes on with it."
-    return f"leftoff: {step} of {run_id} is {word}. `leftoff resume {run_id}` goes on."
+    return f"leftoff: {step} of {run_id} is {word}. {done.advice}"

@@ -28,7 +28,7 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.render.text import clean
+    from leftoff.cli.render.text import step_name
     from leftoff.operations.lifecycle import finish
 
     ctx.name_run()
@@ -36,11 +36,11 @@ def run(args: Args, ctx: Context) -> int:
     done = finish(ctx.project, ctx.caller, status, args.summary)
     ctx.answer(done)
     if done.stopped:
-        ctx.say(f"leftoff: ended: {clean(', '.join(done.stopped))}.")
+        ctx.say(f"leftoff: ended: {', '.join(map(step_name, done.stopped))}.")
     said = f"leftoff: {done.info.run_id} is {status}{'' if done.changed else ' already'}"
     if done.left:
         more = " and more" if done.more else ""
-        ctx.say(f"{said}; steps left: {clean(', '.join(done.left))}{more}")
+        ctx.say(f"{said}; steps left: {', '.join(map(step_name, done.left))}{more}")
     else:
         ctx.say(f"{said}.")
     return 0

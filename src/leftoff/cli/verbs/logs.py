@@ -54,6 +54,8 @@ def run(args: Args, ctx: Context) -> int:
         return 0
     if not found.logs:
         ctx.say(nothing(logs))
+    for step, why in found.unstarted.items():
+        ctx.say(f"{step_name(step)} failed without having run: {clean(why)}")
     page = Page(ctx, headed=len(found.logs) > 1)
     for log in found.logs:
         page.show(log, LogFile(log.path or ""), ended=True)

@@ -39,5 +39,6 @@ def run(args: Args, ctx: Context) -> int:
     if plan is None and not args.json:
         ctx.say("leftoff: a restore that had been cut short is complete now.")
     elif plan is not None and not args.json:
-        ctx.say(f"leftoff: {len(plan.touched)} of {done.named} files restored.")
+        number = len(plan.touched)
+        ctx.say(f"leftoff: {f'{number} of {done.named} files' if number else 'nothing was'} restored.")
     return ctx.answer(done)

@@ -15,6 +15,8 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.read.state import Reader
 from leftoff.engine.retention.disk import ATTEMPTS
+from leftoff.engine.steps.approvals import is_rejected
+from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
@@ -36,6 +38,7 @@ STEPS = "steps"  # in the folder of a run's attempts: the logs of Python code
 LONGEST_NAME = 200  # bytes of a file's name
 _LAST = "~"  # behind every ord, which is made of digits and slashes
 FILE = "log"  # in the attempt's folder
+_FAILED = 1000  # steps that failed, of which so many are looked at
 
 
 class Log(Fields):
@@ -126,11 +129,13 @@ class Choice(Fields):
 
 
 class FoundLogs(Fields):
-    """The run and its logs at one moment, and whether anybody is there who may add to them."""
+    """The run and its logs at one moment, and whether anybody is there who may add to them. ``unstarted``: the steps
+    that failed before anything of them ran, and why, where those that failed are wanted."""
 
     row: RunRow
     logs: list[Log]
     driven: bool
+    unstarted: dict[str, str] = {}
 
 
 def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> FoundLogs:
@@ -150,9 +155,46 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
             steps[log.step] = view.row(run, "step", log.step)
             logs.append(log.but(driven=driven))
         logs.sort(key=lambda log: ((steps[log.step] or ("",) * 3)[2] or _LAST, log.step, log.attempt.number))
-        return FoundLogs(row, [log for log in logs if log.failed or not choice.failed], driven)
+        if not choice.failed:
+            return FoundLogs(row, logs, driven)
+        there = {log.step for log in logs}
+        unstarted = {
+            path: why
+            for path, why in _unstarted(reader, view).items()
+            if path not in there and _is_within(path, choice.step)
+        }
+        return FoundLogs(row, [log for log in logs if log.failed], driven, unstarted)
 
     return store.read(look)
+
+
+class Failures(Fields):
+    """Steps of a run that failed. ``rejected``: a person, or a deadline, said no. ``logged``: some of them ran, and may
+    have printed something."""
+
+    rejected: list[str]
+    logged: bool
+
+
+def failures(store: Store, run: int, run_id: str) -> Failures:
+    def look(view: View) -> Failures:
+        reader, failed = Reader(store, view, run, run_id), view.leaves(run, "failed", _FAILED)
+        found = [path for path in failed if is_rejected(_record(reader, path))]
+        return Failures(found, len(_unstarted(reader, view)) < len(failed))
+
+    return store.read(look)
+
+
+def _unstarted(reader: Reader, view: View) -> dict[str, str]:
+    """The steps that failed before anything of them ran, and why."""
+    tried = {attempt.step for attempt in view.attempts(reader.run)}
+    failed = (path for path in view.leaves(reader.run, "failed", _FAILED) if path not in tried)
+    return {path: why_failed(_record(reader, path)) for path in failed}
+
+
+def _record(reader: Reader, path: str) -> dict[str, Any]:
+    found = reader.value("step", path)
+    return dict(found.plain) if found is not None else {}
 
 
 def _wanted(view: View, row: RunRow, choice: Choice) -> list[Attempt]:

@@ -196,12 +196,19 @@ class Deciding(Which):
         branch = self.caller.branch
         rows = view.list_runs({"branch": branch, "status": self.fit.among})
         if self.fit.by_name:
-            fit = [row for row in rows if self.fit.test(view, row)]
-            raise several(fit, f"Name the run: {len(fit)} on branch {branch} {self.fit.many}.", _BY_ID)
+            raise self._unnamed(view, rows, branch)
         found = self._only(view, rows, f"on branch {branch}")
         if found is None:
             raise _none_here(view, branch, asking, self.fit.among)
         return found
+
+    def _unnamed(self, view: View, rows: list[RunRow], branch: str) -> Ambiguous:
+        """A run must be named; those that could be."""
+        fit = [row for row in rows if self.fit.test(view, row)]
+        says = f"{len(fit)} runs on branch {branch} {self.fit.many}"
+        if len(fit) < 2:
+            says = f"{len(fit) or 'no'} run on branch {branch} {self.fit.one}"
+        return several(fit or rows, f"Name the run: {says}.", _BY_ID)
 
     def choose(self, view: View, where: dict[str, Any]) -> RunRow | None:
         """The same of the runs that a workflow, a title or an issue names."""

@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "step.elsewhere": ASK,
     "step.again": ASK,
     "step.waiting": ASK,
+    "step.rejected": WARN,
     "blocked.errors": ASK,
 }
 _SHOWN = 3

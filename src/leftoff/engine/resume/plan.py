@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.model.ids import with_item
 
 TYPE_CHECKING = False
@@ -62,20 +63,14 @@ def _intent(
         when = record.get("completed_at")
         return "skip", f"it is {status}" + (f" since {when}" if when else "")
     if status == "failed":
-        return "run", f"it failed: {_message(record)}"
+        return "run", f"it failed: {why_failed(record)}"
     if status == "running":
         return "run", "it was in flight, and nobody knows how it ended"
     if status == "waiting":
         return "ask", f"it waits for {'a decision' if record.get('kind') == 'approval' else 'a person'}"
     if status == "blocked":
-        return "ask", f"it is blocked: {_message(record)}"
+        return "ask", f"it is blocked: {why_failed(record)}"
     return "run", "it is to be done"
-
-
-def _message(record: Mapping[str, Any]) -> str:
-    error = record.get("error")
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message or "no reason was given")
 
 
 def resume_from(plan: list[dict[str, Any]]) -> str | None:

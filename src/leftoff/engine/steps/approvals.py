@@ -25,7 +25,7 @@ from leftoff.model.words import FINISHED, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from leftoff.engine.steps.lifecycle import Steps
@@ -77,6 +77,18 @@ def ask_changes(steps: Steps, run_id: str, step: str, ask: str, options: Sequenc
     steps.move(step, {**wait(old, steps.now), "kind": "approval"})
     steps.changes.put("approval", step, question(step, ask, options, steps.at))
     return Seal("approval", step, ask)
+
+
+def is_rejected(record: Mapping[str, Any]) -> bool:
+    """Whether a person, or a deadline, said no: that is not asked again unless somebody wants it."""
+    error = record.get("error")
+    rejected = isinstance(error, dict) and error.get("type") == "rejected"
+    return rejected and record.get("status") == "failed" and record.get("kind") == "approval"
+
+
+def ask_again(run_id: str, step: str) -> str:
+    """The command that puts a question once more, as one would type it."""
+    return f"leftoff resume {run_id} --from-step {step_word(step)}"
 
 
 def how(run_id: str, step: str, verb: str = "approve") -> str:
@@ -244,7 +256,7 @@ class Asked:
         )
 
     def _again(self) -> str:
-        return f"`leftoff resume {self.run_id} --from-step {step_word(self.step)}` asks again."
+        return f"`{ask_again(self.run_id, self.step)}` asks again."
 
     def _matches(self, status: object) -> bool:
         """Whether the step's record still says what was decided: it may have been put back since."""

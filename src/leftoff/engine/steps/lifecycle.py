@@ -18,7 +18,7 @@ from leftoff.model.words import ONCE_MORE, STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from leftoff.model.changes import Change
@@ -307,3 +307,10 @@ def next_order(view: View, run: int, path: str) -> int:
         return 0
     number = last[len(outer) :].partition("/")[0]
     return min(int(number) + 1, LAST) if number.isdigit() else 0
+
+
+def why_failed(record: Mapping[str, Any]) -> str:
+    """What is recorded of why a step failed, or is blocked."""
+    error = record.get("error")
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or "no reason was given")

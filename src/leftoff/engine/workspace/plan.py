@@ -64,9 +64,10 @@ class Entry(Fields):
     want: Content
     commit: str = ""  # of git, that has the content; empty: a blob has it
     changed: bool = False  # what is there was never recorded
+    lost: bool = False  # it should be as it was, and cannot be
 
-    def kept(self, why: str) -> Entry:
-        self.action, self.why = KEEP, why
+    def kept(self, why: str, *, lost: bool = True) -> Entry:
+        self.action, self.why, self.lost = KEEP, why, lost
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -108,6 +109,11 @@ class Plan(Fields):
         if then is None:
             return "that version did not look at git: what was not tracked then stays as it is."
         return f"git was at {then[:12] or 'no commit'} then: what was only changed by commits since is left to it."
+
+    @property
+    def lost(self) -> list[Entry]:
+        """What should be as it was, and cannot be."""
+        return [entry for entry in self.entries if entry.lost]
 
     def to_json(self) -> dict[str, Any]:
         return {action: [entry.to_json() for entry in self.of(action)] for action in (RESTORE, DELETE, KEEP)}
@@ -289,7 +295,7 @@ class Planner:
         others = self.store.read(lambda view: self.sides.changed_by(view, [entry.path for entry in doubtful]))
         for entry in doubtful:
             if entry.path in others:
-                entry.kept(f"run {others[entry.path]} changed it")
+                entry.kept(f"run {others[entry.path]} changed it", lost=False)
 
     # -- what shall be there
 

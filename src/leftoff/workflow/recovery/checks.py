@@ -13,7 +13,7 @@ from leftoff.engine.lifecycle.origin import is_ours
 from leftoff.engine.resume.checks.provider import CheckProvider
 from leftoff.engine.resume.finding import REFUSE, WARN, Finding
 from leftoff.engine.resume.plan import make_plan
-from leftoff.engine.steps.approvals import how
+from leftoff.engine.steps.approvals import ask_again, how, is_rejected
 from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.frozen import marks
@@ -33,7 +33,7 @@ from leftoff.workflow.recovery.attempts import (
     step_of,
     was_cut_off,
 )
-from leftoff.workflow.recovery.reopen import DONE, is_rejected
+from leftoff.workflow.recovery.reopen import DONE
 from leftoff.workflow.run.runner import missing as lacking
 from leftoff.workflow.run.state import order_of
 from leftoff.workflow.template.mentioned import mentioned
@@ -133,6 +133,7 @@ class WorkflowChecks(CheckProvider):
         yield from self.of_definition(seen, selection)
         yield from self.of_steps(seen, selection)
         yield from self._waiting(seen, selection, self.new)
+        yield from self._rejected(seen, selection)
 
     def of_definition(self, seen: Seen, selection: Selection) -> Iterator[Finding]:
         """Where it comes from, what the definition changes, and what it needs that was not stored."""
@@ -299,6 +300,15 @@ class WorkflowChecks(CheckProvider):
             yield Finding(
                 "step.waiting", f"Step {shown_step(path)} waits for {what}.", f"`{hint}`", path, level=level
             )
+
+    def _rejected(self, seen: Seen, selection: Selection) -> Iterator[Finding]:
+        """A decision stands until somebody wants it to be asked for again, and may leave nothing to do."""
+        for path, record in _open(seen.steps).items():
+            if is_rejected(record) and not (path in selection.repeat or selection.leaves_out(path)):
+                told = f"Step {shown_step(path)} was rejected."
+                if self._held_up(seen, path):
+                    told = f"Step {shown_step(path)} was rejected, and what comes after it is not done."
+                yield Finding("step.rejected", told, f"`{ask_again(seen.run_id, path)}` asks again.", path)
 
     def _goes_on(self, seen: Seen, selection: Selection, new: Workflow, waiting: list[str]) -> bool:
         """Whether something can be done before anybody has decided."""

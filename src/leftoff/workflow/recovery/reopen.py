@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.steps import lifecycle
+from leftoff.engine.steps.approvals import is_rejected
 from leftoff.workflow.definition.changes import differs, is_gone
 
 if TYPE_CHECKING:
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 DONE = ("completed", "skipped")
 _DECLARED = ("order", "batch", "title", "kind", "type", "description", "instructions", "estimate")
 _PLACE = ("order", "batch")
-
-
-def is_rejected(record: Record) -> bool:
-    """Whether a person, or a deadline, said no: that is not asked again unless somebody wants it."""
-    error = record.get("error")
-    rejected = isinstance(error, dict) and error.get("type") == "rejected"
-    return rejected and record.get("status") == "failed" and record.get("kind") == "approval"
 
 
 class Reopening:

@@ -13,6 +13,7 @@ from leftoff.engine.resume.finding import ASK as ASK_LEVEL
 from leftoff.engine.resume.finding import REFUSE, WARN, levelled
 from leftoff.engine.resume.plan import make_plan
 from leftoff.engine.resume.request import Selection
+from leftoff.engine.steps.approvals import is_rejected
 from leftoff.engine.write.commit import Guard
 from leftoff.engine.write.lease import free
 from leftoff.errors import CannotResume, NeedsPerson
@@ -23,7 +24,7 @@ from leftoff.workflow.processes.job import Exit
 from leftoff.workflow.recovery import proof
 from leftoff.workflow.recovery.attempts import ADOPT, ASK, CHECK, FORGET, REATTACH, TAKEN, folder_of, lives
 from leftoff.workflow.recovery.checks import WorkflowChecks
-from leftoff.workflow.recovery.reopen import DONE, Reopening, is_rejected
+from leftoff.workflow.recovery.reopen import DONE, Reopening
 from leftoff.workflow.recovery.stop import end_processes
 from leftoff.workflow.run import checkers, finish, leftovers
 from leftoff.workflow.run.people import expire, tell_waiting

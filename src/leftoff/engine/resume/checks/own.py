@@ -91,7 +91,7 @@ def _abandoned(run_id: str) -> Finding:
 def _repeating(repeated: list[str], level: str) -> Finding:
     more = f" and {len(repeated) - _SHOWN} more" if len(repeated) > _SHOWN else ""
     number = f"{len(repeated)} finished step{'s' if len(repeated) > 1 else ''}"
-    message = f"{number} would run again: {', '.join(repeated[:_SHOWN])}{more}."
+    message = f"{number} would run again: {', '.join(map(shown_step, repeated[:_SHOWN]))}{more}."
     return Finding("step.again", message, "--yes goes back all the same.", repeated[0], level=level)
 
 
