@@ -146,8 +146,9 @@ def test_the_rules_of_paths(tmp_path: Path) -> None:
 def test_content_that_is_damaged_is_never_put_in_place(project: Path) -> None:
     """A record that names another content's hash restores nothing."""
     checkpoint = forge(project, "g", hash="sha256:" + "0" * 64)
-    found = succeed("rollback", checkpoint, "--files", "--json", cwd=project).json["files"]
-    assert (["g"], False) == ([one["path"] for one in found["keep"]], (project / "g").exists())
+    done = call("rollback", checkpoint, "--files", "--json", cwd=project)
+    found = done.json["files"]
+    assert (3, ["g"], False) == (done.code, [one["path"] for one in found["keep"]], (project / "g").exists())
 
 
 @pytest.mark.parametrize(

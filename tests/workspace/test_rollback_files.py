@@ -188,7 +188,9 @@ def test_secret_and_large_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("KEY=2")
     (tmp_path / "large").write_text("y" * 11)
     before = tree(tmp_path)
-    found = succeed("rollback", checkpoint, "--files", "--json", cwd=tmp_path).json["files"]
+    done = call("rollback", checkpoint, "--files", "--json", cwd=tmp_path)
+    assert 3 == done.code and "Not restored" in done.err
+    found = done.json["files"]
     assert ([".env", "large"], []) == ([one["path"] for one in found["keep"]], found["restore"])
     assert before == tree(tmp_path)
 

@@ -211,6 +211,16 @@ class RolledBack(Fields):
     outcome: Outcome | None = None
     done: bool = True
 
+    @property
+    def lost(self) -> NotFound | None:
+        """That no file could be brought back, though some are not as they were."""
+        plan = self.outcome.plan if self.outcome is not None and self.done else None
+        if plan is None or not plan.lost or plan.touched:
+            return None
+        return _lost(
+            plan, f"{self.run.run_id}@{self.target.seq}", "The run itself is back there; no file was changed."
+        )
+
     def to_json(self) -> dict[str, Any]:
         files = {"files": self.outcome.to_json()} if self.outcome is not None else {}
         return {**self.run.to_json(), **files}
@@ -265,9 +275,6 @@ def rollback(
     named = request.ref or found.row.run_id
     ref = f"--good {named}" if request.good else named
     outcome = restorer(project, caller, found).rollback(found, ref, agree)
-    plan = outcome.plan
-    if outcome.done and plan is not None and plan.lost and not plan.touched:
-        raise _lost(plan, named, "The run itself is back there; no file was changed.")
     return RolledBack(info(project, found.row), found, outcome, outcome.done)
 
 

@@ -61,7 +61,13 @@ def run(args: Args, ctx: Context) -> int:
         return confirm(ctx, _running(run_id, running), hint=hint)
 
     done = rollback(ctx.project, ctx.caller, wanted, end_steps, lambda plan: agree(ctx, plan))
-    return _told(ctx, done) if done.done else said_no(ctx)
+    if not done.done:
+        return said_no(ctx)
+    _told(ctx, done)
+    if done.lost is None:
+        return 0
+    ctx.say(f"leftoff: {done.lost.message}\n{done.lost.hint}")
+    return done.lost.exit_code
 
 
 def _running(run_id: str, running: dict[str, list[Process]]) -> str:
@@ -86,9 +92,10 @@ def _dry_run(ctx: Context, wanted: Rollback) -> int:
     return 0
 
 
-def _told(ctx: Context, done: RolledBack) -> int:
+def _told(ctx: Context, done: RolledBack) -> None:
     if ctx.args.json:
-        return ctx.answer(done)
+        ctx.answer(done)
+        return
     now, target, outcome = done.run, done.target, done.outcome
     seq = outcome.seq if outcome is not None else target.seq
     own = target.version is not None and target.version.seq == seq and target.version.id
@@ -101,7 +108,6 @@ def _told(ctx: Context, done: RolledBack) -> int:
         ctx.say(
             f"leftoff: `leftoff log {now.run_id}` lists what was before; `leftoff resume` goes on from here."
         )
-    return 0
 
 
 def _told_files(ctx: Context, before: str, plan: Plan | None) -> None:
