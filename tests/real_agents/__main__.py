@@ -6,21 +6,23 @@ import argparse
 import sys
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests.real_agents import cache, namespace, page
 from tests.real_agents.agents import AGENTS, Agent
 from tests.real_agents.bed import Bed, Broken, Unsupported
-from tests.real_agents.page import FAILS, UNSUPPORTED, WORKS, Row
-from tests.real_agents.scenarios import ALL, Scenario, deaths, sessions
+from tests.real_agents.page import FAILS, TOGETHER, UNSUPPORTED, WORKS, Row
+from tests.real_agents.scenarios import ALL, Scenario, crowd, deaths, kills, sessions, steps
 
-__all__ = ["deaths", "sessions"]
+PLAYED = [sessions, deaths, steps, kills, crowd]  # in this order
 
 
 @dataclass
 class Asked:
     agents: list[str]
     only: str
+    jobs: int
     write: bool
 
 
@@ -28,12 +30,16 @@ def _asked(words: list[str]) -> Asked:
     parser = argparse.ArgumentParser(prog="make agents", description=__doc__)
     parser.add_argument("--agent", action="append", choices=list(AGENTS), help="only this one")
     parser.add_argument(
-        "-k", default="", metavar="WORDS", help="only scenarios whose name has these words; writes no page"
+        "-k",
+        default="",
+        metavar="WORDS",
+        help="only scenarios with these words in their name; writes no page",
     )
+    parser.add_argument("--jobs", type=int, default=1, help="agents that are tried at the same time")
     parser.add_argument("--no-page", action="store_true", help="only print what was found")
     given = parser.parse_args(words)
     whole = not given.k and not given.agent and not given.no_page
-    return Asked(given.agent or list(AGENTS), given.k, whole)
+    return Asked(given.agent or list(AGENTS), given.k, given.jobs, whole)
 
 
 def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
@@ -49,24 +55,35 @@ def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
     except Exception as error:
         state, note = FAILS, f"{type(error).__name__}: {error}"
         traceback.print_exc()
-    row = Row(scenario, agent.name, state, note, time.monotonic() - began)
-    print(f"{agent.name:7} {scenario.name:28} {state} {row.seconds:5.1f} s  {note}", flush=True)
+    who = TOGETHER if scenario.once else agent.name
+    row = Row(scenario, who, state, note, time.monotonic() - began)
+    print(f"{who:7} {scenario.name:28} {state} {row.seconds:5.1f} s  {note}", flush=True)
     return row
+
+
+def _all_of(name: str, played: list[Scenario]) -> list[Row]:
+    """Every scenario with one agent, in a bed of its own."""
+    bed = Bed(cache.cache() / "beds" / name, cache.programs())
+    try:
+        return [_play(bed, AGENTS.get(name, AGENTS["claude"]), one) for one in played]
+    finally:
+        bed.close()
 
 
 def main(words: list[str]) -> int:
     asked = _asked(words)
-    programs = cache.programs()
+    cache.programs()
     namespace.enter(words)
-    rows = []
-    for name in asked.agents:
-        bed = Bed(cache.cache() / "beds" / name, programs)
-        try:
-            rows += [_play(bed, AGENTS[name], one) for one in ALL if asked.only in one.name]
-        finally:
-            bed.close()
+    began = time.monotonic()
+    chosen = [one for one in ALL if asked.only in one.name]
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        each = [one for one in chosen if not one.once]
+        rows = [row for found in pool.map(lambda name: _all_of(name, each), asked.agents) for row in found]
+    together = [one for one in chosen if one.once]
+    if together and len(asked.agents) == len(AGENTS):
+        rows += _all_of(TOGETHER, together)
     if asked.write:
-        page.write(rows)
+        page.write(rows, time.monotonic() - began)
     return 1 if any(row.state == FAILS for row in rows) else 0
 
 

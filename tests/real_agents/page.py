@@ -13,6 +13,7 @@ from tests.real_agents.scenarios import Scenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents" / "compatibility.md"
 WORKS, UNSUPPORTED, FAILS = "works", "not supported", "FAILS"
+TOGETHER = "all"
 HEAD = """\
 # Which agents it was tried with
 
@@ -20,7 +21,7 @@ This page is written by `make agents` ([how](../../tests/real_agents/README.md))
 below, play each scenario against a scripted model on the loopback, and what they leave behind is read with leftoff's
 own command. It shows how the programs and leftoff get along, not what a model would choose to do.
 
-Last run: {day}, leftoff {version}, in {minutes:.0f} minutes.
+Last run: {day}, leftoff {version}, {minutes:.0f} minutes.
 
 | | {titles} |
 | --- | {dashes} |
@@ -30,7 +31,7 @@ Last run: {day}, leftoff {version}, in {minutes:.0f} minutes.
 
 @dataclass(frozen=True)
 class Row:
-    """What was found in one scenario with one agent."""
+    """What was found in one scenario with one agent, or with all of them together."""
 
     scenario: Scenario
     agent: str
@@ -39,28 +40,32 @@ class Row:
     seconds: float
 
 
-def write(rows: list[Row]) -> None:
-    PAGE.write_text(text(rows))
+def write(rows: list[Row], seconds: float) -> None:
+    PAGE.write_text(text(rows, seconds))
 
 
-def text(rows: list[Row]) -> str:
+def text(rows: list[Row], seconds: float) -> str:
     """The page."""
-    pinned = versions()
+    pinned, notes = versions(), list[str]()
     agents = [name for name in AGENTS if any(row.agent == name for row in rows)]
     out = HEAD.format(
         day=datetime.datetime.now(datetime.UTC).date(),
         version=__version__,
-        minutes=sum(row.seconds for row in rows) / 60,
+        minutes=seconds / 60,
         titles=" | ".join(AGENTS[name].title for name in agents),
         dashes=" | ".join("---" for _ in agents),
         versions=" | ".join(pinned[name] for name in agents),
     )
-    notes: list[str] = []
-    for one in dict.fromkeys(row.scenario for row in rows):
-        cells = [
-            _cell(row, notes) for name in agents for row in rows if (row.scenario, row.agent) == (one, name)
-        ]
+    found = {(row.scenario, row.agent): row for row in rows}
+    each = dict.fromkeys(row.scenario for row in rows if row.agent != TOGETHER)
+    for one in each:
+        cells = [_cell(found[one, name], notes) for name in agents]
         out += f"| **{one.name}**: {one.promise} | {' | '.join(cells)} |\n"
+    together = [row for row in rows if row.agent == TOGETHER]
+    if together:
+        out += "\n| all together | |\n| --- | --- |\n"
+    for row in together:
+        out += f"| **{row.scenario.name}**: {row.scenario.promise} | {_cell(row, notes)} |\n"
     if notes:
         out += (
             "\n## Notes\n\n" + "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1)) + "\n"
@@ -71,6 +76,6 @@ def text(rows: list[Row]) -> str:
 def _cell(row: Row, notes: list[str]) -> str:
     if not row.note:
         return row.state
-    told = f"{AGENTS[row.agent].title}, {row.scenario.name}: {row.note}"
-    notes.append(" ".join(told.split()))
+    whose = AGENTS[row.agent].title if row.agent in AGENTS else "All"
+    notes.append(" ".join(f"{whose}, {row.scenario.name}: {row.note}".split()))
     return f"{row.state} ({len(notes)})"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.report import Make
     from leftoff.model.changes import ChangeSet
     from leftoff.operations.sessions import Session
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import BlobRow, RunRow
 
 _ERROR = "session"  # the key of the error that ended a turn
@@ -129,15 +129,29 @@ class _Seen(Fields):
 
 
 def _seen(session: Session, row: RunRow | None, until: int | None = None) -> _Seen:
-    from leftoff.engine.workspace.tracking import files_of
+    from leftoff.engine.workspace.tracking import BY_GIT, files_of
 
     found = _look(session, row, until)
     if found is None or row is None:
         return _Seen(found, [])
     known = files_of(session.project.store, row)
-    return _Seen(
-        found, [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
-    )
+    names = [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
+    others = _of_others(session, row, [name for name in names if known.get(name, BY_GIT).get("by") == "git"])
+    return _Seen(found, [name for name in names if name not in others])
+
+
+def _of_others(session: Session, row: RunRow, names: list[str]) -> dict[str, str]:
+    """Of files that only git told of: those that another session says it has changed since this turn began."""
+    from leftoff.engine.workspace.tracking import changed_by_others
+
+    def look(view: View) -> dict[str, str]:
+        reader = Reader(session.project.store, view, row.run, row.run_id)
+        turn = reader.value("turn", row.card.get(OPEN_TURN) or "")
+        seq = turn.plain.get("seq") if turn is not None and isinstance(turn.plain, dict) else None
+        began = view.version(row.run, seq) if isinstance(seq, int) else None
+        return changed_by_others(view, row.run, names, began.at if began is not None else row.updated_at)
+
+    return session.project.store.read(look) if names else {}
 
 
 def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: bool = False) -> None:

@@ -29,7 +29,7 @@ from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import check_path
 from leftoff.engine.workspace.stat import hashed
 from leftoff.engine.workspace.surroundings import DIRTY, own_files
-from leftoff.engine.workspace.tracking import BEFORE, MARK
+from leftoff.engine.workspace.tracking import BEFORE, BY_GIT, MARK, changed_by_others
 from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
 
@@ -49,8 +49,6 @@ WHY_NOT_KEPT = (
     "Files that hold secrets, and those over [capture] max_file, are only hashed; "
     "`leftoff fsck` tells what was damaged and set aside."
 )
-_BY_GIT = {"by": "git"}
-_OTHERS = 200  # runs that are looked at for who changed a file
 _SLACK_MS = 20  # the clock that stamps files is late by up to a tick
 
 
@@ -159,17 +157,7 @@ class Sides:
 
     def changed_by(self, view: View, paths: list[str]) -> dict[str, str]:
         """Other runs that were told of a change of these files since the version, by path."""
-        out: dict[str, str] = {}
-        rows = view.list_runs({}, _OTHERS) if paths else []
-        for row in rows:
-            if row.run == self.run or row.updated_at < self.at:
-                continue
-            for path in paths:
-                found = view.record(row.run, "context", BEFORE + path)
-                version = view.version(row.run, found.seq) if found is not None else None
-                if version is not None and version.at >= self.at:
-                    out[path] = row.run_id
-        return out
+        return changed_by_others(view, self.run, paths, self.at)
 
 
 def complete_at(view: View, reader: Reader, run: int, seq: int) -> str | None:
@@ -291,7 +279,7 @@ class Planner:
     def _leave_others(self, entries: list[Entry]) -> None:
         """What another run says it changed since, and this one knows only from git, is not this one's to undo."""
         newest = self.sides.newest
-        doubtful = [e for e in entries if e.action != KEEP and newest.get(e.path, _BY_GIT).get("by") == "git"]
+        doubtful = [e for e in entries if e.action != KEEP and newest.get(e.path, BY_GIT).get("by") == "git"]
         others = self.store.read(lambda view: self.sides.changed_by(view, [entry.path for entry in doubtful]))
         for entry in doubtful:
             if entry.path in others:

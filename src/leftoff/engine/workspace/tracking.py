@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from leftoff.store.rows import BlobRow, RunRow
 
 MARK = "workspace"  # of the collection `context`: which version has every dirty file, and of which commit
+BY_GIT = {"by": "git"}  # of a file that nobody told of
+_OTHERS = 200  # runs that are looked at for who changed a file
 BEFORE = "before "  # and a path: the file as it was before the run first changed it
 
 
@@ -102,6 +104,20 @@ def for_checkpoint(workspace: Workspace, row: RunRow) -> Found:
         path for path, what in seen.items() if what != SAME and not is_behind_link(workspace.folder, path)
     ]
     return track(workspace, row, paths) if paths else Found([], [])
+
+
+def changed_by_others(view: View, run: int, paths: list[str], since: int) -> dict[str, str]:
+    """The other runs that were told of a first change of these files since then, by path."""
+    out: dict[str, str] = {}
+    for row in view.list_runs({}, _OTHERS) if paths else []:
+        if row.run == run or row.updated_at < since:
+            continue
+        for path in paths:
+            found = view.record(row.run, "context", BEFORE + path)
+            version = view.version(row.run, found.seq) if found is not None else None
+            if version is not None and version.at >= since:
+                out[path] = row.run_id
+    return out
 
 
 def withheld_outputs(store: Store, row: RunRow) -> set[str]:
