@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.cli.command import succeed
@@ -24,3 +25,22 @@ def test_makes_no_store(project: Path) -> None:
     """It only looks."""
     succeed("dialects", cwd=project)
     assert [] == list(project.iterdir())
+
+
+def test_explains_with_an_example_of_each(project: Path) -> None:
+    """A file and what it says, which is known for one of that dialect; and how such a run begins, or is read."""
+    text, found = succeed("dialects", cwd=project).out, succeed("dialects", "--json", cwd=project).json
+    for each in found["dialects"]:
+        path, document = project / each["example"]["path"], each["example"]["document"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document))
+        words = (
+            "import",
+            str(path),
+            "--json",
+            *(("--dialect", "generic") if each["name"] == "generic" else ()),
+        )
+        (imported,) = succeed(*words, cwd=project).json["imported"]
+        assert each["name"] == imported["dialect"]
+        assert each["example"]["path"] in text
+        assert each["name"] == "generic" or f"Begun by: {each['starts']}" in text

@@ -27,6 +27,7 @@ BMAD = {
         }
     ],
     "agent_notes": "free text",
+    "step_names": {"1": "plan", "2": "build", "3": "test"},
 }
 
 CRUNCH_INDEX = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from leftoff.dialects.core.registry import dialect as dialect_named
 from leftoff.engine.read.which import SESSION
 from tests.cli.command import call, succeed
 
@@ -182,3 +183,58 @@ def test_a_verdict_has_no_doubts_of_another_protocol(project: Path) -> None:
     succeed("step", "done", "VERIFICATION", cwd=project)
     found = json.loads(call("verify", "rel-1", "--json", cwd=project).out)
     assert "progress.illegal" not in [finding["code"] for finding in found["findings"]]
+
+
+@pytest.mark.parametrize("dialect", ["bmad", "claude"])
+def test_steps_keep_their_names_in_a_clone(project: Path, dialect: str) -> None:
+    """These protocols only count them; names that are not the file's to give stay numbers."""
+    succeed("init", "--dialect", dialect, cwd=project)
+    run = own_run(project, dialect)
+    shutil.rmtree(project / ".leftoff")
+    assert "b" == succeed("next", "--run", run, cwd=project).out.splitlines()[0]
+    (path,) = (project / PLACES[dialect]).rglob("*.json")
+    names = {"bmad": "step_names", "claude": "phase_names"}[dialect]
+    document = json.loads(path.read_text())
+    assert {"1": "a", "2": "b"} == document[names]
+    shutil.rmtree(project / ".leftoff")
+    path.write_text(json.dumps({**document, names: {"1": "b/", "2": "2", "x": "y", "3": "a"}}))
+    steps = succeed("show", run, "--json", cwd=project).json["step_records"]
+    assert [("1", "completed"), ("2", "pending")] == [(step["step"], step["status"]) for step in steps]
+
+
+@DIALECTS
+def test_what_is_not_in_its_files_is_said(project: Path, dialect: str) -> None:
+    """When such a run begins, with how one begins that is; of sessions, and its own runs, nothing is said."""
+    shown = dialect in ("bmad", "claude")
+    page = succeed("init", "--dialect", dialect, cwd=project)
+    starts = dialect_named(dialect).starts
+    assert f"`{starts}` first" in page.out and shown != ("in the store alone" in page.out)
+    (project / "w.yaml").write_text("name: w\nsteps:\n  - {id: a, run: 'true'}\n")
+    for other in (("start", "release"), ("run", "w.yaml")):
+        assert shown != (f"none of the files of {dialect}; `{starts}`" in succeed(*other, cwd=project).err)
+    for own in (OWN[dialect][0], ("start", SESSION, "--session", "s1")):
+        assert "none of the files" not in succeed(*own, cwd=project).err
+
+
+def test_an_older_workflow_goes_on_in_the_archive(project: Path) -> None:
+    """dotagent's files show one workflow. Another that is unfinished is kept in its archived files, also for a clone,
+    and comes back when it is the only one."""
+    succeed("init", "--dialect", "dotagent", cwd=project)
+    for run in ("one", "two"):
+        succeed("start", "dotagent", "--run-id", run, cwd=project)
+    succeed("step", "done", "REQUIREMENTS", "--run", "one", cwd=project)
+    (archived,) = (project / "memory/state/.archive").glob("one_*/phase.json")
+    assert "ARCHITECTURE" == json.loads(archived.read_text())["current_phase"]
+    edited = json.loads(archived.read_text())
+    edited["completed_phases"].append({"phase": "ARCHITECTURE", "completed_at": "2026-01-01T00:00:00Z"})
+    archived.write_text(json.dumps(edited))
+    assert "IMPLEMENTATION" == succeed("next", "--run", "one", cwd=project).out.splitlines()[0]
+    shutil.rmtree(project / ".leftoff")
+    assert ["one", "two"] == runs(project)
+    assert "IMPLEMENTATION" == succeed("next", "--run", "one", cwd=project).out.splitlines()[0]
+    succeed("set", "x=1", "--run", "two", cwd=project)
+    assert "two" == json.loads((project / "memory/state/phase.json").read_text())["workflow_id"]
+    succeed("finish", "--run", "two", cwd=project)
+    succeed("set", "x=1", "--run", "one", cwd=project)
+    assert "one" == json.loads((project / "memory/state/phase.json").read_text())["workflow_id"]
+    assert not archived.parent.exists()

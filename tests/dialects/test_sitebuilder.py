@@ -216,3 +216,13 @@ def test_an_agents_heartbeat_is_changed_beside_ours(project: Path) -> None:
     succeed("beat", cwd=project)
     beat = read(task)["heartbeat"]
     assert (60, "key") == (beat["interval_seconds"], beat["own"])
+
+
+def test_an_id_of_all_its_checkpoints_is_nothing_to_go_back_to(task: Path, project: Path) -> None:
+    """Whoever looks, or goes on, means the newest one; a rollback never guesses, and lists them."""
+    name, version = read(task)["checkpoint_id"], "migration-T060@2"
+    assert succeed("show", name, cwd=project).out == succeed("show", "migration-T060~0", cwd=project).out
+    for ref in (name, f"migration-T060@{name}"):
+        refused = call("rollback", ref, "--yes", cwd=project)
+        assert 2 == refused.code and version in refused.err, str(refused)
+    succeed("rollback", version, "--yes", cwd=project)

@@ -26,7 +26,7 @@ from leftoff.model.fields import Fields
 from leftoff.model.words import UNFINISHED
 from leftoff.operations.reports import this_run
 from leftoff.operations.stop import give_up
-from leftoff.operations.upkeep import by_itself
+from leftoff.operations.upkeep import by_itself, say_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -247,7 +247,9 @@ def start(
         project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
     before = {row.run for row in known}
     alone = None if request.run_id else lambda view: _refuse_twin(_all(view, caller, request), before)
-    return start(setting, request.workflow, _opening(project, caller, request), alone=alone)
+    runner = start(setting, request.workflow, _opening(project, caller, request), alone=alone)
+    say_outside(project, runner.run_id)
+    return runner
 
 
 def foresee(project: Project, request: RunRequest) -> list[Foreseen]:

@@ -245,10 +245,14 @@ def plan_rollback(project: Project, caller: Caller, request: Rollback) -> Rollba
 
 
 def _back_to(project: Project, caller: Caller, request: Rollback) -> Target:
+    from leftoff.engine.read.find import need_only_carrier
     from leftoff.engine.workspace.good import last_good
 
     fit = Fit(lambda view, row: row.status in UNFINISHED, "is unfinished", "could be meant", strict=False)
     found = target(project, caller, request.ref, Deciding(caller, project.now, fit), back=True)
+    if request.ref is not None:
+        ref = request.ref
+        project.store.read(lambda view: need_only_carrier(view, ref, found))
     project.move_to_worktree(found.row)
     return last_good(project.store, found) if request.good else found
 

@@ -7,7 +7,7 @@ from leftoff.model.fields import Fields
 from leftoff.operations.reports import current, guard_of, session_of, usage_errors
 from leftoff.operations.runs import info
 from leftoff.operations.stop import forsake
-from leftoff.operations.upkeep import by_itself
+from leftoff.operations.upkeep import by_itself, say_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def start(project: Project, caller: Caller, wanted: Start) -> Started:
     )
     twin = info(project, done.twin) if done.twin is not None else None
     started = Started(info(project, done), done.resumed, twin)
+    if not done.resumed:
+        say_outside(project, done.run_id)
     by_itself(project)
     return started
 

@@ -151,25 +151,31 @@ def _import_bundle(project: Project, path: str, *, dry: bool) -> tuple[str, bool
 
 
 class DialectHere(Fields):
-    """A protocol that is understood: whether its files are kept in step here, and which there are."""
+    """A protocol that is understood: whether its files are kept in step here, and which there are; a file of it with a
+    short document, and how one of its runs begins."""
 
     name: str
     about: str
     mirrored: bool
     files: list[str]
+    example: tuple[str, dict[str, Any]] | None = None
+    starts: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "about": self.about, "mirrored": self.mirrored, "files": self.files}
+        known = {"name": self.name, "about": self.about, "mirrored": self.mirrored, "files": self.files}
+        path, document = self.example or (None, None)
+        return {**known, "example": {"path": path, "document": document}, "starts": self.starts}
 
 
 def dialects(project: Project) -> list[DialectHere]:
     """Every protocol, with the files of each in this project."""
-    from leftoff.dialects.core.registry import dialects
+    from leftoff.dialects.core.registry import READERS, dialects
     from leftoff.dialects.importing.places import documents_under
 
     files, followed = documents_under(project.folder), project.settings.section("mirror").get("dialect")
     out = []
     for each in dialects():
         own = [os.path.relpath(path, project.folder) for path in files if each.owns(path)]
-        out.append(DialectHere(each.name, each.about, each.name == followed, own))
+        starts = each.starts if each.name not in READERS else None
+        out.append(DialectHere(each.name, each.about, each.name == followed, own, each.example, starts))
     return out

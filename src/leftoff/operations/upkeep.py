@@ -11,7 +11,7 @@ from leftoff.operations.runs import target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from leftoff.dialects.retention import Pruned
@@ -25,30 +25,34 @@ if TYPE_CHECKING:
 
 
 class Initialized(Fields):
-    """Where the store of a project is, whether it was made just now; which files were written for a protocol, and
-    which of its files are not for git."""
+    """Where the store of a project is, whether it was made just now; how a run begins. Of a protocol: its name, whether
+    its files show every run, which files were written for it, and which of its files are not for git."""
 
     store: str
     created: bool
-    written: list[str]
-    ignored: list[str]
+    starts: str = "leftoff start NAME --steps a,b,c"
+    dialect: str | None = None
+    shows_all: bool = True
+    written: Sequence[str] = ()
+    ignored: Sequence[str] = ()
 
 
 def init(project: Project, dialect: str | None = None) -> Initialized:
     """Make the store. ``dialect``: say in leftoff.toml that the project follows a protocol."""
-    written, ignored = _follow(project, dialect) if dialect is not None else ([], [])
+    told = _follow(project, dialect) if dialect is not None else ()
     created = not project.store.exists()
     project.store.write(lambda tx: None)  # that makes the store, or brings an old schema up to date
-    return Initialized(project.store.name, created, written, ignored)
+    return Initialized(project.store.name, created, *told)
 
 
-def _follow(project: Project, name: str) -> tuple[list[str], list[str]]:
+def _follow(project: Project, name: str) -> tuple[str, str, bool, list[str], list[str]]:
     from leftoff.dialects.core.registry import dialect, set_dialect
 
     found = dialect(name)
     written = set_dialect(project.folder, project.settings, name)
     project.forget_settings()
-    return written + found.set_up(project.folder), found.ignored(project.folder)
+    written += found.set_up(project.folder)
+    return found.starts, name, found.shows_all, written, found.ignored(project.folder)
 
 
 def fsck(project: Project, *, repair: bool = False) -> FsckReport:
@@ -72,6 +76,15 @@ def prune(project: Project, *, dry: bool = False, empty: bool = False) -> Pruned
     from leftoff.dialects.retention import Upkeep
 
     return Upkeep(project).prune(dry=dry, empty=empty)
+
+
+def say_outside(project: Project, run_id: str) -> None:
+    """Where the project follows a protocol, and its files do not show this new run: that is said."""
+    follower = project.store.follower
+    row = project.store.read(lambda view: view.find_run(run_id)) if follower is not None else None
+    said = follower.outside(row) if follower is not None and row is not None else None
+    if said is not None:
+        project.say(f"leftoff: {said}")
 
 
 def by_itself(project: Project) -> None:

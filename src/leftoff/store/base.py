@@ -67,6 +67,10 @@ class Follower:
         """Which files could not be kept in step, and why."""
         raise NotImplementedError
 
+    def outside(self, row: RunRow) -> str | None:
+        """What is to be said of a new run that the protocol's files do not show."""
+        raise NotImplementedError
+
     def own_files(self) -> frozenset[str]:
         """The files that it writes, by their paths in the project: what becomes of them is nobody's change."""
         raise NotImplementedError

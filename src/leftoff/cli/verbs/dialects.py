@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import Spec
-from leftoff.cli.render.text import columns
+from leftoff.cli.render.text import clean, columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,26 @@ def run(args: Args, ctx: Context) -> int:
         return 0
     rows = [("DIALECT", "HERE", "FILES")]
     rows += [(each.name, _here(each), each.about) for each in found]
-    ctx.out("\n".join(columns(rows)))
+    ctx.out("\n".join([*columns(rows), "", *(line for each in found for line in _example(each))]).rstrip())
     return 0
+
+
+def _example(each: DialectHere) -> list[str]:
+    """What one of its files says, and how leftoff begins such a run."""
+    if each.example is None:
+        return []
+    import json
+
+    path, document = each.example
+    begins = (
+        f"Begun by: {each.starts}" if each.starts else f"Read by: leftoff import {path} --dialect {each.name}"
+    )
+    return [
+        f"{each.name}, for example {path}:",
+        f"    {clean(json.dumps(document, ensure_ascii=False))}",
+        f"    {begins}",
+        "",
+    ]
 
 
 def _here(each: DialectHere) -> str:

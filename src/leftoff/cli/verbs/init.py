@@ -42,7 +42,7 @@ stalled = "30m"               # without a sign of life for so long, a run is sho
 """
 GITIGNORE = ".leftoff/"
 AGENTS = """\
-Report your progress with `leftoff` (`leftoff help`): `leftoff start NAME --steps a,b,c` first, then
+Report your progress with `leftoff` (`leftoff help`): `{starts}` first, then
 `leftoff step start` and `leftoff step done` for each step, and `leftoff note` for whoever goes on.
 After an interruption, `leftoff brief` says where you were.
 """
@@ -54,9 +54,13 @@ def run(args: Args, ctx: Context) -> int:
     done = init(ctx.project, args.dialect)
     ignore = "\n".join([GITIGNORE, *done.ignored])
     if args.json:
-        suggestions = {"leftoff.toml": TOML, ".gitignore": ignore, "agents": AGENTS}
+        suggestions = {
+            "leftoff.toml": TOML,
+            ".gitignore": ignore,
+            "agents": AGENTS.format(starts=done.starts),
+        }
         where = {"project": ctx.project.folder, "store": done.store, "created": done.created}
-        ctx.emit({**where, "suggestions": suggestions, "dialect": args.dialect, "written": done.written})
+        ctx.emit({**where, "suggestions": suggestions, "dialect": args.dialect, "written": [*done.written]})
     else:
         ctx.out(page(ctx, done, ignore))
     return 0
@@ -73,8 +77,15 @@ def page(ctx: Context, done: Initialized, ignore: str) -> str:
         "",
         *_indented(ignore),
     ]
-    lines += ["", "For your agents (CLAUDE.md, AGENTS.md):", "", *_indented(AGENTS)]
-    lines += ["", "Then: `leftoff start NAME` begins a run, `leftoff status` shows what there is."]
+    lines += [
+        "",
+        "For your agents (CLAUDE.md, AGENTS.md):",
+        "",
+        *_indented(AGENTS.format(starts=done.starts)),
+    ]
+    if not done.shows_all:
+        lines += ["", f"Its files show the runs of {done.dialect}; other runs are in the store alone."]
+    lines += ["", f"Then: `{done.starts}` begins a run, `leftoff status` shows what there is."]
     return "\n".join(lines)
 
 

@@ -11,7 +11,15 @@ from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.files import about_file
 from leftoff.dialects.core.issues import decode_issues, encode_issues
 from leftoff.dialects.core.notes import decode_notes, encode_notes
-from leftoff.dialects.core.ordinals import decode_counted, gaps, numbers, passed_over, step_of, total_of
+from leftoff.dialects.core.ordinals import (
+    decode_counted,
+    encode_names,
+    gaps,
+    numbers,
+    passed_over,
+    step_of,
+    total_of,
+)
 from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.dialects.core.words import run_words
 from leftoff.engine.read.definition import KEY as DEFINITION
@@ -34,6 +42,7 @@ KEYS = tuple(
 DISTINCT = tuple(
     "session_branch steps_completed resume_from_step session_variables artefacts_produced agent_notes".split()
 )
+NAMES = "step_names"  # ours: by number, where steps have names
 RETENTION = kept_for(7, 30)
 STATUS = run_words({"blocked": "paused", "abandoned": "failed"})
 _ID = re.compile(r"[0-9a-f]{6}([0-9a-f]{6})?\Z")
@@ -57,6 +66,17 @@ def workflow_of(run_id: str) -> str:
 class Bmad(BmadFiles):
     name = "bmad"
     about = "BMAD: _bmad-output/.runs/<branch>/<run>/state.json"
+    example = (
+        "_bmad-output/.runs/main/dev-story-20260227-143022/state.json",
+        {
+            "run_id": "dev-story-20260227-143022",
+            "status": "running",
+            "steps_completed": [1],
+            "current_step": 2,
+            "total_steps": 3,
+            "session_variables": {"user": "ada"},
+        },
+    )
     keys = KEYS
     derived = {"current_step": ("steps_completed",), "resume_from_step": ("steps_completed",)}
     files = r"/\.runs/(.+/)?state\.json$"
@@ -139,7 +159,7 @@ class Bmad(BmadFiles):
         if missing:
             draft.repairs.add(f"steps_completed has gaps: {shown(missing)} are still to be done.")
         draft.run("total", total)
-        decode_counted(draft, done, total, current)
+        decode_counted(draft, done, total, current, names=document.get(NAMES))
 
     def _artefacts(self, draft: Draft, document: dict[str, Any]) -> None:
         for entry in draft.entries(document, "artefacts_produced"):
@@ -183,6 +203,7 @@ class Bmad(BmadFiles):
             "issues": encode_issues(state),
             "agent_notes": encode_notes(state),
             **({"summary": summary} if isinstance(summary, str) else {}),
+            **encode_names(NAMES, leaves),
         }
 
 

@@ -10,7 +10,7 @@ from leftoff.dialects.claude import parallel, resume
 from leftoff.dialects.claude.files import FAILED, ROOTS, ClaudeFiles
 from leftoff.dialects.core.base import write
 from leftoff.dialects.core.draft import DONE, version_numbers
-from leftoff.dialects.core.ordinals import decode_counted, numbers, passed_over, total_of
+from leftoff.dialects.core.ordinals import decode_counted, encode_names, numbers, passed_over, total_of
 from leftoff.dialects.core.repairs import Rejected, TooNew, shown
 from leftoff.dialects.core.times import read_stamp
 from leftoff.dialects.core.words import run_words
@@ -44,6 +44,7 @@ LATER_BEGIN = ("topic_", "template_")
 REQUIRED = ("checkpoint_id", "workflow_type", "project_name", "created_at", "status")
 NEWEST = [2, 1]  # the schema version that is understood; older ones have less, and are read as they are
 LONGEST = 80  # characters of a project's name in an id
+NAMES = "phase_names"  # ours: by number, where phases have names
 RETENTION = kept_for(7, 30)
 STATUS = run_words({"running": "in_progress"}, {"complete": "completed"})
 #: type, project and time; a number where two began in the same second
@@ -87,6 +88,18 @@ def snake(text: str) -> str:
 class Claude(ClaudeFiles):
     name = "claude"
     about = "Claude checkpoints: .claude/checkpoints/{type}_{project}_{timestamp}.json"
+    starts = 'leftoff start TYPE --title "What it is about" --steps a,b,c'
+    example = (
+        ".claude/checkpoints/implement_dark_mode_20251003_192230.json",
+        {
+            "checkpoint_id": "implement_dark_mode_20251003_192230",
+            "workflow_type": "implement",
+            "project_name": "dark_mode",
+            "status": "in_progress",
+            "completed_phases": [1],
+            "total_phases": 3,
+        },
+    )
     keys = KEYS
     marks = ("id", "timestamp", "checkpoint_at", "saved_at", *parallel.KEYS)
     derived = {"current_phase": ("completed_phases",)}
@@ -218,7 +231,7 @@ class Claude(ClaudeFiles):
             draft.repairs.add(
                 f"there are phases beyond total_phases, which is {total}: {shown([*done, current])}."
             )
-        decode_counted(draft, done, total, current)
+        decode_counted(draft, done, total, current, names=document.get(NAMES))
 
     # -- writing
 
@@ -241,6 +254,7 @@ class Claude(ClaudeFiles):
             "completed_phases": done,
             "workflow_state": dict(state.of("variable")),
             "last_error": _last_error(state),
+            **encode_names(NAMES, leaves),
         }
 
 

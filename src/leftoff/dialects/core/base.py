@@ -45,6 +45,12 @@ class Dialect:
 
     name = ""
     about = ""
+    #: how one of its runs begins
+    starts = "leftoff start NAME --steps a,b,c"
+    #: whether its files show every run but agents' ordinary sessions
+    shows_all = True
+    #: a short document of its own, and the file that it is in
+    example: tuple[str, dict[str, Any]] | None = None
     #: keys of its documents, for spelling mistakes such as camelCase
     keys: tuple[str, ...] = ()
     #: further keys that a document may be known by

@@ -78,13 +78,34 @@ def step_of(leaves: Leaves, number: int) -> str:
     return by_number(leaves).get(number, str(number))
 
 
-def decode_counted(draft: Draft, done: list[int], *others: int | None) -> None:
-    """Steps that are only counted, up to the highest number that is named; known ones keep their names."""
+def encode_names(key: str, leaves: Leaves) -> dict[str, dict[str, str]]:
+    """What the steps are called, by their numbers, for a protocol that only counts them: else whoever has nothing but
+    the file knows them by their numbers. Nothing where they have no names."""
+    names = {str(number): path for number, path in sorted(by_number(leaves).items()) if path != str(number)}
+    return {key: names} if names else {}
+
+
+def _names(draft: Draft, said: Any) -> dict[int, str]:
+    """Known steps keep their names; others have those that the document gives them, if no two have the same."""
+    given = said.items() if isinstance(said, dict) else ()
+    found = {int(key): name for key, name in given if _is_number(str(key)) and isinstance(name, str) and name}
+    known = by_number(draft.known.leaves() if draft.known is not None else [])
+    out, taken = dict(known), {*known.values()}
+    for number, name in found.items():
+        if number not in out and name not in taken and not _is_number(name):
+            out[number] = name
+            taken.add(name)
+    return out
+
+
+def decode_counted(draft: Draft, done: list[int], *others: int | None, names: Any = None) -> None:
+    """Steps that are only counted, up to the highest number that is named; ``names``: what the document calls them."""
     count = max([n for n in (*others, *done) if n is not None and 0 < n <= MOST_STEPS], default=0)
-    names = by_number(draft.known.leaves() if draft.known is not None else [])
+    called = _names(draft, names)
     for number in range(1, count + 1):
-        status = "completed" if number in done else "pending"
-        draft.put("step", names.get(number, str(number)), {"status": status, "order": number - 1})
+        record = {"status": "completed" if number in done else "pending", "order": number - 1}
+        if not draft.put("step", called.get(number, str(number)), record):
+            draft.put("step", str(number), record)
 
 
 def total_of(leaves: Leaves, declared: Any) -> int:

@@ -48,6 +48,17 @@ _CP = re.compile(r"CP-([a-z]+)-(\d{8})-([0-9a-f]{4,})\Z")
 class Crunch(CrunchFiles):
     name = "crunch"
     about = "Crunch: .claude/crunch/{issue}/checkpoints/CP-….yaml"
+    starts = "leftoff start crunch --issue 42"
+    example = (
+        ".claude/crunch/42/checkpoints/CP-enrich-20250114-a3f2.yaml",
+        {
+            "checkpoint_id": "CP-enrich-20250114-a3f2",
+            "version": "1.0",
+            "issue_number": 42,
+            "workflow_state": {"current_phase": "enrich"},
+            "recovery_info": {"can_resume": True, "resume_from": "enrich"},
+        },
+    )
     keys = KEYS
     yaml = True
     files = r"/\.claude/crunch/[^/]+/checkpoints/[^/]+\.ya?ml(\.gz)?$"

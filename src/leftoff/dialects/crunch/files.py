@@ -37,6 +37,8 @@ INDEX, LATEST = "index.yaml", "latest"
 
 
 class CrunchFiles(Dialect):
+    shows_all = False
+
     def includes(self, row: RunRow) -> bool:
         return bool(row.workflow == "crunch")
 

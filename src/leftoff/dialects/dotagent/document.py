@@ -48,6 +48,17 @@ class Dotagent(DotagentFiles):
     name = "dotagent"
     approved_phases = PHASES
     about = "dotagent: memory/state/phase.json and execution.json"
+    starts = "leftoff start dotagent"
+    example = (
+        "memory/state/phase.json",
+        {
+            "workflow_id": "auth",
+            "current_phase": "ARCHITECTURE",
+            "phase_status": "in_progress",
+            "completed_phases": [{"phase": "REQUIREMENTS", "output": "memory/reports/demand.json"}],
+            "interruption_safe": True,
+        },
+    )
     keys = (PHASE, EXECUTION)
     files = r"/memory/state/(\.archive/[^/]+/)?(phase|execution)\.json$"
 

@@ -68,6 +68,13 @@ class Understood(Fields):
 class Generic(Dialect):
     name = "generic"
     about = "any state file with steps, phases or tasks and their status; BMAD's sprint-status.yaml"
+    example = (
+        "session-state.json",
+        {
+            "steps": [{"name": "plan", "status": "done"}, {"name": "build", "status": "todo"}],
+            "current_step": "build",
+        },
+    )
 
     def recognise(self, document: dict[str, Any], path: str) -> int:
         found = document.get(SPRINT)

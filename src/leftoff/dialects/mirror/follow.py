@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.dialects.core.registry import BUILT_IN, dialect, mirrored
 from leftoff.dialects.mirror.mirror import Mirror
+from leftoff.engine.read.which import SESSION
 from leftoff.errors import LeftoffError
 from leftoff.store.base import Follower
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.commit import Seal
     from leftoff.model.changes import ChangeSet
     from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import RunRow
 
     T = TypeVar("T")
 
@@ -46,6 +48,14 @@ class Protocol(Follower):
 
     def problems(self) -> list[str]:
         return self.mirror.problems()
+
+    def outside(self, row: RunRow) -> str | None:
+        if row.workflow == SESSION or self.dialect.includes(row):
+            return None
+        name = self.dialect.name
+        return (
+            f"{row.run_id} is in none of the files of {name}; `{self.dialect.starts}` begins a run that is."
+        )
 
     def own_files(self) -> frozenset[str]:
         memory = self.mirror.memory

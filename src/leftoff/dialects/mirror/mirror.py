@@ -377,6 +377,10 @@ class Mirror:
         for other in gone:
             del self.memory.written[other]
 
+    def remove_empty_folder(self, path: str) -> None:
+        if self.files.is_folder(path) and not self.files.list(path):
+            self.remove_folder(path)
+
     def move(self, path: str, to: str) -> None:
         self._try(to, lambda: self.files.move(path, to))
         self.memory.written.pop(path, None)

@@ -46,6 +46,19 @@ _ERROR = ("type", "message", "timestamp", "blocking")
 class Sitebuilder(SitebuilderFiles):
     name = "sitebuilder"
     about = "Site builders: progress/checkpoints/{agent}-{task}.json"
+    starts = "leftoff start AGENT --task T060 --steps a,b,c"
+    example = (
+        "progress/checkpoints/migration-T060.json",
+        {
+            "agent": "migration",
+            "task_id": "T060",
+            "status": "in_progress",
+            "subtasks": {
+                "items": [{"id": "post-01", "status": "complete"}, {"id": "post-02", "status": "pending"}]
+            },
+            "resumable": True,
+        },
+    )
     keys = KEYS
     derived = {
         "progress_percent": ("subtasks",),

@@ -24,6 +24,7 @@ MESSAGE = "@orchestrator: Task {task} progress: {percent}%"
 
 
 class SitebuilderFiles(Dialect):
+    shows_all = False
     beats = True
 
     def includes(self, row: RunRow) -> bool:

@@ -121,11 +121,25 @@ def _one(text: str, found: Sequence[tuple[int, Version]]) -> tuple[int, Version]
         raise Ambiguous(
             f"{text} names several checkpoints.",
             listed=[
-                (v.aliases[0] if v.aliases else v.id or "", f"{v.run_id}@{v.seq}", v.trigger or "", v.at)
+                (
+                    v.aliases[0] if v.aliases and text not in v.aliases else v.id or "",
+                    f"{v.run_id}@{v.seq}",
+                    v.trigger or "",
+                    v.at,
+                )
                 for _, v in found
             ],
         )
     return found[0] if found else None
+
+
+def need_only_carrier(view: View, text: str, found: Target) -> None:
+    """An error where the id of a protocol names several checkpoints of the run, for a verb that never guesses: some
+    protocols have one id for all of a task."""
+    if found.version is not None:
+        said = parse_ref(text).at or text
+        sealed = view.versions(found.row.run, sealed=True) if said in found.version.aliases else []
+        _one(said, [(found.row.run, version) for version in sealed if said in version.aliases])
 
 
 def _target(view: View, run: int, version: Version) -> Target:
