@@ -101,3 +101,38 @@ def test_a_long_log_goes_through_the_pager(tracked: Path) -> None:
     ) as terminal:
         terminal.expect("PAGED")
         assert 0 == terminal.end()
+
+
+def test_what_cannot_be_looked_at_hides_nothing_else(tmp_path: Path) -> None:
+    """A file outside of the project, and one behind a link: the others are compared, tabs and spaces as they are."""
+    project, outside = tmp_path / "p", tmp_path / "outside"
+    folder = project / "sub"
+    outside.write_text("1\n")
+    folder.mkdir(parents=True)
+    (folder / "g").write_text("1\n")
+    (project / "f").write_text("a\tb\nend \n")
+    succeed("start", "w", "--run-id", "w", cwd=project)
+    succeed("artifact", str(outside), cwd=project)
+    succeed("track", "f", "sub/g", cwd=project)
+    succeed("save", cwd=project)
+    (project / "f").write_text("a\tB\nend \n")
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    shown = succeed("diff", cwd=project).out
+    assert "-a\tb\n+a\tB\n end \n" in shown and "sub/g differs" in shown
+    assert {"f", "sub/g"} == set(succeed("diff", "--json", cwd=project).json["contents"])
+
+
+def test_a_project_named_through_a_link(tmp_path: Path) -> None:
+    """A file of it is inside, whichever of both is named through the link."""
+    project, link = tmp_path / "p", tmp_path / "link"
+    project.mkdir()
+    link.symlink_to(project)
+    (project / "f").write_text("1\n")
+    succeed("start", "w", "--run-id", "w", cwd=project)
+    succeed("artifact", "f", "--name", "one", cwd=project, LEFTOFF_PROJECT=str(link))
+    succeed("artifact", str(link / "f"), "--name", "two", cwd=project)
+    succeed("step", "done", "s", "--output", str(project / "f"), "--project", str(link), cwd=tmp_path)
+    found = succeed("show", "--json", cwd=project).json
+    assert {"f"} == {about["path"] for about in found["artifacts"]}
+    assert ["f"] == found["step_records"][0]["outputs"]

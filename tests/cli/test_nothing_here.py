@@ -40,3 +40,13 @@ def test_files_of_a_protocol(store: str, tmp_path: Path) -> None:
         Tools(str(tmp_path), None).set_variables({"x": 1})
     with leftoff.open(tmp_path / ".leftoff") as opened, pytest.raises(NotFound, match=IMPORT):
         opened.resume("wf-1")
+
+
+def test_hints_that_can_be_typed(tmp_path: Path) -> None:
+    """A branch with a space in it is one word; of a run that is over nobody says that it goes on."""
+    succeed("start", "w", "--run-id", "w", "--branch", "my work", cwd=tmp_path)
+    assert "Use --branch 'my work', or --run w." in call("set", "x=1", cwd=tmp_path).err
+    (tmp_path / "w.yaml").write_text("name: w\nsteps:\n  - {id: a, run: 'true'}\n")
+    assert "`leftoff resume w` goes on" in call("run", "w.yaml", "--run-id", "w", cwd=tmp_path).err
+    succeed("finish", "w", cwd=tmp_path)
+    assert "`leftoff show w` shows it" in call("run", "w.yaml", "--run-id", "w", cwd=tmp_path).err

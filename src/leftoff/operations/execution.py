@@ -91,9 +91,11 @@ def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow |
         return project.store.read(lambda view: _latest(view, caller, request)) if other else None
     if request.resume and row.status in UNFINISHED and row.workflow == request.workflow.name:
         return row
+    what = "resume" if row.status in UNFINISHED else "show"
+    does = "goes on with it" if row.status in UNFINISHED else "shows it"
     raise Conflict(
         f"Run {request.run_id} exists already: {row.workflow}, {row.status}.",
-        hint=f"`leftoff resume {request.run_id}` goes on with it; choose another id for a new run.",
+        hint=f"`leftoff {what} {request.run_id}` {does}; choose another id for a new run.",
     )
 
 

@@ -30,7 +30,7 @@ _PHRASES = (
     (r"\(`start --resume`, leftoff\.resume\)", "(resume_run, or start_run with resume: true)"),
     (r"Use `leftoff start`, `pause` and `finish`", "Use start_run and finish_run"),
     (r"`leftoff run --fresh` or `start` begins anew", "start_run begins anew"),
-    (r"Use --branch \S+, or --run (\S+)\.$", r"Pass run_id: \1."),
+    (r"Use --branch (?:'[^']*'|\S+), or --run (\S+)\.$", r"Pass run_id: \1."),
     (r"`leftoff approve RUN STEP` decides one that waits\.", "request_approval asks for one."),
     (r"; take_over=True follows it", ""),
     (r" \(or --yes\)", ""),

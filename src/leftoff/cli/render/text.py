@@ -135,7 +135,14 @@ def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
 
 def plain(lines: Iterable[Line]) -> str:
     """Lines without their colours."""
-    return "\n".join(clean("".join(text for text, _ in line).rstrip()) for line in lines)
+    return "\n".join(map(_plain, lines))
+
+
+def _plain(line: Line) -> str:
+    """Without what pads it, too, unless it is one piece, as a line of a file is; that keeps its tabs."""
+    text = "".join(text for text, _ in line)
+    text = text if len(line) == 1 else text.rstrip()
+    return text if text.isprintable() else "\t".join(map(clean, text.split("\t")))
 
 
 # -- values

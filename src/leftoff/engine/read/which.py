@@ -15,6 +15,7 @@ from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import Ambiguous, NotFound, Usage
 from leftoff.host import ALIVE
 from leftoff.model.fields import Fields
+from leftoff.model.ids import as_word
 from leftoff.model.versions import counts_of
 from leftoff.model.words import STEP_ENDED, UNFINISHED
 
@@ -327,7 +328,7 @@ def _none_here(view: View, branch: str, asking: Asking, among: Sequence[str] | N
     on = ", ".join(dict.fromkeys(row.branch for row in free))
     error = NotFound(
         f"There is no {what} on branch {branch}; there is on {on}.",
-        hint=f"Use --branch {free[0].branch}, or --run {free[0].run_id}.",
+        hint=f"Use --branch {as_word(free[0].branch)}, or --run {free[0].run_id}.",
     )
     error.listed = _listed(free)
     return error

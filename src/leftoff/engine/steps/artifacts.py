@@ -53,10 +53,18 @@ class Captured(Fields):
 
 
 def relative(project: str, path: str) -> str:
-    """As records name files: relative to the project where they are inside it."""
+    """As records name files: relative to the project where they are inside it, also where one of both is named through
+    a link."""
     full = os.path.abspath(os.path.join(project, path)) if not os.path.isabs(path) else os.path.normpath(path)
     inside = os.path.relpath(full, project)
-    return full if inside == ".." or inside.startswith("../") else inside
+    if _leads_out(inside):
+        folder, name = os.path.split(full)
+        inside = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(project))
+    return full if _leads_out(inside) else inside
+
+
+def _leads_out(path: str) -> bool:
+    return path == ".." or path.startswith("../")
 
 
 def capture(

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.workspace.content import ABSENT, FILE, LINK, NOTHING_THERE, present, recorded
+from leftoff.engine.workspace.content import (
+    ABSENT,
+    FILE,
+    LINK,
+    NOTHING_THERE,
+    OTHER,
+    Content,
+    present,
+    recorded,
+)
 from leftoff.engine.workspace.git import repository
 from leftoff.engine.workspace.paths import place
 from leftoff.engine.workspace.plan import digest_of
-from leftoff.errors import LeftoffError
+from leftoff.errors import LeftoffError, UnsafePath
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -17,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.engine.redaction.redactor import Redactor
-    from leftoff.engine.workspace.content import Content
     from leftoff.engine.workspace.plan import Entry, Plan
     from leftoff.store.base import Store
 
@@ -47,8 +55,11 @@ class FileSide:
 
     def content(self, path: str) -> Content:
         about = self.files.get(path)
-        if self.now:
-            return present(self.project, path, about)
+        if self.now and not os.path.isabs(path):  # what is outside the project is not looked at
+            try:
+                return present(self.project, path, about)
+            except UnsafePath:  # behind a link by now: it is not followed
+                return Content(OTHER)
         return recorded(about) if about is not None else NOTHING_THERE
 
     def text(self, path: str, content: Content) -> str | None:
@@ -151,10 +162,10 @@ def recorded_text(store: Store, content: Content) -> str | None:
 def present_text(project: str, path: str, content: Content) -> str | None:
     if content.kind == LINK:
         return f"-> {content.target}"
+    if content.kind == OTHER or content.size > MOST_BYTES:
+        return None
     if content.kind != FILE:
         return ""
-    if content.size > MOST_BYTES:
-        return None
     at = place(project, path)
     if at is None:
         return ""
