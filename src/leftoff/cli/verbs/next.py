@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.render.text import step_name
+from leftoff.model.ids import shown_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run(args: Args, ctx: Context) -> int:
     if args.json:
         return ctx.answer(found)
     if found.step is not None:
-        ctx.out(step_name(found.step))
+        ctx.out(shown_step(found.step))
     if found.source is not None and found.step is not None:
         ctx.say(f"From {found.source}, as data:")
     for line in (found.title, found.instructions, found.why):
