@@ -203,3 +203,11 @@ def test_a_limit_in_a_line_of_its_own() -> None:
     assert (True, 40) == (out.limited, out.wait(NOW))
     near = {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed_warning", "resetsAt": NOW}}
     assert not life("claude", INIT, near, {**said, "result": "it is too hard"}, code=1).limited
+
+
+def test_codexs_plan_is_one_item_for_many_calls() -> None:
+    """Each change of it is a call, after which the model is asked again; that the turn ends is none."""
+    plan = {"id": "i1", "type": "todo_list", "items": []}
+    kinds = ("item.started", "item.updated", "item.updated", "item.completed")
+    lines = [{"type": kind, "item": plan} for kind in kinds]
+    assert 4 == life("codex", {"type": "turn.started"}, *lines, {"type": "turn.completed"}).turns

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.real_agents import cache, namespace, page
 from tests.real_agents.agents import AGENTS, Agent
 from tests.real_agents.bed import Bed, Broken, Unsupported
 from tests.real_agents.page import FAILS, TOGETHER, UNSUPPORTED, WORKS, Row
-from tests.real_agents.scenarios import ALL, Scenario, crowd, deaths, kills, sessions, steps
+from tests.real_agents.scenarios import ALL, Scenario, crowd, deaths, inner, kills, sessions, steps
 
-PLAYED = [sessions, deaths, steps, kills, crowd]  # in this order
+PLAYED = [sessions, deaths, inner, steps, kills, crowd]  # in this order
 
 
 @dataclass
@@ -61,9 +63,9 @@ def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
     return row
 
 
-def _all_of(name: str, played: list[Scenario]) -> list[Row]:
+def _all_of(place: Path, name: str, played: list[Scenario]) -> list[Row]:
     """Every scenario with one agent, in a bed of its own."""
-    bed = Bed(cache.cache() / "beds" / name, cache.programs())
+    bed = Bed(place / name, cache.programs())
     try:
         return [_play(bed, AGENTS.get(name, AGENTS["claude"]), one) for one in played]
     finally:
@@ -74,17 +76,23 @@ def main(words: list[str]) -> int:
     asked = _asked(words)
     cache.programs()
     namespace.enter(words)
-    began = time.monotonic()
+    began, place = time.monotonic(), cache.cache() / "beds" / time.strftime("%Y%m%d-%H%M%S")
     chosen = [one for one in ALL if asked.only in one.name]
     with ThreadPoolExecutor(asked.jobs) as pool:
         each = [one for one in chosen if not one.once]
-        rows = [row for found in pool.map(lambda name: _all_of(name, each), asked.agents) for row in found]
+        rows = [
+            row for found in pool.map(lambda name: _all_of(place, name, each), asked.agents) for row in found
+        ]
     together = [one for one in chosen if one.once]
     if together and len(asked.agents) == len(AGENTS):
-        rows += _all_of(TOGETHER, together)
+        rows += _all_of(place, TOGETHER, together)
     if asked.write:
         page.write(rows, time.monotonic() - began)
-    return 1 if any(row.state == FAILS for row in rows) else 0
+    if any(row.state == FAILS for row in rows):
+        print(f"What failed is kept in {place}.", file=sys.stderr)
+        return 1
+    shutil.rmtree(place)
+    return 0
 
 
 if __name__ == "__main__":

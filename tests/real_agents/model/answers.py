@@ -75,6 +75,7 @@ class Served:
     """What was served: the accounts that leftoff's figures are compared with."""
 
     answers: int = 0  # to main requests, refusals apart
+    turns: int = 0  # as all agents count them: one for each call of a tool, one for an answer without any
     refusals: int = 0
     tokens: dict[str, list[int]] = field(default_factory=dict)  # by model, of all requests: in, out
 
@@ -83,6 +84,7 @@ class Served:
             self.refusals += 1
             return
         self.answers += request.main
+        self.turns += request.main * max(1, len(answer.calls))
         have = self.tokens.setdefault(request.model, [0, 0])
         for at, number in enumerate(answer.tokens):
             have[at] += number

@@ -6,7 +6,7 @@ import random
 import time
 
 from tests.real_agents.agents import Agent, calls, flat
-from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
+from tests.real_agents.bed import Bed, Project, expect, must
 from tests.real_agents.life import Life
 from tests.real_agents.model.answers import Answer
 from tests.real_agents.scenarios import scenario
@@ -189,32 +189,3 @@ for _status in (400, 401, 429, 529):
         _errors(bed, agent, status)
 
     scenario(f"API error {_status}", "the turn stays open, and the next session is told")(_play)
-
-
-@scenario("compaction", "a checkpoint before it, its summary kept, and the session goes on in its run")
-def compaction(bed: Bed, agent: Agent) -> None:
-    project, session = killed(bed, agent)
-    run_id = project.show()["run_id"]
-    bed.model.script(Answer("<summary>What matters: the guide is half done.</summary>"))
-    command = {"claude": "/compact", "gemini": "/compress", "codex": "/compact"}[agent.name]
-    life = agent.tell(project, command, resume=session)
-    notes = [one["note"] or "" for one in project.leftoff("log", run_id, "--json").json["checkpoints"]]
-    if not any("compact" in note for note in notes):
-        said = [line for line in (life.err + life.out).splitlines() if line.strip()]
-        raise Unsupported(f"`{command}` without a terminal: {said[-1][:160] if said else 'nothing'}")
-    project.sound()
-
-
-@scenario("subagent", "a helper that is done is kept as a member, and its turn goes on")
-def subagent(bed: Bed, agent: Agent) -> None:
-    if agent.name != "claude":
-        raise Unsupported("nothing tried yet")
-    project = bed.project(agent.name)
-    from tests.real_agents.model.answers import Call
-
-    helper = Call("Agent", {"description": "look", "prompt": "Look around", "subagent_type": "Explore"})
-    bed.model.script(*calls(helper), Answer("I looked around."), Answer("Fine."))
-    agent.tell(project, "ask a helper")
-    run = project.show()
-    expect("members", ["Explore"], [one["type"] for one in (run["records"].get("member") or {}).values()])
-    project.sound()

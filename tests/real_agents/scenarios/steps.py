@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.real_agents.agents import AGENTS, Agent, calls
+from tests.real_agents.agents import AGENTS, Agent, calls, flat
 from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
 from tests.real_agents.model.answers import Answer, Request
 from tests.real_agents.scenarios import scenario
@@ -45,21 +45,25 @@ def told_of(record: dict[str, Any]) -> dict[str, Any]:
 
 @scenario("step", "an agent does a step; its result says who, in which session, and in how many turns")
 def one_step(bed: Bed, agent: Agent) -> None:
-    project = bed.project()
+    project = bed.project(agent.name)
+    model = f"\nmodel: {agent.todo_model}" if agent.todo_model else ""
     flow(
         project,
         "notes",
-        f"agent: {agent.name}\nprompt: Write NOTES.md\npermissions: bypass\noutputs: [NOTES.md]",
+        f"agent: {agent.name}\nprompt: Write NOTES.md\npermissions: bypass\noutputs: [NOTES.md]{model}",
     )
+    first, later = {"Look": "in_progress", "Write": "pending"}, {"Look": "completed", "Write": "in_progress"}
     write = agent.write(str(project.folder / "NOTES.md"), "# Notes\n")
-    bed.model.script(*calls(agent.shell("true"), write), Answer("The notes are written."))
+    parts = flat(agent.lists(first), calls(agent.shell("true")), agent.lists(later, first), calls(write))
+    bed.model.script(*parts, Answer("The notes are written."))
     expect("exit code", 0, play(project))
     record = step(project)
     expect("status", "completed", record["status"])
     found = record["result"]
     expect("agent and words", (agent.name, "The notes are written."), (found["agent"], found["result"]))
     must("a session", found["session_id"])
-    expect("turns, as the model counted them", bed.model.served.answers, found["turns"])
+    expect("turns, as the model counted them", bed.model.served.turns, found["turns"])
+    expect("runs", ["notes"], [run["workflow"] for run in project.runs()])
     project.sound()
 
 
@@ -82,7 +86,7 @@ def cost(bed: Bed, agent: Agent) -> str:
     )
     expect("exit code", 0, play(project))
     found = step(project)["result"]
-    expect("turns", bed.model.served.answers, found["turns"])
+    expect("turns", bed.model.served.turns, found["turns"])
     if agent.name != "claude":
         expect("cost", None, found.get("cost_usd"))
         return f"{found['turns']} turns; it tells no cost"

@@ -205,8 +205,8 @@ def _codex(line: dict[str, Any], out: Outcome) -> str | None:
     elif kind == "turn.started":
         out.begun, out.ended, out.ok = True, False, False
         out.count(None)
-    elif kind in ("item.started", "item.completed"):
-        return _codex_item(_map(line.get("item")), out, kind == "item.completed")
+    elif kind in ("item.started", "item.updated", "item.completed"):
+        return _codex_item(_map(line.get("item")), out, kind)
     elif kind == "turn.completed":
         out.ended = out.ok = True
     elif kind == "turn.failed":
@@ -218,9 +218,13 @@ def _codex(line: dict[str, Any], out: Outcome) -> str | None:
     return None
 
 
-def _codex_item(item: dict[str, Any], out: Outcome, completed: bool) -> str | None:
-    kind = _text(item.get("type"))
+def _codex_item(item: dict[str, Any], out: Outcome, event: str) -> str | None:
+    kind, completed = _text(item.get("type")), event == "item.completed"
     out.begun, out.worked, out.error = True, True, ""
+    if (
+        kind == "todo_list" and not completed
+    ):  # one item for all calls that change it; it is completed with the turn
+        out.count(None)
     if kind not in _CODEX_TALK and (completed or item.get("id")):
         out.count(item.get("id"))  # the model is asked again with what the tool said
     if not completed:
