@@ -49,6 +49,14 @@ def test_values_survive(store: leftoff.Store, run: leftoff.Run, value: Any) -> N
     assert json.dumps(value, sort_keys=True) == json.dumps(found, sort_keys=True)
 
 
+def test_a_value_that_contains_itself_is_refused(run: leftoff.Run) -> None:
+    """With the reason, however it branches."""
+    loop: list[Any] = []
+    loop += [loop, loop]
+    with pytest.raises(leftoff.Invalid, match="contains itself"):
+        run.variables["x"] = loop
+
+
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_series_of_assignments(store: leftoff.Store, data: st.DataObject) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.dialects.core import reading
 from leftoff.dialects.core.base import read
 from leftoff.dialects.core.draft import Decoded, Source
 from leftoff.dialects.core.reading import MOST_BYTES, read_document
@@ -241,6 +242,25 @@ def test_tags_run_nothing() -> None:
     found, lines = parse("a: !!python/object/apply:os.system ['false']\nb: !!int '3'\n", "x.yaml")
     assert {"a": ["false"], "b": "3"} == found
     assert 2 == len(lines)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": [1, 2, 3, 4]}', '{"a": 1, "b": 2, "c": 3, "d": 4}', '{"a": [[], [[]]]}']
+)
+def test_too_many_values(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted as the store would keep them, wherever they stand; a document of just so many is read."""
+    monkeypatch.setattr(reading, "MOST_VALUES", 3)
+    with pytest.raises(Rejected, match="more than 3 values"):
+        parse(text, "x.json")
+    monkeypatch.setattr(reading, "MOST_VALUES", 5)
+    parse(text, "x.json")
+
+
+def test_a_hundred_levels_are_read() -> None:
+    """And one more is not, whatever is in it."""
+    parse('{"a":' * 100 + "1" + "}" * 100, "x.json")
+    with pytest.raises(Rejected, match="levels deep"):
+        parse('{"a":' * 101 + "1" + "}" * 101, "x.json")
 
 
 def test_too_large(tmp_path: Any) -> None:

@@ -61,11 +61,18 @@ def _with_marks(value: Any, name: str) -> Any:
     except (Invalid, Redacted):
         if type(value) is Mark:
             return value
-        if not marks(value):
+        if not _has_marks(value):
             raise
     if isinstance(value, list):
         return [_with_marks(item, f"{name}[{i}]") for i, item in enumerate(list.__iter__(value))]
     return {key: _with_marks(item, f"{name}.{key}") for key, item in dict.items(value)}
+
+
+def _has_marks(value: Any) -> bool:
+    try:
+        return bool(marks(value))
+    except RecursionError:  # it contains itself
+        return False
 
 
 def restored(value: Any, name: str) -> Any:

@@ -24,7 +24,6 @@ from leftoff.model.codec import (
     sha256,
     store,
 )
-from leftoff.model.frozen import FrozenDict, FrozenList, HoledDict, HoledList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ SPREAD_OVER = 4096  # bytes of canonical JSON
 
 TYPE = "$type"  # the key that says what a value is
 
-_CONTAINERS = frozenset((list, dict, FrozenList, FrozenDict, HoledList, HoledDict))
 LIST_HEAD = sha256(LIST).digest()
 DICT_HEAD = sha256(DICT).digest()
 
@@ -51,24 +49,37 @@ class Encoded:
 
 def escaped(value: Any, depth: int = MAX_DEPTH) -> Any:
     """JSON that nobody takes for anything else: itself, unless a dict in it has the key ``$type``."""
-    if depth == 0 or not isinstance(value, (dict, list)):
+    if depth == 0 or not is_typed(value, depth):
         return value
     if isinstance(value, list):
-        made = [escaped(item, depth - 1) for item in value]
-        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+        return [escaped(item, depth - 1) for item in value]
     inside = {key: escaped(item, depth - 1) for key, item in dict.items(value)}
     if TYPE in inside:
         return {TYPE: "dict", "value": [[key, item] for key, item in inside.items()]}
-    return value if all(inside[key] is item for key, item in dict.items(value)) else inside
+    return inside
 
 
-def is_typed(value: Any) -> bool:
+def is_typed(value: Any, depth: int = MAX_DEPTH) -> bool:
     """Whether anything in a value is something else than the JSON that stands for it."""
+    try:
+        return isinstance(value, (dict, list)) and _has_type(value, depth)
+    except RecursionError:
+        return False  # too deep to be stored at all
+
+
+def _has_type(value: Any, depth: int) -> bool:
+    if depth == 0:
+        raise RecursionError
     if isinstance(value, dict):
-        return TYPE in value or any(is_typed(v) for v in dict.values(value) if type(v) in _CONTAINERS)
-    return isinstance(value, list) and any(
-        is_typed(v) for v in list.__iter__(value) if type(v) in _CONTAINERS
-    )
+        if TYPE in value:
+            return True
+        inside: Iterable[Any] = dict.values(value)
+    else:
+        inside = list.__iter__(value)
+    for item in inside:
+        if isinstance(item, (dict, list)) and _has_type(item, depth - 1):
+            return True
+    return False
 
 
 def item_prefix(name: str) -> str:

@@ -22,6 +22,8 @@ from leftoff.dialects.core.residue import patch, residue
 from leftoff.engine.read.which import SESSION
 from leftoff.engine.retention.policy import DEFAULT, phase
 
+_CONTAINERS = (dict, list)
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -273,10 +275,13 @@ def stored(state: State) -> State:
 
 
 def _in_order(value: Any) -> Any:
+    """A list without lists or dicts in it is itself: a document may have millions of numbers."""
     if type(value) is dict:
-        return {key: _in_order(value[key]) for key in sorted(value)}
-    if type(value) is list:
-        return [_in_order(item) for item in value]
+        return {
+            key: _in_order(item) if type(item := value[key]) in _CONTAINERS else item for key in sorted(value)
+        }
+    if type(value) is list and any(type(item) in _CONTAINERS for item in value):
+        return [_in_order(item) if type(item) in _CONTAINERS else item for item in value]
     return value
 
 

@@ -7,6 +7,7 @@ would grow without end, is rejected before it costs anything.
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 from leftoff.dialects.core import json_text
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 50 * 10**6
 MOST_DEPTH = 100
+MOST_VALUES = 4_000_000
+_HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 _MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig", ""),
     (b"\xff\xfe", "utf-16", "UTF-16"),
@@ -88,12 +91,12 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     if name.endswith((".md", ".txt")):
         raise Rejected(f"{path} is a page for people, not a checkpoint.")
     value = _yaml(text, path, repairs) if name.endswith(YAML) else _json(text, path, repairs)
-    value = _checked(value, path, repairs)
     if not isinstance(value, dict):
         raise Rejected(f"{path} holds {_kind(value)}, not a document with keys.")
     if not value:
         raise Rejected(f"{path} holds an empty document.")
-    return value
+    _need_bounded(value, path)
+    return _whole_text(value, "", repairs) if _HALF.search(text) else value
 
 
 def _yaml(text: str, path: str, repairs: Repairs) -> Any:
@@ -130,29 +133,39 @@ def _kind(value: Any) -> str:
     return "nothing" if value is None else f"only {shown(value)}"
 
 
-def _checked(value: Any, path: str, repairs: Repairs) -> Any:
-    """Every entry one that can be stored; what is not text as Unicode has it is replaced, and told."""
+def _need_bounded(value: Any, path: str) -> None:
+    """Raise where it has too many values or levels: counted level by level, so that neither is ever walked."""
+    level, total = [value], len(value)
+    for _ in range(MOST_DEPTH):
+        level = [
+            item
+            for inside in level
+            for item in (inside.values() if type(inside) is dict else inside)
+            if type(item) is dict or type(item) is list
+        ]
+        total += sum(map(len, level))
+        if total > MOST_VALUES:
+            raise Rejected(f"{path} has more than {MOST_VALUES:,} values.")
+        if not level:
+            return
+    if any(level):
+        raise Rejected(f"{path} is nested more than {MOST_DEPTH} levels deep.")
 
-    def clean(value: Any, depth: int, where: str) -> Any:
-        if depth > MOST_DEPTH:
-            raise Rejected(f"{path} is nested more than {MOST_DEPTH} levels deep.")
-        if isinstance(value, str):
-            return text(value, where)
-        if isinstance(value, dict):
-            return {text(k, where): clean(v, depth + 1, k if depth < 3 else where) for k, v in value.items()}
-        if isinstance(value, list):
-            return [clean(item, depth + 1, where) for item in value]
-        return value
 
-    def text(value: str, where: str) -> str:
-        if value.isascii():
-            return value
-        try:
-            value.encode()
-            return value
-        except UnicodeEncodeError:
-            good = value.encode("utf-8", "replace").decode()
+def _whole_text(value: Any, where: str, repairs: Repairs, depth: int = 0) -> Any:
+    """Half of a surrogate pair, which only an escape can bring, is no text: it is replaced, and told."""
+    if isinstance(value, str):
+        good = value.encode("utf-8", "replace").decode()
+        if good != value:
             repairs.add(f"{shown(where)}: half of a surrogate pair is replaced by '?'.")
-            return good
-
-    return clean(value, 0, "")
+        return good
+    if isinstance(value, dict):
+        return {
+            _whole_text(key, where, repairs): _whole_text(
+                item, key if depth < 3 else where, repairs, depth + 1
+            )
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_whole_text(item, where, repairs, depth + 1) for item in value]
+    return value

@@ -77,9 +77,11 @@ def rejecting(path: str, reject: Reject) -> Iterator[None]:
 
 
 def _secrets(value: Any, clean: Any) -> list[str]:
-    """The texts that are not there any more in a document that was cleaned."""
+    """The texts that are not there any more in a document that was cleaned: what is clean is the same object still."""
+    if value is clean:
+        return []
     if isinstance(value, str):
-        return [value] if value is not clean and len(value) > 3 else []
+        return [value] if len(value) > 3 else []
     if isinstance(value, dict):
         known = clean if isinstance(clean, dict) else {}
         return [text for key, item in dict.items(value) for text in _secrets(item, known.get(key))]

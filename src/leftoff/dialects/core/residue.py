@@ -29,10 +29,23 @@ _NONE: Any = object()
 
 def same(left: Any, right: Any) -> bool:
     """Equal as JSON: ``1``, ``1.0`` and ``true`` are three values; the order of keys does not count."""
+    if left is right:
+        return True
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
+        if left.keys() != right.keys():
+            return False
+        for key, item in left.items():
+            other = right[key]
+            if item is not other and not same(item, other):
+                return False
+        return True
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
+        if len(left) != len(right):
+            return False
+        for item, other in zip(left, right, strict=True):
+            if item is not other and not same(item, other):
+                return False
+        return True
     return type(left) is type(right) and bool(left == right)
 
 

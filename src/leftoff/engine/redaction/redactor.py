@@ -354,8 +354,9 @@ class Redactor:
 
         A trail is (trail of the container, key): a path that costs nothing until it is needed.
         """
-        queue: list[tuple[Any, object, str]] = [(None, value, self._credential(key))]
-        for trail, entry, name in queue:  # grows while it is read: any depth, without recursion
+        left: list[tuple[Any, object, str]] = [(None, value, self._credential(key))]
+        while left:  # any depth, without recursion
+            trail, entry, name = left.pop()
             if isinstance(entry, str):
                 text = self._judge(entry, name)
                 if text is not entry and (self._holds_exact(entry) or not self._allowed(key, trail)):
@@ -364,11 +365,11 @@ class Redactor:
                 inherited = name if name in MAPS and is_map(entry) else ""
                 for word, item in entry.items():
                     if isinstance(item, (str, list, dict)):
-                        queue.append(((trail, word), item, self._credential(word) or inherited))
+                        left.append(((trail, word), item, self._credential(word) or inherited))
             elif isinstance(entry, list):
                 for index, item in enumerate(entry):
                     if isinstance(item, (str, list, dict)):
-                        queue.append(((trail, index), item, name))
+                        left.append(((trail, index), item, name))
 
     def _judge(self, text: str, name: str) -> str | None:
         """The text itself, the text with its secrets masked, or None where it must go."""
