@@ -129,6 +129,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
         assert terminal.coloured
         assert harmless(terminal.shown)
         assert all(width(line) <= columns for line in terminal.shown.splitlines())
+        assert "\\t(now)" not in terminal.shown  # a tab is as wide as it is
 
 
 def test_many_differences_inside_one_value(tmp_path: Path) -> None:

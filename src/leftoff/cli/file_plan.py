@@ -42,7 +42,7 @@ def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
 
 def _show_changes(ctx: Context, plan: Plan) -> None:
     for text in _differences(ctx, plan.changed[:MOST], plan).values():
-        ctx.say(text)
+        ctx.say(text.expandtabs())
 
 
 def _differences(ctx: Context, entries: list[Entry], plan: Plan) -> dict[str, str]:

@@ -59,7 +59,7 @@ def finding_lines(finding: Finding, columns: int) -> list[Line]:
     if finding.diff:
         shown = finding.diff.splitlines()
         most = len(shown) if finding.code in _WHOLE else _DIFF
-        lines += [[(f"    {clean(line)}", "dim")] for line in shown[:most]]
+        lines += [[(f"    {clean(line.expandtabs())}", "dim")] for line in shown[:most]]
         if len(shown) > most:
             lines.append([(f"    … {len(shown) - most} more lines", "dim")])
     return lines

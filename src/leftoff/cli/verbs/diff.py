@@ -58,7 +58,7 @@ def page(both: Compared, screen: Screen, *, stat: bool = False) -> list[Line]:
     named = {name: getattr(found, name) for name in ("steps", "variables", "artifacts", "files")}
     for name, entries in {**named, **found.records}.items():
         lines += counted(name, entries) if stat else section(name, _without(entries, both.contents), screen)
-    lines += stats(both) if stat else contents(both)
+    lines += stats(both) if stat else contents(both, screen)
     return lines if found or both.contents else [*lines, [("Nothing differs.", "dim")]]
 
 
@@ -79,13 +79,13 @@ def _path(key: str, entry: Any) -> str:
     return path if isinstance(path, str) else key
 
 
-def contents(both: Compared) -> list[Line]:
-    """What changed in each file, as a unified diff."""
+def contents(both: Compared, screen: Screen) -> list[Line]:
+    """What changed in each file, as a unified diff; on a terminal, tabs are as wide as they are there."""
     lines: list[Line] = []
     styles = {"+": "added", "-": "removed", "@": "graph"}
     for change in both.contents.values():
         lines.append([])
-        for text in change.text.splitlines():
+        for text in (change.text.expandtabs() if screen.fancy else change.text).splitlines():
             lines.append(
                 [(visible(text), "head" if text[:4] in ("+++ ", "--- ") else styles.get(text[:1], ""))]
             )
