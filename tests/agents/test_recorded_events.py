@@ -1,6 +1,7 @@
-"""What the real agents tell, recorded: the events of their hooks, as their programs sent them in scripted sessions.
+"""What the real agents tell, recorded by `make agents`: the events of their hooks, and the lines that they print.
 
-`$CWD` stands for the project's folder, `$HOME` for the agent's. Each file is named for the version that it is of.
+`$CWD` stands for the project's folder, `$HOME` for the agent's; ids are numbered. Each file is named for the version
+that it is of. What is played here is a sample of what `tests/real_agents` plays with the programs themselves.
 """
 
 from __future__ import annotations
@@ -11,24 +12,27 @@ from typing import Any
 
 import pytest
 
+from leftoff.agents.headless.output import Outcome, feed
 from tests.agents.hooking import Living, Session
 from tests.cli.command import succeed
 from tests.workspace.trees import git
 
 RECORDED = Path(__file__).parent / "recorded"
+AGENTS = ("claude", "codex", "gemini")
 WRITTEN = ("Write", "write_file", "apply_patch")
+GOOD, BAD, BUSY = "Write the guide", "Break it", "Break it again"
 
 
-def events(agent: str) -> list[dict[str, Any]]:
-    """All events of an agent, in order."""
-    (path,) = RECORDED.glob(f"{agent}-*.jsonl")
+def recorded(agent: str, kind: str) -> list[dict[str, Any]]:
+    """All events of an agent, or the lines of each of its lives, in order."""
+    (path,) = RECORDED.glob(f"{agent}-*.{kind}.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def session_of(agent: str, prompt: str) -> list[dict[str, Any]]:
     """The events of the session that was asked that."""
-    found = events(agent)
-    asked = next(one["session_id"] for one in found if one.get("prompt") == prompt)
+    found = recorded(agent, "events")
+    asked = next(one["session_id"] for one in found if one.get("prompt", "").endswith(prompt))
     return [one for one in found if one["session_id"] == asked]
 
 
@@ -59,31 +63,28 @@ def shown(cwd: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("agent", "prompt"),
-    [("claude", "Write the guide"), ("codex", "write the guide"), ("gemini", "write the guide")],
-)
-def test_a_turn_that_ended_well(agent: str, prompt: str, repository: Path) -> None:
-    """What was asked, what was written, what failed where the agent tells that, what was said last; and it is over."""
-    play(repository, agent, session_of(agent, prompt))
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_turn_that_ended_well(agent: str, repository: Path) -> None:
+    """What was asked and planned, what was written, what failed where the event tells that, what was said last."""
+    play(repository, agent, session_of(agent, GOOD))
     run = shown(repository)
     (turn,) = run["records"]["turn"].values()
-    plan = agent == "codex"  # which has a step left
-    assert "paused" if plan else "completed" == run["status"]
-    assert (prompt, "completed", ["guide.md"]) == (turn["prompt"], turn["status"], turn["files"])
+    assert (GOOD, "completed", ["guide.md"]) == (turn["prompt"], turn["status"], turn["files"])
     assert turn["said"].endswith("The guide is written.")
     failed = [failure["command"] for failure in turn.get("failed", [])]
-    assert ([] if plan else ["echo no; exit 3"]) == failed
-    assert 3 >= len(succeed("log", "latest", "--json", cwd=repository).json["checkpoints"])
+    assert ([] if agent == "codex" else ["echo no; exit 3"]) == failed  # it tells that in its transcript
+    steps = {record["title"]: record["status"] for record in run["step_records"]}
+    assert {"Write the guide": "completed", "Ship it": "running"} == steps
+    assert "paused" == run["status"]
 
 
 @pytest.mark.parametrize(
     ("agent", "prompt", "status", "why"),
     [
-        ("claude", "Break", "failed", "API Error: 400 prompt is too bad"),
-        ("claude", "Break2", "failed", "API Error: 529 Overloaded"),
-        ("codex", "break", "interrupted", "was cut off"),
-        ("codex", "break2", "interrupted", "was cut off"),
+        ("claude", BAD, "failed", "API Error: 400 prompt is too bad"),
+        ("claude", BUSY, "failed", "API Error: 529 Overloaded"),
+        ("codex", BAD, "interrupted", "was cut off"),
+        ("codex", BUSY, "interrupted", "was cut off"),
     ],
 )
 def test_a_turn_that_ended_in_an_error(
@@ -99,25 +100,57 @@ def test_a_turn_that_ended_in_an_error(
 
 
 def test_gemini_that_died_of_an_error(repository: Path) -> None:
-    """It tells neither of the error nor of its end: its process is gone."""
+    """It tells neither of the error nor of its end: its process is gone. What hooks said stands before its prompts."""
     dead = Living(repository, "dead", "gemini")
-    for one in session_of("gemini", "break"):
+    for one in session_of("gemini", BAD):
         more = {
             key: value for key, value in one.items() if key not in ("session_id", "cwd", "hook_event_name")
         }
         dead.fire(one["hook_event_name"], **more)
     dead.kill()
-    other = events("gemini")[-1]
-    assert other["prompt"].startswith("<hook_context>")  # what an earlier hook said stands before the prompt
-    told = Session(repository, "next", "gemini").context("BeforeAgent", prompt=other["prompt"])
-    assert told is not None and "what turn 1 was asked: “break”" in told
+    asked = next(one["prompt"] for one in session_of("gemini", "continue") if "prompt" in one)
+    assert asked.startswith("<hook_context>")
+    told = Session(repository, "next", "gemini").context("BeforeAgent", prompt=asked)
+    assert told is not None and f"what turn 1 was asked: “{BAD}”" in told
 
 
 def test_a_compaction_and_a_helper(repository: Path) -> None:
     """The helper that compacts is nobody; one that is asked for is a member, and its turn goes on until it is done."""
     answers = play(repository, "claude", session_of("claude", "Start"))
     run = shown(repository)
-    assert ["aaa3fa9ce033299d9"] == list(run["records"]["member"])
+    (member,) = run["records"]["member"].values()
+    assert ("Explore", "I looked around.") == (member["type"], member["message"])
     (turn,) = run["records"]["turn"].values()  # the first, in which only was talked, left nothing
-    assert ("ask a helper", "All done.") == (turn["prompt"], turn["said"])
+    assert ("Ask a helper", "All done.") == (turn["prompt"], turn["said"])
     assert "completed" == run["status"] and [""] == sorted(set(answers))
+
+
+# -- the lines that they print
+
+
+def lived(agent: str, prompt: str) -> tuple[Outcome, dict[str, Any]]:
+    """How a recorded life looks, and what is known of it."""
+    about = next(life for life in recorded(agent, "lines") if life["prompt"] == prompt)
+    out = Outcome()
+    for line in about["lines"]:
+        feed(agent, json.dumps(line), out)
+    out.warned = about["stderr"]
+    out.close(about["exit"])
+    return out, about
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_lines_of_a_turn_that_ended_well(agent: str) -> None:
+    """It did what it was asked, in as many turns as the model counted, in a session that it names."""
+    out, about = lived(agent, GOOD)
+    assert out.done(about["exit"]) and out.text == "The guide is written."
+    assert (about["turns"], True) == (out.turns, bool(out.session))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(("prompt", "words"), [(BAD, "prompt is too bad"), (BUSY, "")])
+def test_the_lines_of_a_turn_that_failed(agent: str, prompt: str, words: str) -> None:
+    """It failed, with the words of the service; one that is overloaded is waited for, one that refuses is not."""
+    out, about = lived(agent, prompt)
+    assert not out.done(about["exit"]) and words in out.said
+    assert (prompt == BUSY) == out.limited and not out.refused and not out.misused(agent, about["exit"])

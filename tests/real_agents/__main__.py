@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.real_agents import cache, namespace, page
+from tests.real_agents import cache, namespace, page, record
 from tests.real_agents.agents import AGENTS, Agent
 from tests.real_agents.bed import Bed, Broken, Unsupported
 from tests.real_agents.page import FAILS, TOGETHER, UNSUPPORTED, WORKS, Row
@@ -26,6 +26,7 @@ class Asked:
     only: str
     jobs: int
     write: bool
+    record: bool
 
 
 def _asked(words: list[str]) -> Asked:
@@ -39,9 +40,12 @@ def _asked(words: list[str]) -> Asked:
     )
     parser.add_argument("--jobs", type=int, default=1, help="agents that are tried at the same time")
     parser.add_argument("--no-page", action="store_true", help="only print what was found")
+    parser.add_argument(
+        "--record", action="store_true", help="also record what the agents say, for the tests"
+    )
     given = parser.parse_args(words)
     whole = not given.k and not given.agent and not given.no_page
-    return Asked(given.agent or list(AGENTS), given.k, given.jobs, whole)
+    return Asked(given.agent or list(AGENTS), given.k, given.jobs, whole, given.record or whole)
 
 
 def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
@@ -63,11 +67,14 @@ def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
     return row
 
 
-def _all_of(place: Path, name: str, played: list[Scenario]) -> list[Row]:
-    """Every scenario with one agent, in a bed of its own."""
+def _all_of(place: Path, name: str, played: list[Scenario], *, keep: bool = False) -> list[Row]:
+    """Every scenario with one agent, in a bed of its own. ``keep``: what it says is recorded for the tests."""
     bed = Bed(place / name, cache.programs())
     try:
-        return [_play(bed, AGENTS.get(name, AGENTS["claude"]), one) for one in played]
+        rows = [_play(bed, AGENTS.get(name, AGENTS["claude"]), one) for one in played]
+        if keep:
+            record.record(bed, AGENTS[name])
+        return rows
     finally:
         bed.close()
 
@@ -81,7 +88,9 @@ def main(words: list[str]) -> int:
     with ThreadPoolExecutor(asked.jobs) as pool:
         each = [one for one in chosen if not one.once]
         rows = [
-            row for found in pool.map(lambda name: _all_of(place, name, each), asked.agents) for row in found
+            row
+            for found in pool.map(lambda name: _all_of(place, name, each, keep=asked.record), asked.agents)
+            for row in found
         ]
     together = [one for one in chosen if one.once]
     if together and len(asked.agents) == len(AGENTS):
