@@ -27,6 +27,7 @@ class Asked:
     jobs: int
     write: bool
     record: bool
+    merge: bool
 
 
 def _asked(words: list[str]) -> Asked:
@@ -43,9 +44,12 @@ def _asked(words: list[str]) -> Asked:
     parser.add_argument(
         "--record", action="store_true", help="also record what the agents say, for the tests"
     )
+    parser.add_argument(
+        "--merge", action="store_true", help="put what was played again into the page that is there"
+    )
     given = parser.parse_args(words)
-    whole = not given.k and not given.agent and not given.no_page
-    return Asked(given.agent or list(AGENTS), given.k, given.jobs, whole, given.record or whole)
+    whole = not (given.k or given.agent or given.no_page or given.merge)
+    return Asked(given.agent or list(AGENTS), given.k, given.jobs, whole, given.record or whole, given.merge)
 
 
 def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
@@ -83,7 +87,7 @@ def main(words: list[str]) -> int:
     asked = _asked(words)
     cache.programs()
     namespace.enter(words)
-    began, place = time.monotonic(), cache.cache() / "beds" / time.strftime("%Y%m%d-%H%M%S")
+    place = cache.cache() / "beds" / time.strftime("%Y%m%d-%H%M%S")
     chosen = [one for one in ALL if asked.only in one.name]
     with ThreadPoolExecutor(asked.jobs) as pool:
         each = [one for one in chosen if not one.once]
@@ -96,7 +100,9 @@ def main(words: list[str]) -> int:
     if together and len(asked.agents) == len(AGENTS):
         rows += _all_of(place, TOGETHER, together)
     if asked.write:
-        page.write(rows, time.monotonic() - began)
+        page.write(rows)
+    elif asked.merge:
+        page.write(page.merged(rows))
     if any(row.state == FAILS for row in rows):
         print(f"What failed is kept in {place}.", file=sys.stderr)
         return 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from leftoff._version import __version__
 from tests.real_agents.agents import AGENTS
 from tests.real_agents.cache import versions
-from tests.real_agents.scenarios import Scenario
+from tests.real_agents.scenarios import ALL, Scenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents" / "compatibility.md"
 WORKS, UNSUPPORTED, FAILS = "works", "not supported", "FAILS"
@@ -21,7 +22,7 @@ This page is written by `make agents` ([how](../../tests/real_agents/README.md))
 below, play each scenario against a scripted model on the loopback, and what they leave behind is read with leftoff's
 own command. It shows how the programs and leftoff get along, not what a model would choose to do.
 
-Last run: {day}, leftoff {version}, {minutes:.0f} minutes.
+Last run: {day}, leftoff {version}.
 
 | | {titles} |
 | --- | {dashes} |
@@ -40,18 +41,41 @@ class Row:
     seconds: float
 
 
-def write(rows: list[Row], seconds: float) -> None:
-    PAGE.write_text(text(rows, seconds))
+def write(rows: list[Row]) -> None:
+    PAGE.write_text(text(rows))
 
 
-def text(rows: list[Row], seconds: float) -> str:
+def merged(rows: list[Row]) -> list[Row]:
+    """The rows of the page that is there, and instead of those that were played again the new ones."""
+    old = read(PAGE.read_text()) if PAGE.exists() else []
+    new = {(row.scenario.name, row.agent): row for row in rows}
+    places = dict.fromkeys((row.scenario.name, row.agent) for row in [*old, *rows])
+    kept = {(row.scenario.name, row.agent): row for row in old}
+    order = [one.name for one in ALL]
+    known = [new.get(place) or kept[place] for place in places if place[0] in order]
+    return sorted(known, key=lambda row: order.index(row.scenario.name))
+
+
+def read(page: str) -> list[Row]:
+    """The rows of a page."""
+    notes = dict(re.findall(r"^(\d+)\. [^:]*: (.*)$", page, re.MULTILINE))
+    scenarios, rows = {one.name: one for one in ALL}, []
+    for name, rest in re.findall(r"^\| \*\*(.+?)\*\*: (.*) \|$", page, re.MULTILINE):
+        cells = rest.split(" | ")[1:]
+        for agent, cell in zip(AGENTS if len(cells) > 1 else [TOGETHER], cells, strict=True):
+            state, _, number = cell.rstrip(")").partition(" (")
+            if name in scenarios:
+                rows.append(Row(scenarios[name], agent, state, notes.get(number, ""), 0))
+    return rows
+
+
+def text(rows: list[Row]) -> str:
     """The page."""
     pinned, notes = versions(), list[str]()
     agents = [name for name in AGENTS if any(row.agent == name for row in rows)]
     out = HEAD.format(
         day=datetime.datetime.now(datetime.UTC).date(),
         version=__version__,
-        minutes=seconds / 60,
         titles=" | ".join(AGENTS[name].title for name in agents),
         dashes=" | ".join("---" for _ in agents),
         versions=" | ".join(pinned[name] for name in agents),

@@ -37,7 +37,7 @@ class Model:
         self.served = Served()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.model = self
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def url(self) -> str:

@@ -111,12 +111,22 @@ def budget(bed: Bed, agent: Agent) -> None:
     project = bed.project()
     flow(project, "budget", f"agent: {agent.name}\nprompt: Go round\npermissions: bypass\nbudget: 0.01")
     bed.model.script(*calls(*[agent.shell(f"echo {number}") for number in range(30)]))
-    checked = project.call("run", "--check", "flow.yaml")
-    if checked.code == 2:
-        raise Unsupported(f"it tells no cost; `run --check`: {(checked.err or checked.out).splitlines()[0]}")
+    if (
+        project.call("run", "--check", "flow.yaml").code == 2
+    ):  # leftoff does not promise what the agent has not
+        raise Unsupported(_no_such_option(project, agent))
     expect("exit code", 1, play(project))
     must(f"it says why: {step(project)['error']}", "budget" in str(step(project)["error"]))
     must(f"it was stopped: {bed.model.served.answers} answers", bed.model.served.answers < 12)
+
+
+def _no_such_option(project: Project, agent: Agent) -> str:
+    """What an agent says that is given a limit of cost."""
+    words = {"codex": ["codex", "exec"], "gemini": ["gemini", "-p"]}[agent.name]
+    life = project.start([*words, "hello", "--max-budget-usd", "1"])
+    must("it refuses the option", life.wait())
+    lines = [line for line in (life.err + life.out).splitlines() if "argument" in line]
+    return f"`{lines[0].strip()}`"
 
 
 @scenario("rate limit in a step", "it waits as long as the service says, and goes on in the same session")
