@@ -74,3 +74,20 @@ def test_a_run_that_is_named_and_not_there(archived: Path) -> None:
     """Where a run can stand, a word that names none is a run that is not there."""
     for words in (("pause", "x"), ("save", "x"), ("finish", "x"), ("next", "x"), ("beat", "x")):
         assert 3 == call(*words, cwd=archived).code, words
+
+
+def test_an_archived_run_of_ours(project: Path) -> None:
+    """It needs no trust to be looked at; back at an older version it says what is left; its disk is measured."""
+    (project / "f.yaml").write_text("name: f\nsteps:\n  - {id: a, run: 'true'}\n  - {id: b, run: 'true'}\n")
+    succeed("run", "f.yaml", "--run-id", "f", cwd=project)
+    succeed("archive", "f", cwd=project)
+    assert [] == succeed("verify", "f", "--json", cwd=project).json["findings"]
+    done = succeed("rollback", "f~0", cwd=project)
+    assert "goes on from here" not in done.err
+    done = succeed("rollback", "f~2", cwd=project)  # the last step was not done there
+    assert "`leftoff resume f` goes on from here" in done.err
+    succeed("resume", "f", cwd=project)
+    succeed("archive", "f", cwd=project)
+    folder = project / ".leftoff/archive"
+    taken = sum(path.lstat().st_blocks * 512 for path in folder.iterdir())
+    assert taken == succeed("rm", "f", "--yes", "--json", cwd=project).json["bytes_freed"]

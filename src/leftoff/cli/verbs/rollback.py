@@ -7,6 +7,7 @@ from leftoff.cli.options import CURRENT, Opt, Spec
 from leftoff.cli.prompts.ask import confirm
 from leftoff.cli.render.text import step_name
 from leftoff.errors import Usage
+from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,9 +106,12 @@ def _told(ctx: Context, done: RolledBack) -> None:
     if seq == target.row.seq:
         ctx.say("leftoff: that is where it was already.")
     else:
-        ctx.say(
-            f"leftoff: `leftoff log {now.run_id}` lists what was before; `leftoff resume` goes on from here."
-        )
+        over = done.run.status in FINISHED
+        more = "" if over else f"; `leftoff resume {now.run_id}` goes on from here"
+        ctx.say(f"leftoff: `leftoff log {now.run_id}` lists what was before{more}.")
+        if over:
+            again = f"`leftoff resume {now.run_id} --from-step STEP` does steps again"
+            ctx.say(f"leftoff: it is {now.status} there; {again}.")
 
 
 def _told_files(ctx: Context, before: str, plan: Plan | None) -> None:

@@ -113,6 +113,7 @@ def _tell(started: Started, ctx: Context) -> None:
         ctx.say(f"leftoff: goes on with {run_id}. `leftoff brief` says where it is.")
     elif twin is not None:
         ctx.say(
-            f"leftoff: {twin.run_id} of the same workflow is unfinished too ({twin.status}); `leftoff start --resume`\n"
-            f"would go on with it. With two of them, say which one is meant: --run RUN, or LEFTOFF_RUN."
+            f"leftoff: {twin.run_id} of the same workflow is unfinished too ({twin.status}); "
+            f"`leftoff resume {twin.run_id}` goes on with it, as `start --resume` would have.\n"
+            f"With two of them, say which one is meant: --run RUN, or LEFTOFF_RUN."
         )

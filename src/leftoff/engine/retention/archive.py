@@ -13,6 +13,7 @@ from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.lifecycle.origin import came_back, note_leaving
 from leftoff.engine.read.info import LIMITS, run_info
 from leftoff.engine.retention.bundle_check import open_bundle
+from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.export import export, import_bundle
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts
 from leftoff.engine.write.head import gone
@@ -228,7 +229,7 @@ def take_out(store: Store, path: str, into: Store, now: int, driver: tuple[Proce
     """Bring an archived run back, into this store or another; its id. Back in its own, the bundle goes."""
     bundle = open_bundle(path)
     try:
-        import_bundle(into, bundle, now, driver, _mark(path, bundle) if into is store else None)
+        import_bundle(into, bundle, now, driver, _mark(path, bundle))
         run_id = bundle.run_id
     finally:
         bundle.close()
@@ -260,11 +261,11 @@ def _drop_taken(store: Store, path: str, run_id: str) -> None:
 
 
 def drop(path: str) -> int:
-    """Delete a bundle and its page; bytes."""
+    """Delete a bundle and its page; the bytes that they took on disk."""
     size = 0
     for name in (path, path.removesuffix(SUFFIX) + PAGE):
         try:
-            size += os.path.getsize(name)
+            size += disk_use(name)
             os.unlink(name)
         except FileNotFoundError:
             pass
