@@ -8,7 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import logging
+
 _DEBUG = 10  # logging.DEBUG
+_logger: logging.Logger | None = None
 #: what this process is doing, for those who have to wait for it
 doing = os.path.basename(sys.argv[0]) if getattr(sys, "argv", None) else ""
 
@@ -31,8 +36,14 @@ def debug(text: str, *about: object) -> None:
     """One line, with ``%``: nothing is formatted where nobody listens."""
     if _stderr:
         sys.stderr.write(f"leftoff: [{os.getpid()}] {text % about}\n")
-    logging = sys.modules.get("logging")
-    if logging is not None:
-        logger = logging.getLogger("leftoff")
-        if logger.isEnabledFor(_DEBUG):
-            logger.debug(text, *about)
+    logger = _logger or _find_logger()
+    if logger is not None and logger.isEnabledFor(_DEBUG):
+        logger.debug(text, *about)
+
+
+def _find_logger() -> logging.Logger | None:
+    """The logger, once the program has `logging`."""
+    global _logger
+    there = sys.modules.get("logging")
+    _logger = there.getLogger("leftoff") if there is not None else None
+    return _logger

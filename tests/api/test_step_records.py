@@ -150,3 +150,16 @@ def test_a_program_takes_no_decision(store: leftoff.Store, run: leftoff.Run, sto
         run.put("step", "gate", {"status": "completed"})
     run.commit()
     assert waiting == dict(store.get(run.id).steps["gate"])
+
+
+def test_a_run_without_errors_still_sees_the_first_one(
+    store: leftoff.Store, run: leftoff.Run, store_path: Path
+) -> None:
+    """Its own, and one that another process left meanwhile: both go when their steps are done."""
+    for path in ("a", "b", "c"):
+        run.do(path, int)
+    failed(run)
+    run.do("print", int)
+    elsewhere(store_path, run.id, {("error", "d"): {"step": "d"}})
+    run.do("d", int)
+    assert {} == dict(store.get(run.id).records["error"])

@@ -148,13 +148,21 @@ class StepsMixin:
 
     def done(self, path: str) -> bool:
         """Whether a step is finished: completed or skipped."""
-        record = next(filter(None, map(self._buffer.steps.get, step_readings(path))), None)
-        return record is not None and record["status"] in ENDED
+        found = self._named(path)
+        return found is not None and found[0]["status"] in ENDED
+
+    def _named(self, path: str) -> tuple[Record, list[list[Any]]] | None:
+        """The step of that path, or of that name as people read it."""
+        with self._buffer.lock:
+            known = self._buffer.steps.known()
+            found = known.get(path)
+            if found is None and ("[" in path or "\\" in path):
+                found = next(filter(None, map(known.get, step_readings(path))), None)
+            return found
 
     def result(self, path: str) -> Any:
         """What a finished step returned."""
-        with self._buffer.lock:
-            found = next(filter(None, map(self._buffer.steps.known().get, step_readings(path))), None)
+        found = self._named(path)
         if found is None or "result" not in found[0]:
             return None
         inner = [p[1:] for p in found[1] if p and p[0] == "result"]

@@ -58,6 +58,7 @@ class Apply:
         "card_changed",
         "changed",
         "digest",
+        "empty",
         "fresh",
         "in_step",
         "items",
@@ -75,6 +76,7 @@ class Apply:
         self._known = head.rows if self.in_step else {}
         self._lengths = head.lengths if self.in_step else {}
         self._items = head.items if self.in_step else {}
+        self.empty = head.empty if self.in_step else frozenset()
         self.digest = int.from_bytes(digest, "big")
         self._packed = counts
         self._counts: dict[str, int] | None = None
@@ -108,7 +110,7 @@ class Apply:
         if row is _UNKNOWN:
             row = self._known.get(address, _UNKNOWN)
             if row is _UNKNOWN:
-                row = self.tx.row(self.run, collection, key)
+                row = self.tx.row(self.run, collection, key) if collection not in self.empty else None
         return row  # type: ignore[no-any-return]
 
     def _put(self, collection: str, key: str, stored: bytes, step: tuple[str, int] | None = None) -> None:
@@ -125,6 +127,8 @@ class Apply:
                 self._drop_items(key)
             self.digest += new - (old[4] if len(old) > 4 else term(collection, key, before))
         self.changed = True
+        if collection in self.empty:
+            self.empty -= {collection}
         if step is None:
             self.tx.put(self.run, self.seq, collection, key, hash, stored, old is not None)
             self.fresh[collection, key] = (hash, None, None, None, new)
@@ -138,6 +142,7 @@ class Apply:
     def _delete(self, collection: str, key: str) -> None:
         old = self._row(collection, key)
         if old is None:
+            self._see_empty(collection)
             return
         if old[0] in _HEADS and collection == "variable":
             self._drop_items(key)
@@ -147,6 +152,12 @@ class Apply:
             self.card_changed = True
         if collection == "step":
             self._step_gone(key, old)
+
+    def _see_empty(self, collection: str) -> None:
+        """Each step that ends drops its error, and hardly any run has one. Whoever ends several looks that up once."""
+        may_be = collection == "error" and self._known and collection not in self.empty
+        if may_be and not self.tx.hashes(self.run, collection):
+            self.empty |= {collection}
 
     def _drop(self, collection: str, key: str, hash: bytes) -> None:
         self.digest -= term(collection, key, hash)

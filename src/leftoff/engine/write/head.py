@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     class Learned(Protocol):
         """What a commit knows of the rows it wrote."""
 
+        empty: frozenset[str]
         fresh: dict[tuple[str, str], Row | None]
         lengths: dict[str, int]
         items: dict[str, Any]
@@ -32,7 +33,7 @@ LIMIT = 20_000  # rows remembered; a run with more is looked up
 class Head:
     """One run, as last seen by this process."""
 
-    __slots__ = ("digest", "items", "lengths", "rows", "run", "run_id", "seq")
+    __slots__ = ("digest", "empty", "items", "lengths", "rows", "run", "run_id", "seq")
 
     def __init__(self, run: int, run_id: str, seq: int, digest: int) -> None:
         self.run = run
@@ -40,6 +41,7 @@ class Head:
         self.seq = seq
         self.digest = digest
         self.rows: dict[tuple[str, str], Row | None] = {}
+        self.empty: frozenset[str] = frozenset()  # collections without any record
         self.lengths: dict[str, int] = {}  # of spread lists
         self.items: dict[str, Any] = {}  # hashes of the entries of spread variables that were assigned whole
 
@@ -52,6 +54,7 @@ class Head:
         """A commit of ours became durable: it went from ``since`` to ``seq``, and this is what it learned."""
         if seq <= self.seq:
             return  # a thread that committed later was told earlier
+        self.empty = learned.empty if learned is not None else frozenset()
         if learned is None:
             self.rows, self.lengths, self.items = {}, {}, {}
         elif since == self.seq and len(self.rows) < LIMIT:
