@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from leftoff.dialects.core.registry import dialect
 from tests.cli.command import succeed
 
 
@@ -14,7 +14,7 @@ def test_lists_what_is_here(project: Path) -> None:
     place.mkdir(parents=True)
     (place / "phase.json").write_text("{}")
     found = succeed("dialects", "--json", cwd=project).json["dialects"]
-    assert ["bmad", "crunch", "dotagent", "sitebuilder", "claude", "generic"] == [
+    assert ["bmad", "crunch", "dotagent", "sitebuilder", "claude", "gsd", "generic"] == [
         each["name"] for each in found
     ]
     assert {"dotagent": ["memory/state/phase.json"]} == {e["name"]: e["files"] for e in found if e["files"]}
@@ -33,7 +33,7 @@ def test_explains_with_an_example_of_each(project: Path) -> None:
     for each in found["dialects"]:
         path, document = project / each["example"]["path"], each["example"]["document"]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document))
+        path.write_text(dialect(each["name"]).dump(document))
         words = (
             "import",
             str(path),

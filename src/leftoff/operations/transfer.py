@@ -9,6 +9,7 @@ from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from leftoff.engine.config.caller import Caller
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from leftoff.engine.retention.export import Exported
 
 BUNDLES = "leftoff"  # the dialect of what `export` writes
+GENERIC = "generic"  # that of files of no protocol
 
 
 def export(project: Project, caller: Caller, ref: str | None, path: str) -> Exported:
@@ -38,12 +40,13 @@ def export(project: Project, caller: Caller, ref: str | None, path: str) -> Expo
 
 class Import(Fields):
     """Files to take in. ``dialect``: what they are, where that is not for them to say. ``strict``: what needs repairs
-    is refused. ``dry``: nothing is written."""
+    is refused. ``dry``: nothing is written. ``agree``: whether a file of no protocol is read, and in which way."""
 
     paths: list[str]
     dialect: str | None = None
     strict: bool = False
     dry: bool = False
+    agree: Callable[[str, str], bool] | None = None
 
 
 class Imported:
@@ -53,6 +56,15 @@ class Imported:
         self.imported: list[dict[str, Any]] = []
         self.rejected: list[dict[str, Any]] = []
         self.codes: list[int] = []
+        self.readable: dict[str, str] = {}  # files of no protocol, by path, and what could be read from where
+
+    def instead(self, path: str, other: Imported) -> None:
+        """Somebody agreed to another way of reading a file: this came of it."""
+        at = next(number for number, entry in enumerate(self.rejected) if entry["path"] == path)
+        del self.rejected[at], self.codes[at]
+        self.imported += other.imported
+        self.rejected += other.rejected
+        self.codes += other.codes
 
     def accept(self, path: str, run_id: str, new: bool) -> None:
         about = {"run_id": run_id, "path": path, "dialect": BUNDLES, "repairs": [], "new": new}
@@ -61,6 +73,9 @@ class Imported:
     def reject(self, path: str, error: LeftoffError) -> None:
         self.rejected.append({"path": path, "code": error.code, "message": error.message, "hint": error.hint})
         self.codes.append(error.exit_code)
+        way = getattr(error, "way", None)
+        if way is not None:
+            self.readable[path] = way
 
     def exit_code(self, strict: bool) -> int:
         """A conflict wants somebody to decide; other rejections count where nothing else came in."""
@@ -85,6 +100,11 @@ def import_runs(project: Project, request: Import) -> Imported:
             outcome.reject(path, error)
     if others:
         _import_documents(project, request, others, outcome)
+    for path, way in outcome.readable.items() if request.agree is not None else ():
+        if request.agree is not None and request.agree(path, way):
+            again = Imported()
+            _import_documents(project, request.but(dialect=GENERIC), [path], again)
+            outcome.instead(path, again)
     return outcome
 
 

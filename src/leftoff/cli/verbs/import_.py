@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from leftoff.cli.options import Opt, Spec
+from leftoff.cli.prompts.ask import YES, answer, can_ask
+from leftoff.cli.render.text import clean
 from leftoff.errors import Usage
 
 TYPE_CHECKING = False
@@ -26,7 +28,7 @@ SPEC = Spec(
         Opt(
             "--dialect",
             "D",
-            "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude",
+            "what the files are: leftoff (bundles), bmad, crunch, dotagent, sitebuilder, claude, gsd, generic",
         ),
         Opt("--dry-run", None, "check the files and say what would happen, but write nothing"),
         Opt("--strict", None, "reject files that need repairs; exit 4 if anything was rejected"),
@@ -43,10 +45,19 @@ def run(args: Args, ctx: Context) -> int:
 
     if any("\0" in path or not path for path in args.rest):
         raise Usage("An empty name is no file.", hint=f"usage: {SPEC.line()}")
-    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run)
+    agree = _agrees if args.dialect is None and can_ask(ctx) else None
+    wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
     outcome = import_runs(ctx.project, wanted)
     _tell(args, ctx, outcome)
     return outcome.exit_code(args.strict)
+
+
+def _agrees(path: str, way: str) -> bool:
+    """Whether a file of no protocol is read, as far as it can be understood."""
+    question = (
+        f"{clean(path)} is of no protocol that is known; {clean(way)} could be read. Read it so? [y/N]: "
+    )
+    return answer(question, "Nothing of it was imported.").lower() in YES
 
 
 def _tell(args: Args, ctx: Context, outcome: Imported) -> None:

@@ -23,7 +23,7 @@ SPEC = Spec(
         Opt(
             "--dialect",
             "D",
-            "keep the files of this protocol in sync: bmad, crunch, dotagent, sitebuilder or claude",
+            "keep the files of this protocol in sync: bmad, crunch, dotagent, sitebuilder, claude or gsd",
         ),
     ),
     examples="""  leftoff init

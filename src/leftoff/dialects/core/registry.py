@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from leftoff.dialects.core.base import Dialect
-from leftoff.dialects.core.repairs import Rejected, shown
+from leftoff.dialects.core.repairs import Rejected, Unknown, shown
 from leftoff.engine.config.settings import FILE
 from leftoff.engine.workspace.project_files import ProjectFiles, mode_at, replace_at
 from leftoff.errors import Conflict, Invalid, Usage
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leftoff.engine.config.settings import Settings
 
 BUILT_IN = ("bmad", "crunch", "dotagent", "sitebuilder", "claude")
+FURTHER = ("gsd",)  # pages that are kept in step too
 READERS = ("generic",)  # whose files are imported, and never kept in step
 GROUP = "leftoff.dialects"
 _SURE = 40  # from here on a document is taken for one of a dialect
@@ -29,19 +30,19 @@ _SURE = 40  # from here on a document is taken for one of a dialect
 
 def dialect(name: str) -> Dialect:
     """The dialect of that name."""
-    if name in BUILT_IN or name in READERS:
+    if name in (*BUILT_IN, *FURTHER, *READERS):
         found: Dialect = import_module(f"leftoff.dialects.{name}.document").DIALECT
         return found
     plugins = {each.name: each for each in _plugins()}
     if name in plugins:
         return plugins[name]
-    known = ", ".join((*BUILT_IN, *READERS, *plugins))
+    known = ", ".join((*BUILT_IN, *FURTHER, *READERS, *plugins))
     raise Usage(f"There is no dialect {name!r}.", hint=f"Dialects: {known}.")
 
 
 def dialects() -> list[Dialect]:
     """All of them."""
-    return [dialect(name) for name in (*BUILT_IN, *READERS)] + _plugins()
+    return [dialect(name) for name in (*BUILT_IN, *FURTHER, *READERS)] + _plugins()
 
 
 def _plugins() -> list[Dialect]:
@@ -69,10 +70,15 @@ def recognise(document: dict[str, Any], path: str) -> Dialect:
     best, found = max(scores, key=lambda pair: pair[0])
     if best < _SURE:
         keys = ", ".join(shown(key) for key in list(document)[:5])
-        raise Rejected(
-            f"{path} is none of the dialects that leftoff knows; its keys are {keys}.",
-            hint="Nothing of it was imported. If it is one of them all the same: --dialect D (`leftoff dialects`).",
+        hint = (
+            "Nothing of it was imported. If it is one of them all the same: --dialect D (`leftoff dialects`)."
         )
+        way = dialect(READERS[0]).way(document)
+        if way is not None:
+            hint = f"Nothing of it was imported. `leftoff import FILE --dialect {READERS[0]}` reads {way}."
+        error = Unknown(f"{path} is none of the dialects that leftoff knows; its keys are {keys}.", hint=hint)
+        error.way = way
+        raise error
     return found
 
 

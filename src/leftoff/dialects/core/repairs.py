@@ -26,6 +26,12 @@ class Rejected(Invalid):
     default_hint = "Nothing of it was imported. `leftoff dialects` lists what is understood."
 
 
+class Unknown(Rejected):
+    """A document of no protocol. ``way``: what the reader of such files would read, and from where."""
+
+    way: str | None = None
+
+
 class TooNew(Unsupported):
     """A document in a version of its format that this leftoff does not know."""
 

@@ -155,11 +155,8 @@ class DocumentEdit:
         if self.changed.base is not None:
             base = read(self.dialect, self.changed.base, self.source, Repairs(), head)
             base.records = masked(base.records, self.scrubber, Repairs())
-        if (
-            base is not None
-            and self.changed.edited
-            and (base.at, base.aliases) == (theirs.at, theirs.aliases)
-        ):
+        same = base is not None and (base.at, base.aliases) == (theirs.at, theirs.aliases)
+        if base is not None and ((self.changed.edited and same) or not self.dialect.stamped):
             return base.records  # somebody goes on with what was taken in, and has no stamp of ours yet
         version = base_of(self.store, tx, row, self.dialect, theirs)
         if version is not None:

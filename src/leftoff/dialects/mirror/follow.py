@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.core.registry import BUILT_IN, dialect, mirrored
+from leftoff.dialects.core.registry import BUILT_IN, FURTHER, dialect, mirrored
 from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.engine.read.which import SESSION
 from leftoff.errors import LeftoffError
@@ -135,7 +135,7 @@ def follow(
 
 def point_out(project: Project) -> None:
     """Where there is no run, but files of a protocol lie: they are named, and how to take them in."""
-    for name in BUILT_IN:
+    for name in (*BUILT_IN, *FURTHER):
         try:
             found = dialect(name).present(project.folder)
         except LeftoffError:  # its configuration cannot be read: it is there all the same

@@ -319,9 +319,11 @@ class Mirror:
 
     def _text(self, path: str, there: bytes | None, document: dict[str, Any]) -> str:
         """What a file is to hold; of one that a person wrote, only what changed."""
-        if self.dialect.yaml and there is not None and digest(there) not in self.memory.ours:
-            from leftoff.dialects.core.yaml_edit import edited
+        ours = there is not None and digest(there) in self.memory.ours
+        if there is not None and (self.dialect.page or (self.dialect.yaml and not ours)):
+            from leftoff.dialects.core import page, yaml_edit
 
+            edited = page.edited if self.dialect.page else yaml_edit.edited
             try:
                 done = edited(
                     unpack(there, path).decode() if path.endswith(GZIP) else there.decode(), document, path
