@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from leftoff import log
 from leftoff.dialects.core.base import read
 from leftoff.dialects.core.files import FileHashes
 from leftoff.dialects.core.notes import masked
@@ -135,7 +136,11 @@ class Importer:
             return read(dialect, loaded.document, loaded.source, loaded.repairs, known)
         except LeftoffError as error:
             self.reject(loaded.source.path, error)
-            return None
+        except Exception as error:  # of a package that is not ours: the other documents come in all the same
+            log.debug("the dialect %s, %s: %r", dialect.name, loaded.source.path, error)
+            why = f"{loaded.source.path}: the dialect {dialect.name} stumbled over it, with {type(error).__name__}."
+            self.reject(loaded.source.path, Rejected(why))
+        return None
 
     # -- writing
 
