@@ -54,3 +54,21 @@ def test_elsewhere(project: Path) -> None:
     assert 2 == call("init", "--project", "missing", cwd=project).code
     assert 2 == call("init", "--dialect", "klingon", cwd=project).code
     assert 2 == call("init", "here", cwd=project).code
+
+
+def test_the_scripts_of_a_protocol(project: Path) -> None:
+    """Written where they are asked for, and where there are none; a protocol that names none has none."""
+    own = project / ".claude/utils/load-checkpoint.sh"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    done = succeed("init", "--dialect", "claude", "--utils", "--json", cwd=project).json
+    assert 4 == len(done["written"]) and "mine" == own.read_text()
+    script = project / ".claude/utils/save-checkpoint.sh"
+    assert 0o755 == stat.S_IMODE(script.stat().st_mode)
+    assert script.read_text().endswith('exec leftoff compat save-checkpoint "$@"\n')
+    assert [] == succeed("init", "--dialect", "claude", "--utils", "--json", cwd=project).json["written"]
+    for words in (("--utils",), ("--dialect", "bmad", "--utils")):
+        other = project / words[-2] if len(words) > 1 else project / "other"
+        other.mkdir()
+        (other / ".leftoff").mkdir()
+        assert 2 == call("init", *words, cwd=other).code

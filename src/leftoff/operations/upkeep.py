@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from leftoff.dialects.core.base import Dialect
     from leftoff.dialects.retention import Pruned
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
@@ -37,22 +38,41 @@ class Initialized(Fields):
     ignored: Sequence[str] = ()
 
 
-def init(project: Project, dialect: str | None = None) -> Initialized:
-    """Make the store. ``dialect``: say in leftoff.toml that the project follows a protocol."""
-    told = _follow(project, dialect) if dialect is not None else ()
+def init(project: Project, dialect: str | None = None, *, utilities: bool = False) -> Initialized:
+    """Make the store. ``dialect``: say in leftoff.toml that the project follows a protocol; ``utilities``: write the
+    scripts that it names."""
+    if utilities and dialect is None:
+        raise Usage("--utils is for the scripts of a protocol.", hint="Name it too: --dialect claude.")
+    told = _follow(project, dialect, utilities=utilities) if dialect is not None else ()
     created = not project.store.exists()
     project.store.write(lambda tx: None)  # that makes the store, or brings an old schema up to date
     return Initialized(project.store.name, created, *told)
 
 
-def _follow(project: Project, name: str) -> tuple[str, str, bool, list[str], list[str]]:
+def _follow(project: Project, name: str, *, utilities: bool) -> tuple[str, str, bool, list[str], list[str]]:
     from leftoff.dialects.core.registry import dialect, set_dialect
 
     found = dialect(name)
+    if utilities and not found.utilities():
+        raise Usage(f"{name} names no scripts.", hint="Leave --utils out.")
     written = set_dialect(project.folder, project.settings, name)
     project.forget_settings()
     written += found.set_up(project.folder)
+    written += _write_scripts(project.folder, found) if utilities else []
     return found.starts, name, found.shows_all, written, found.ignored(project.folder)
+
+
+def _write_scripts(folder: str, dialect: Dialect) -> list[str]:
+    """The scripts of a protocol, where there are none: one that is somebody's stays as it is."""
+    from leftoff.engine.workspace.project_files import ProjectFiles, write_new
+
+    files, written = ProjectFiles(folder), []
+    for path, text in dialect.utilities().items():
+        if files.stat(path) is None:
+            with files.open(path) as at:
+                write_new(at, at.name, [text.encode()], 0o755)
+            written.append(path)
+    return written
 
 
 def fsck(project: Project, *, repair: bool = False) -> FsckReport:

@@ -25,8 +25,10 @@ SPEC = Spec(
             "D",
             "keep the files of this protocol in sync: bmad, crunch, dotagent, sitebuilder, claude or gsd",
         ),
+        Opt("--utils", None, "also write the scripts that the protocol names (claude: .claude/utils/*.sh)"),
     ),
     examples="""  leftoff init
+  leftoff init --dialect claude --utils
   leftoff init --dialect bmad
   leftoff init --project ~/site
   leftoff init --json""",
@@ -51,7 +53,7 @@ After an interruption, `leftoff brief` says where you were.
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import init
 
-    done = init(ctx.project, args.dialect)
+    done = init(ctx.project, args.dialect, utilities=bool(args.utils))
     ignore = "\n".join([GITIGNORE, *done.ignored])
     if args.json:
         suggestions = {

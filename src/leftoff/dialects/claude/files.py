@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 ROOTS = (".claude/checkpoints", ".claude/data/checkpoints")
 FAILED = "failed"
+SCRIPTS = ("save-checkpoint", "load-checkpoint", "list-checkpoints", "cleanup-checkpoints")
+SCRIPT = """#!/bin/sh
+# made by leftoff: the checkpoints of this project are in its store, and in step with their files
+exec leftoff compat {name} "$@"
+"""
 
 
 class ClaudeFiles(Dialect):
@@ -54,6 +59,9 @@ class ClaudeFiles(Dialect):
         for root in roots if removed else ():
             for place in (f"{root}/{FAILED}/{run_id}.json", f"{root}/{run_id}.json"):
                 ProjectFiles(project).remove(place)
+
+    def utilities(self) -> dict[str, str]:
+        return {f".claude/utils/{name}.sh": SCRIPT.format(name=name) for name in SCRIPTS}
 
     def ignored(self, project: str) -> list[str]:
         return [".claude/checkpoints/"]

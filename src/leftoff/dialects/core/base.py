@@ -232,6 +232,10 @@ class Dialect:
         """Files that the protocol wants to be there from the start, made where they are not; their paths."""
         return []
 
+    def utilities(self) -> dict[str, str]:
+        """Scripts that the protocol names, by their paths, which call leftoff; written only where they are asked for."""
+        return {}
+
     def ignored(self, project: str) -> list[str]:
         """Lines for `.gitignore`."""
         return []
