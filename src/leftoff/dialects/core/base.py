@@ -233,7 +233,7 @@ class Dialect:
         return []
 
     def utilities(self) -> dict[str, str]:
-        """Scripts that the protocol names, by their paths, which call leftoff; written only where they are asked for."""
+        """Scripts that the protocol names, by their paths, which call leftoff; written where they are asked for."""
         return {}
 
     def ignored(self, project: str) -> list[str]:
