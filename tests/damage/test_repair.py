@@ -224,10 +224,13 @@ def test_run_that_went_back(sample: Sample, tmp_path: Path) -> None:
         tamper(path, "UPDATE record SET data = x'4a31' WHERE collection = 'variable' AND key = 'b'")
         store._store.release()  # type: ignore[attr-defined]
         assert store.fsck(repair=True).ok
-        assert (sealed.seq + 1, {"a": "kept"}) == (  # and that it was salvaged
-            store.get("work").info.row.seq,
-            dict(store.get("work").variables),
-        )
+        view = store.get("work")
+        assert {"a": "kept"} == dict(view.variables)
+        assert (
+            sealed.seq + 2 == view.info.row.seq
+        )  # that it was salvaged: a lost version's number is not given again
+        with pytest.raises(leftoff.Pruned):
+            view.at(sealed.seq + 1)
         run.variables["c"] = 1
         with pytest.raises(StaleEpoch):
             run.commit()

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.store.fsck import check
+from leftoff.store.repair import repair
 from leftoff.store.sqlite.wal import HEADER, STEP, Log
 from tests.cli.command import call, succeed
 from tests.damage.store import PAGE
+from tests.damage.test_tampering import tamper
 
 pytestmark = pytest.mark.damages_store
 KEPT = ("variables", "step_records", "status", "head")
@@ -84,6 +87,46 @@ def test_a_zeroed_page(worked: Path, tmp_path: Path) -> None:
 def test_every_zeroed_page(worked: Path, tmp_path: Path) -> None:
     """The same for many pages."""
     assert 20 == len(zeroed(worked, tmp_path, 4, 20))
+
+
+def test_a_repair_that_is_cut_short_leaves_no_unmarked_run(
+    worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark comes with the new database: dying right after that took the old one's place changes nothing."""
+    folder = tmp_path / "copy"
+    shutil.copytree(worked, folder)
+    with leftoff.open(folder / ".leftoff") as store:
+        store._store.truncate()  # type: ignore[attr-defined]
+        newest = store.get("r").info.row.seq
+    tamper(
+        folder / ".leftoff", "UPDATE record SET data = x'4a31' WHERE collection = 'variable' AND key = 'text'"
+    )
+
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(repair, "inspect", stopping(check.inspect, die))
+    with pytest.raises(KeyboardInterrupt), leftoff.open(folder / ".leftoff") as store:
+        store.fsck(repair=True)
+    monkeypatch.undo()
+    verdict = call("verify", "r", "--json", cwd=folder)
+    assert 7 == verdict.code
+    assert "integrity.salvaged" in [finding["code"] for finding in verdict.json["findings"]]
+    assert newest < succeed("show", "r", "--json", cwd=folder).json["head"]["seq"]
+    assert 2 == call("put", "context", "salvaged", "null", "--run", "r", cwd=folder).code
+
+
+def stopping(inspect: Any, die: Any) -> Any:
+    """Look at the store once, and die where it is looked at again."""
+    looks: list[Any] = []
+
+    def look(store: Any) -> Any:
+        if looks:
+            die()
+        looks.append(store)
+        return inspect(store)
+
+    return look
 
 
 def test_a_log_that_is_cut_asks(worked: Path, tmp_path: Path) -> None:

@@ -54,11 +54,14 @@ STEP_ENDED = ("completed", "skipped")
 # In a step's record: it was done, and is to be done again, so that what needs it may be done already.
 ONCE_MORE = "once_more"
 
+# The record of `context` that marks a run of which a repair could not prove everything.
+SALVAGED = "salvaged"
+
 # Keys of `extra` that start so hold how a foreign document was written; they say nothing to people.
 AS_WRITTEN = ("as-written:", "order:")
 
-# Records of `context` by which leftoff knows what to execute and what to bring back: its own, and nobody else's to put.
-_OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty")
+# Records of `context` by which leftoff knows what to execute, bring back or ask: its own, and nobody else's to put.
+_OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty", SALVAGED)
 
 
 def is_own(collection: str, key: str) -> bool:

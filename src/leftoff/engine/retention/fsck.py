@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, Tx
     from leftoff.store.rows import RunRow
 
-SALVAGED = "salvaged"  # the record that marks such a run, in `context`
-
 
 class FsckReport:
     """What was checked, what is wrong, what was set aside."""
@@ -51,9 +49,9 @@ def fsck(store: Store, *, repair: bool = False) -> FsckReport:
     found = store.check(repair=repair)
     report = FsckReport(found)
     if found.get("unaccounted"):
-        report.salvaged += _perhaps(store, {loss["run_id"] for loss in report.salvaged})
-    for loss in report.salvaged:
-        if loss["kept"] is not None and loss["newest"] != loss["kept"]:
+        doubted = _perhaps(store, {loss["run_id"] for loss in report.salvaged})
+        report.salvaged += doubted
+        for loss in doubted:
             _mark(store, loss, report.quarantined)
     return report
 
@@ -77,6 +75,7 @@ def _mark(store: Store, loss: dict[str, Any], quarantined: list[str]) -> None:
     from leftoff.engine.write.commit import Terms
     from leftoff.engine.write.head import need_run
     from leftoff.engine.write.report import report
+    from leftoff.model.words import SALVAGED
 
     now = getattr(store, "clock", SYSTEM).now()
     facts = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import os
 
 from leftoff.clock import iso
 from leftoff.errors import LeftoffError
 from leftoff.model.card import card_of
-from leftoff.model.codec import BLOB, encode, payload, text
+from leftoff.model.codec import BLOB, JSON, encode, payload, sha256, text
 from leftoff.model.derived import columns_of, counts_at, step_or_pending
-from leftoff.model.digest import tagged
+from leftoff.model.digest import MASK, tagged, to_bytes
 from leftoff.model.values import blob_about, blob_of
+from leftoff.model.words import SALVAGED
 from leftoff.store.base import INLINE
+from leftoff.store.repair.salvage import Rec
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -22,33 +25,43 @@ if TYPE_CHECKING:
     import apsw
 
     from leftoff.store.blobs import Blobs
-    from leftoff.store.repair.salvage import Rec, Rest, Salvage, Values
+    from leftoff.store.repair.salvage import Rest, Salvage, Values
 
 
 class Rebuild:
-    """Writes the salvaged rows into an empty store, inside one transaction of ``db``."""
+    """Writes the salvaged rows into an empty store, inside one transaction of ``db``.
 
-    def __init__(self, db: apsw.Connection, blobs: Blobs, salvage: Salvage) -> None:
+    ``marks``: by run that went back, what is told of it; it stands in the run from the start, so that nobody can resume
+    it unasked, whenever the repair is cut short.
+    """
+
+    def __init__(
+        self, db: apsw.Connection, blobs: Blobs, salvage: Salvage, marks: dict[str, Values], at: int
+    ) -> None:
         self._db = db
         self._blobs = blobs
         self._salvage = salvage
+        self.marks = marks
+        self.at = at
+        self.newest = 0  # the number of the newest commit of all
         self._known = {row["hash"]: row for row in salvage.table("blob")}
 
     def write(self) -> None:
         kept = [rest for rest in self._salvage.runs if rest.head]
+        self.newest = max((version["n"] for rest in kept for version in rest.versions.values()), default=0)
         for row in self._salvage.table("meta"):
             if row["name"] not in ("schema", "min_reader", "min_writer"):
                 self._db.execute(Q.put_meta, (row["name"], row["value"]))
         for rest in kept:
             RunRebuild(self._db, self, rest).write()
         self._others({rest.run: rest for rest in kept})
-        newest = max((version["n"] for rest in kept for version in rest.versions.values()), default=0)
-        self._db.execute("UPDATE run SET n = ? WHERE run = 0", (newest,))
+        self._db.execute("UPDATE run SET n = ? WHERE run = 0", (self.newest,))
 
     def _others(self, kept: dict[int, Rest]) -> None:
         for row in self._salvage.table("lease"):
             if row["run"] in kept:
-                insert(self._db, "lease", _lease(row, kept[row["run"]]))
+                fenced = kept[row["run"]].run_id in self.marks
+                insert(self._db, "lease", _fenced(row) if fenced else row)
         for row in self._salvage.table("attempt"):
             if row["run"] in kept:
                 insert(self._db, "attempt", row)
@@ -78,10 +91,8 @@ def insert(db: apsw.Connection, table: str, row: Values, how: str = "OR REPLACE"
     db.execute(f"INSERT {how} INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
 
 
-def _lease(row: Values, rest: Rest) -> Values:
+def _fenced(row: Values) -> Values:
     """A run that went back has a new epoch, so that whoever drove it before is fenced off."""
-    if rest.head == rest.newest:
-        return row
     return {**dict.fromkeys(row), "run": row["run"], "epoch": row["epoch"] + 1}
 
 
@@ -93,6 +104,28 @@ class RunRebuild:
         self._whole = whole
         self._rest = rest
         self._live, self._past, _ = rest.split()
+        self._versions = {seq: rest.versions[seq] for seq in rest.proved}
+        self._head = rest.head
+        if rest.run_id in whole.marks:
+            self._mark(whole.marks[rest.run_id])
+
+    def _mark(self, facts: Values) -> None:
+        """A version more, behind all that ever were: no number of a lost one is given again."""
+        seq, stored = self._rest.known + 1, JSON + encode(facts)
+        row = {"collection": "context", "key": SALVAGED, "seq": seq, "hash": sha256(stored).digest()}
+        mark, head = Rec(row, stored, sure=True), self._versions[self._head]
+        digest = int.from_bytes(head["digest"], "big") + mark.term
+        for old in [rec for rec in self._live if (rec.collection, rec.key) == (mark.collection, mark.key)]:
+            digest -= old.term
+            old.until = seq
+            self._live.remove(old)
+            self._past.append(old)
+        self._live.append(mark)
+        self._whole.newest += 1
+        words = dict.fromkeys(("checkpoint", "trigger", "step", "note"))
+        new = {"seq": seq, "n": self._whole.newest, "at": self._whole.at, "token": os.urandom(16), "epoch": 0}
+        self._versions[seq] = {**head, **words, **new, "digest": to_bytes(digest & MASK)}
+        self._head = seq
 
     def write(self) -> None:
         steps = {rec.key: self._step(rec) for rec in self._live if rec.collection == "step"}
@@ -102,9 +135,9 @@ class RunRebuild:
         for rec in self._past:
             self._record("past", rec, {"until": rec.until})
         counted = self._counts()
-        for seq in self._rest.proved:
-            insert(self._db, "version", {**self._rest.versions[seq], "counts": counted[seq]})
-        self._run(counted[self._rest.head])
+        for seq, version in self._versions.items():
+            insert(self._db, "version", {**version, "counts": counted[seq]})
+        self._run(counted[self._head])
 
     def _step(self, rec: Rec) -> dict[str, Any]:
         return step_or_pending(self._whole.load_blob, rec.stored, rec.key)
@@ -123,11 +156,13 @@ class RunRebuild:
     def _counts(self) -> dict[int, str]:
         """The counters of every version that is kept."""
         steps = [rec for rec in (*self._live, *self._past) if rec.collection == "step"]
-        return counts_at(((s.key, s.seq, s.until, self._step(s)["status"]) for s in steps), self._rest.proved)
+        return counts_at(
+            ((s.key, s.seq, s.until, self._step(s)["status"]) for s in steps), list(self._versions)
+        )
 
     def _run(self, counts: str) -> None:
         rest = self._rest
-        head = rest.versions[rest.head]
+        head = self._versions[self._head]
         columns, card = card_of((rec.key, rec.stored) for rec in self._live if rec.collection == "run")
         first = min(version["at"] for version in rest.versions.values())
         row = {

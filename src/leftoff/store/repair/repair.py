@@ -243,7 +243,8 @@ class _Repair:
         part = os.path.join(store.folder, PART)
         shutil.rmtree(part, ignore_errors=True)
         fresh = type(store)(part, store.clock)
-        fresh.write(lambda tx: Rebuild(tx.db, store.blobs, salvage).write())  # type: ignore[attr-defined]
+        marks, now = self._marks(), store.clock.now()
+        fresh.write(lambda tx: Rebuild(tx.db, store.blobs, salvage, marks, now).write())  # type: ignore[attr-defined]
         fresh.truncate()
         fresh.close()
         for suffix in ("-wal", "-shm"):
@@ -257,6 +258,15 @@ class _Repair:
             # Whoever opened the old file in this very moment must not write to it: it is no database any more.
             file.write(1, bytes(connection.PAGE_SIZE))
         shutil.rmtree(part, ignore_errors=True)
+
+    def _marks(self) -> dict[str, Any]:
+        """What is told of each run that went back."""
+        more = {"at": iso(self.store.clock.now()), "aside": self.quarantine.paths}
+        return {
+            loss["run_id"]: {**more, **{key: loss[key] for key in ("kept", "newest", "message")}}
+            for loss in self.losses
+            if loss["kept"] is not None and loss["newest"] != loss["kept"]
+        }
 
     # -- blobs
 

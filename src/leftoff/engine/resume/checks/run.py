@@ -10,7 +10,7 @@ from leftoff.engine.write.lease import describe, stands_in_the_way, state
 from leftoff.errors import Corrupt, NotFound
 from leftoff.model.ids import shown_step
 from leftoff.model.times import ago, millis
-from leftoff.model.words import ONCE_MORE
+from leftoff.model.words import ONCE_MORE, SALVAGED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def incomplete_write(world: World) -> Iterator[Finding]:
 
 
 def salvaged(world: World) -> Iterator[Finding]:
-    about = world.records.get("context", {}).get("salvaged")
+    about = world.records.get("context", {}).get(SALVAGED)
     if about is None:
         return
     message = about.get("message") if isinstance(about, dict) else None
@@ -88,7 +88,7 @@ def salvaged(world: World) -> Iterator[Finding]:
         "integrity.salvaged",
         f"The run was salvaged from a damaged store. {message or ''}".rstrip(),
         "Finished steps may run again. Look at what it did last, then go on with --accept integrity.salvaged.",
-        clears=("context", "salvaged"),
+        clears=("context", SALVAGED),
     )
 
 
