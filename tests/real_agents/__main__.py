@@ -52,8 +52,8 @@ def _asked(words: list[str]) -> Asked:
     return Asked(given.agent or list(AGENTS), given.k, given.jobs, whole, given.record or whole, given.merge)
 
 
-def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
-    """One scenario with one agent: whatever goes wrong is a row."""
+def _play(bed: Bed, agent: Agent, scenario: Scenario, *, merge: bool) -> Row:
+    """One scenario with one agent: whatever goes wrong is a row. ``merge``: of the page, too."""
     began = time.monotonic()
     state, note = WORKS, ""
     try:
@@ -68,15 +68,18 @@ def _play(bed: Bed, agent: Agent, scenario: Scenario) -> Row:
     who = TOGETHER if scenario.once else agent.name
     row = Row(scenario, who, state, note, time.monotonic() - began)
     print(f"{who:7} {scenario.name:28} {state} {row.seconds:5.1f} s  {note}", flush=True)
+    if merge:
+        page.merge(row)
     return row
 
 
-def _all_of(place: Path, name: str, played: list[Scenario], *, keep: bool = False) -> list[Row]:
-    """Every scenario with one agent, in a bed of its own. ``keep``: what it says is recorded for the tests."""
+def _all_of(asked: Asked, place: Path, name: str, played: list[Scenario]) -> list[Row]:
+    """Every scenario with one agent, in a bed of its own; what it says is recorded where that is asked."""
     bed = Bed(place / name, cache.programs())
     try:
-        rows = [_play(bed, AGENTS.get(name, AGENTS["claude"]), one) for one in played]
-        if keep:
+        who = AGENTS.get(name, AGENTS["claude"])
+        rows = [_play(bed, who, one, merge=asked.merge) for one in played]
+        if asked.record and name in AGENTS:
             record.record(bed, AGENTS[name])
         return rows
     finally:
@@ -93,16 +96,14 @@ def main(words: list[str]) -> int:
         each = [one for one in chosen if not one.once]
         rows = [
             row
-            for found in pool.map(lambda name: _all_of(place, name, each, keep=asked.record), asked.agents)
+            for found in pool.map(lambda name: _all_of(asked, place, name, each), asked.agents)
             for row in found
         ]
     together = [one for one in chosen if one.once]
     if together and len(asked.agents) == len(AGENTS):
-        rows += _all_of(place, TOGETHER, together)
+        rows += _all_of(asked, place, TOGETHER, together)
     if asked.write:
         page.write(rows)
-    elif asked.merge:
-        page.write(page.merged(rows))
     if any(row.state == FAILS for row in rows):
         print(f"What failed is kept in {place}.", file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tests.real_agents.scenarios import ALL, Scenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents" / "compatibility.md"
 WORKS, UNSUPPORTED, FAILS = "works", "not supported", "FAILS"
+NOT_PLAYED = "not tried"
 TOGETHER = "all"
+_ONE = threading.Lock()
 HEAD = """\
 # Which agents it was tried with
 
@@ -45,15 +48,12 @@ def write(rows: list[Row]) -> None:
     PAGE.write_text(text(rows))
 
 
-def merged(rows: list[Row]) -> list[Row]:
-    """The rows of the page that is there, and instead of those that were played again the new ones."""
-    old = read(PAGE.read_text()) if PAGE.exists() else []
-    new = {(row.scenario.name, row.agent): row for row in rows}
-    places = dict.fromkeys((row.scenario.name, row.agent) for row in [*old, *rows])
-    kept = {(row.scenario.name, row.agent): row for row in old}
-    order = [one.name for one in ALL]
-    known = [new.get(place) or kept[place] for place in places if place[0] in order]
-    return sorted(known, key=lambda row: order.index(row.scenario.name))
+def merge(row: Row) -> None:
+    """Put what was found into the page that is there, instead of what it says of the same."""
+    with _ONE:
+        old = read(PAGE.read_text()) if PAGE.exists() else []
+        others = [one for one in old if (one.scenario, one.agent) != (row.scenario, row.agent)]
+        write(sorted([*others, row], key=lambda one: ALL.index(one.scenario)))
 
 
 def read(page: str) -> list[Row]:
@@ -64,7 +64,7 @@ def read(page: str) -> list[Row]:
         cells = rest.split(" | ")[1:]
         for agent, cell in zip(AGENTS if len(cells) > 1 else [TOGETHER], cells, strict=True):
             state, _, number = cell.rstrip(")").partition(" (")
-            if name in scenarios:
+            if name in scenarios and cell != NOT_PLAYED:
                 rows.append(Row(scenarios[name], agent, state, notes.get(number, ""), 0))
     return rows
 
@@ -72,7 +72,7 @@ def read(page: str) -> list[Row]:
 def text(rows: list[Row]) -> str:
     """The page."""
     pinned, notes = versions(), list[str]()
-    agents = [name for name in AGENTS if any(row.agent == name for row in rows)]
+    agents = list(AGENTS)
     out = HEAD.format(
         day=datetime.datetime.now(datetime.UTC).date(),
         version=__version__,
@@ -83,7 +83,7 @@ def text(rows: list[Row]) -> str:
     found = {(row.scenario, row.agent): row for row in rows}
     each = dict.fromkeys(row.scenario for row in rows if row.agent != TOGETHER)
     for one in each:
-        cells = [_cell(found[one, name], notes) for name in agents]
+        cells = [_cell(found[one, name], notes) if (one, name) in found else NOT_PLAYED for name in agents]
         out += f"| **{one.name}**: {one.promise} | {' | '.join(cells)} |\n"
     together = [row for row in rows if row.agent == TOGETHER]
     if together:
