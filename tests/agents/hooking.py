@@ -17,7 +17,7 @@ AGENT = """
 import io, json, os, sys
 from leftoff.agents.hooks import handle, run
 from leftoff.cli import main
-run.bounded, run.LIMIT = lambda work: work(), 60
+run.bounded, run.LIMIT = lambda work, limit: work(), 60
 for line in sys.stdin:
     asked = json.loads(line)
     reading, writing = os.pipe()
@@ -61,7 +61,7 @@ class Session:
 
     def _call(self, data: str) -> Called:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leftoff.agents.hooks.run.bounded", lambda work: work())
+            patch.setattr("leftoff.agents.hooks.run.bounded", lambda work, limit: work())
             patch.setattr("leftoff.agents.hooks.run.LIMIT", 60)
             return inside("hook", self.agent, *self.options, cwd=self.cwd, input=data, **self.env)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import leftoff
+from leftoff.agents.hooks import run
 from tests.agents.hooking import Session, Spawned, event_of
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.cli.test_cold_start import HEAVY
@@ -183,6 +184,27 @@ def test_many_sessions_in_one_folder(number: int, project: Path) -> None:
             assert [f"Do what {run.row.session} is for"] == _turns(project, run.run_id)
     finally:
         store.close()
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "prompt", "asked"),
+    [
+        ("claude", "UserPromptSubmit", "Resume.", True),
+        ("codex", "UserPromptSubmit", "continue", True),
+        ("gemini", "BeforeAgent", "<hook_context>told before</hook_context>\n\nresume", True),
+        ("claude", "UserPromptSubmit", "resume the download", False),
+        ("claude", "Stop", "resume", False),
+    ],
+)
+def test_whoever_asks_to_go_on_waits_for_the_answer(
+    agent: str, event: str, prompt: str, asked: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the brief the word is of no use: on a busy machine it takes longer, as long as the agent allows."""
+    limits: list[float] = []
+    monkeypatch.setattr(run, "bounded", lambda work, limit: limits.append(limit))
+    data = json.dumps(event_of("s1", project, event, prompt=prompt))
+    assert b"" == run.run_hook(run.Call(agent, False, str(project), None), data.encode())
+    assert [run.ASKED if asked else run.LIMIT] == limits
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "PreToolUse", "PostToolUse"])

@@ -24,6 +24,7 @@ _SAME = {
 _MARKS = ("<untrusted_context>", "</untrusted_context>")
 _ADDED = ("<hook_context>", "</hook_context>")
 WRITES = frozenset(("Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "apply_patch"))
+_GO_ON = ("resume", "continue", "reprendre", "/leftoff-resume", "$leftoff-resume")
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path")
 _PATCHES = ("input", "patch", "command")
 _PATCHED = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
@@ -72,6 +73,11 @@ class Event:
             end = text.find(_ADDED[1], start)
             text = text[:start] + (text[end + len(_ADDED[1]) :] if end >= 0 else "")
         return text.strip()
+
+    @property
+    def asks_to_go_on(self) -> bool:
+        """Whether the user says that and nothing else."""
+        return self.name == "UserPromptSubmit" and self.prompt.rstrip(".!").lower() in _GO_ON
 
     @property
     def last_words(self) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from leftoff.operations.sessions import Session
 
 NOTHING = b""
-_WORDS = ("resume", "continue", "reprendre", "/leftoff-resume", "$leftoff-resume")
 
 
 # -- sessions
@@ -55,7 +54,7 @@ def prompted(session: Session, event: Event) -> bytes:
     """A turn begins. Whoever says only "resume" gets the brief, and the run that nobody works on if the session has no
     work of its own."""
     answer, asked = NOTHING, event.prompt
-    if asked.rstrip(".!").lower() in _WORDS:
+    if event.asks_to_go_on:
         from leftoff.agents.hooks import answers
 
         taken = sessions.resume(session)

@@ -46,7 +46,8 @@ def run_hook(call: Call, data: bytes) -> bytes:
 
         project, folder = find_place(event.cwd, started_in(), call.project, call.store)
         caller = Caller(agent=agent_above(call.agent))
-        answer = bounded(lambda: _work(call, event, project, folder, caller))
+        limit = ASKED if event.asks_to_go_on else LIMIT
+        answer = bounded(lambda: _work(call, event, project, folder, caller), limit)
         seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
@@ -120,10 +121,11 @@ def _told(error: Exception) -> str:
 
 
 LIMIT = 0.7  # seconds that an agent waits, on top of what it takes to start
+ASKED = 8.0  # where its user said "resume", and nothing but the answer is of use; the agents themselves wait for ten
 LAST = 120  # seconds after which the child gives up
 
 
-def bounded(work: Callable[[], bytes], limit: float = LIMIT) -> bytes | None:
+def bounded(work: Callable[[], bytes], limit: float) -> bytes | None:
     """What ``work`` answers; ``None`` where that takes too long, or its process fails.
 
     A store that is locked, slow or hangs must not hold up the agent. So the work runs in a process of its own, which
