@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.agents.hooking import Living, Session
-from tests.cli.command import succeed
+from leftoff.engine.workspace.hook_order import InOrder
+from leftoff.operations import Project
+from tests.agents.hooking import Living, Session, event_of
+from tests.cli.command import spawn, succeed
 from tests.workspace.trees import git
 
 AGENTS = {
@@ -329,3 +331,35 @@ def test_a_run_that_a_session_takes_by_a_command_is_where_it_goes_on(
     other.fire("SessionEnd", reason="exit")
     assert [(run["run_id"], "completed")] == [(one["run_id"], one["status"]) for one in runs(repository)]
     assert ["interrupted", "completed"] == [turn["status"] for turn in turns(repository)]
+
+
+@pytest.mark.parametrize(("settled", "offered"), [(True, False), (False, False), (None, True)])
+def test_what_is_still_on_its_way_is_waited_for(
+    settled: bool | None, offered: bool, repository: Path, living: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent is gone, the hook of its last event is at work: the turn may end well yet, and nobody is told of it."""
+    living.fire("UserPromptSubmit", prompt="Write the guide")
+    living.kill()
+
+    def wait(order: InOrder, patience: float) -> bool:
+        if settled:
+            event = event_of("dead", repository, "Stop", last_assistant_message="Done.")
+            spawn("hook", "claude", cwd=repository, input=json.dumps(event))
+        return settled is not False
+
+    monkeypatch.setattr(InOrder, "settled", wait)
+    told = Session(repository, "other").context("SessionStart", source="startup")
+    assert offered == (told is not None)
+
+
+def test_a_hook_at_work_is_seen(repository: Path) -> None:
+    """By the lock that it has; a session without any hook has none."""
+    project = Project(str(repository))
+    try:
+        workspace = project.workspace(project.at)
+        assert InOrder(workspace, "s1").settled(0)
+        with InOrder(workspace, "s1", make=True):
+            assert not InOrder(workspace, "s1").settled(0)
+        assert InOrder(workspace, "s1").settled(0)
+    finally:
+        project.close()

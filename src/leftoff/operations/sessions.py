@@ -7,6 +7,7 @@ A session that nobody told of leftoff gets a run of its own with its first promp
 from __future__ import annotations
 
 import os
+import time
 
 from leftoff.engine.config.git_head import main_worktree
 from leftoff.engine.config.project import find_project, in_git, store_location
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.store.rows import RunRow
 
+_TO_TELL = 0.1  # seconds that are left for the answer itself
 _LONGEST = 2000  # characters of a text that is kept
 
 
@@ -145,7 +147,23 @@ def begin(session: Session, *, again: bool = True) -> Taken:
     row = sessions.take_run(project, session.who, session.branch, again=again)
     if row is not None:
         return Taken(row)
-    return Taken(offered=store.read(lambda view: sessions.offered_run(view, session.branch, project.at)))
+    return Taken(offered=_offered(session))
+
+
+def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
+    """The run that nobody works on. What the last hooks of its session tell may be on its way while the agent is gone:
+    that is waited for as long as there is time; then it is offered ``anyway``, or to the next one."""
+    project = session.project
+
+    def look() -> RunRow | None:
+        return project.store.read(lambda view: sessions.offered_run(view, session.branch, project.at))
+
+    row = look()
+    if row is None or not row.session or row.session == session.who.session:
+        return row
+    left = (session.until - time.time_ns()) / 1e9 - _TO_TELL
+    settled = InOrder(session.workspace, row.session).settled(max(left, 0))
+    return look() if settled or anyway else None
 
 
 def resume(session: Session) -> Taken:
@@ -153,9 +171,7 @@ def resume(session: Session) -> Taken:
     project, store, who = session.project, session.project.store, session.who
     if session.driven or not store.exists():
         return Taken()
-    own, free = store.read(
-        lambda view: (sessions.told_run(view, who), sessions.offered_run(view, session.branch, project.at))
-    )
+    own, free = store.read(lambda view: sessions.told_run(view, who)), _offered(session, anyway=True)
     if own is not None and not is_spent(own):
         free = None
     report = _verified(session, free) if free is not None else None

@@ -46,8 +46,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
 
         project, folder = find_place(event.cwd, started_in(), call.project, call.store)
         caller = Caller(agent=agent_above(call.agent))
-        limit = ASKED if event.asks_to_go_on else LIMIT
-        answer = bounded(lambda: _work(call, event, project, folder, caller), limit)
+        answer = bounded(lambda: _work(call, event, project, folder, caller), _limit(event))
         seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
@@ -61,7 +60,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
 
 def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> bytes:
     """In a process of its own: everything that may take long, or go wrong."""
-    until = time.time_ns() + int(LIMIT * 1e9)
+    until = time.time_ns() + int(_limit(event) * 1e9)
     try:
         from leftoff.agents.hooks.handle import EVENTS
         from leftoff.operations import sessions
@@ -123,6 +122,10 @@ def _told(error: Exception) -> str:
 LIMIT = 0.7  # seconds that an agent waits, on top of what it takes to start
 ASKED = 8.0  # where its user said "resume", and nothing but the answer is of use; the agents themselves wait for ten
 LAST = 120  # seconds after which the child gives up
+
+
+def _limit(event: Event) -> float:
+    return ASKED if event.asks_to_go_on else LIMIT
 
 
 def bounded(work: Callable[[], bytes], limit: float) -> bytes | None:

@@ -60,6 +60,21 @@ class InOrder:
         if self._fd >= 0:
             os.close(self._fd)
 
+    def settled(self, patience: float) -> bool:
+        """Whether no event of the session is on its way any more, after so many seconds at most."""
+        import fcntl
+
+        from leftoff.store.sqlite.writer import lock_within
+
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return True
+        try:
+            return lock_within(fd, fcntl.LOCK_EX, patience)
+        finally:
+            os.close(fd)
+
     def forget(self) -> None:
         """The session is over: leave nothing behind, not even the store's folder where nothing else is in there."""
         from leftoff.store.sqlite.location import forget_folder
