@@ -80,7 +80,7 @@ class Usage(LeftoffError):
 
 class Ambiguous(Usage):
     code = "ambiguous"
-    default_hint = "Give more of the id, or one of the candidates."
+    default_hint = "Give a longer part of the id, or one of the candidates."
     runs = False  # whether the candidates are runs, by their ids
 
     def __init__(
@@ -126,7 +126,7 @@ class BadData(LeftoffError):
 
 class Corrupt(BadData):
     code = "corrupt"
-    default_hint = "Run `leftoff fsck` for the extent of the damage; `leftoff fsck --repair` sets it aside."
+    default_hint = "`leftoff fsck` shows the extent of the damage; `leftoff fsck --repair` sets it aside."
 
     def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -163,13 +163,13 @@ class Unsupported(BadData):
 class Conflict(LeftoffError):
     code = "conflict"
     exit_code = 5
-    default_hint = "Nothing was changed. Look again at what is there now, then decide again."
+    default_hint = "Nothing was changed. Look at the current state, then try again."
 
 
 class LeaseHeld(Conflict):
     code = "lease_held"
     retry = True
-    default_hint = "Wait for it, or stop it there; a driver that died is taken over by itself."
+    default_hint = "Wait for it, or stop it there; a driver that died is replaced automatically."
 
 
 class StaleEpoch(Conflict):
@@ -187,7 +187,7 @@ class StepDone(Conflict):
 class CannotResume(LeftoffError):
     code = "cannot_resume"
     exit_code = 6
-    default_hint = "Resume an older checkpoint of it, or start a new run."
+    default_hint = "Resume an older checkpoint, or start a new run."
 
     def __init__(self, message: str, *, findings: Sequence[object] = (), hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -205,13 +205,13 @@ class Diverged(CannotResume):
 
 class UnsafePath(CannotResume):
     code = "unsafe_path"
-    default_hint = "It was left as it is. Move it away, or make it a plain file; then try again."
+    default_hint = "It was left as it is. Move it away, or replace it with a plain file, then try again."
 
 
 class NeedsPerson(LeftoffError):
     code = "needs_person"
     exit_code = 7
-    default_hint = "Ask the person whose work this is, then go on."
+    default_hint = "Ask the person in charge, then continue."
 
 
 class Redacted(NeedsPerson):
@@ -233,7 +233,9 @@ class StepFailed(LeftoffError):
     """
 
     code = "step_failed"
-    default_hint = "It is recorded: the step is not run again, as the workflow went on without it."
+    default_hint = (
+        "The failure is recorded, and the workflow continued without the step; it does not run again."
+    )
 
     def __init__(self, message: str, *, step: str = "", kind: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)

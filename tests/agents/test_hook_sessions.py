@@ -240,7 +240,7 @@ def test_the_word_does_not_turn_a_refusal_around(project: Path) -> None:
     git(project, "checkout", "-q", "main")
     git(project, "branch", "-q", "-D", "feature")
     told = Session(project, "second").context("UserPromptSubmit", prompt="resume")
-    assert told is not None and "cannot be gone on with" in told and "feature" in told
+    assert told is not None and "cannot be resumed as things are" in told and "feature" in told
     assert {"first": "paused", "second": "running"} == {
         run["session_id"]: run["status"] for run in runs(project)
     }

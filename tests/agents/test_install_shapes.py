@@ -173,7 +173,7 @@ def test_our_own_files_are_brought_up_to_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "path", "text", "where"),
     [
-        ("codex", TOML, "a = = 1\n", "config.toml:1:5: this is no TOML"),
+        ("codex", TOML, "a = = 1\n", "config.toml:1:5: this is not TOML"),
         ("codex", TOML, 'a = 1\nb = "', "config.toml:2:"),
         ("codex", TOML, "[[mcp_servers]]\na = 1\n", "config.toml:1:1: mcp_servers is not"),
         ("codex", TOML, "x = 1\nmcp_servers = 3\n", "config.toml:2:1: mcp_servers is not"),
@@ -187,8 +187,8 @@ def test_our_own_files_are_brought_up_to_date(tmp_path: Path) -> None:
             ".mcp.json:1:28: leftoff is not a server",
         ),
         ("claude", ".mcp.json", '{"mcpServers": {"leftoff": {"type": "http"}}}', "a remote one"),
-        ("claude", CLAUDE, '{"hooks": 3}', "settings.json:1:11: hooks is no object"),
-        ("claude", CLAUDE, '{"hooks":\n {"Stop": {}}}', "settings.json:2:11: Stop is no list"),
+        ("claude", CLAUDE, '{"hooks": 3}', "settings.json:1:11: hooks is not an object"),
+        ("claude", CLAUDE, '{"hooks":\n {"Stop": {}}}', "settings.json:2:11: Stop is not a list"),
         ("claude", ".claude/.leftoff-install.json", "[]", "is not as leftoff wrote it"),
         ("claude", ".claude/.leftoff-install.json", '{"x": {"empty": 3}}', "is not as leftoff wrote it"),
     ],

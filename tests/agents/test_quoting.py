@@ -119,5 +119,7 @@ def test_a_run_that_came_in_a_bundle(project: Path, tmp_path_factory: pytest.Tem
     told = Session(other).context("SessionStart", source="startup")
     assert told is not None and "came from the bundle r.bundle, and that nobody here started" in told
     text = succeed("brief", "r", cwd=other).out
-    assert "Resume instructions:" not in text and "What the bundle r.bundle says to whoever goes on" in text
+    assert (
+        "Resume instructions:" not in text and "What the bundle r.bundle says about how to continue" in text
+    )
     assert succeed("brief", "r", cwd=project).out.startswith("Resume instructions:")

@@ -106,7 +106,7 @@ def test_after_its_end_a_run_takes_no_changes(run: leftoff.Run) -> None:
     """They would never become durable: the error says what to do."""
     run.finish()
     run.variables["n"] = 1
-    with pytest.raises(Invalid, match="not driven by this object any more") as caught:
+    with pytest.raises(Invalid, match="no longer driven by this object") as caught:
         run.commit()
     assert "resume" in caught.value.hint
 

@@ -137,7 +137,7 @@ def test_versions_that_are_not_there(travelled: leftoff.Run, store: leftoff.Stor
     with pytest.raises(NoCheckpoint):
         travelled.at(0)
     other = store.start("other").checkpoint()
-    with pytest.raises(NotFound, match="is no version of run work-1"):
+    with pytest.raises(NotFound, match="is not a version of run work-1"):
         travelled.at(other)
 
 

@@ -112,7 +112,7 @@ def test_start_always_starts(store: leftoff.Store) -> None:
 def test_a_fixed_id(store: leftoff.Store) -> None:
     """An unfinished run of that id is a conflict, a finished one gives the id a suffix."""
     run = store.start("convert", run_id="mine")
-    with pytest.raises(Conflict, match="mine exists already") as caught:
+    with pytest.raises(Conflict, match="mine already exists") as caught:
         store.start("convert", run_id="mine")
     assert "esume" in caught.value.hint
     run.finish()

@@ -422,7 +422,7 @@ def test_compare_and_set(store: leftoff.Store, run: leftoff.Run, value: Any) -> 
     """It succeeds while the variable is what was expected, whatever its size, and is durable at once."""
     run.compare_and_set("v", None, value)
     assert value == store.get(run.id).variables["v"] == run.variables["v"]
-    with pytest.raises(Conflict, match="exists already"):
+    with pytest.raises(Conflict, match="already exists"):
         run.compare_and_set("v", None, 0)
     if value is not None:
         run.compare_and_set("v", run.variables["v"], "next")

@@ -215,7 +215,7 @@ FORGERIES: dict[str, list[tuple[str, str, bytes]]] = {
     "file whose path climbs out": [record("file", "x", {"path": "a/b/../../../x"})],
     "status of the run": [record("run", "status", "evil")],
     "status of a step": [record("step", "a", {"status": "evil"})],
-    "step that is no object": [record("step", "a", 5)],
+    "step that is not an object": [record("step", "a", 5)],
     "text that is no JSON": [("variable", "x", b"J{")],
     "number that is endless": [("variable", "x", b"J" + b"9" * 10_000)],
     "nesting without end": [("variable", "x", b"J" + b"[" * 200_000 + b"]" * 200_000)],
@@ -328,7 +328,7 @@ def test_what_no_digest_covers_is_summed_up(change: str, good: Path, tmp_path: P
     path = Path(shutil.copy(good, tmp_path / "bad.leftoff"))
     with tampering(path) as db:
         db.execute(change)
-    assert "its sum is off" in refused(path, tmp_path).message
+    assert "its checksum does not match" in refused(path, tmp_path).message
     with tampering(path) as db:
         sum_up(db)
     facts_of(path)

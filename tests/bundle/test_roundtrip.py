@@ -109,7 +109,7 @@ def test_other_content_is_a_conflict(ahead: str, tmp_path: Path) -> None:
         store.resume(run_id).finish()
     write_bundle(here, run_id, tmp_path / "run.leftoff")
     before = everything(there, run_id, states=False)
-    with pytest.raises(Conflict, match="is here already with other content: here at version"):
+    with pytest.raises(Conflict, match="is already here with other content: here at version"):
         take_in(there, tmp_path / "run.leftoff")
     assert before == everything(there, run_id, states=False)
 

@@ -51,7 +51,7 @@ def test_people_are_told_how_it_goes_on(tmp_path: Path) -> None:
     run = story(tmp_path)
     done = succeed("approve", run, "sign-off", cwd=tmp_path)
     assert "" == done.out
-    assert f"leftoff: sign-off of {run} is approved. `leftoff resume {run}` goes on.\n" == done.err
+    assert f"leftoff: sign-off of {run} is approved. `leftoff resume {run}` continues.\n" == done.err
 
 
 @pytest.mark.parametrize("choice", OPTIONS)
@@ -96,7 +96,7 @@ def test_again_the_same_changes_nothing(tmp_path: Path) -> None:
     assert "is approved (roundtable) already" in again.err
     for words in (["approve", run, "sign-off"], ["reject", run, "sign-off"]):
         other = call(*words, cwd=tmp_path)
-        assert 5 == other.code and re.search(r"decided already: roundtable by \S+@\S+ at \S+Z", other.err)
+        assert 5 == other.code and re.search(r"already decided: roundtable by \S+@\S+ at \S+Z", other.err)
     assert before == shown(tmp_path, run)
 
 
@@ -106,8 +106,8 @@ def test_again_the_same_changes_nothing(tmp_path: Path) -> None:
         (["story-1", "sign-of"], 3, "sign-off"),
         (["story-1", "nothing-like-it"], 3, "sign-off"),
         (["nothing", "sign-off"], 3, "nothing"),
-        (["story-1", "draft"], 5, "is completed, and asks for no approval"),
-        (["story-1", "publish"], 5, "is pending, and asks for no approval"),
+        (["story-1", "draft"], 5, "is completed, and needs no approval"),
+        (["story-1", "publish"], 5, "is pending, and needs no approval"),
         (["story-1", "read-aloud"], 5, "leftoff step done read-aloud --run story-1"),
         (["story-1", "sign-off", "--choice", "yes"], 2, "approve, roundtable, reject"),
         (["story-1", "sign-off", "--choice", ""], 2, "approve, roundtable, reject"),
@@ -184,7 +184,7 @@ def test_beside_a_live_driver(tmp_path: Path) -> None:
     with driven(tmp_path) as run:
         put(tmp_path, "step", "a", {"status": "waiting", "kind": "approval"}, run)
         done = succeed("approve", run, "a", cwd=tmp_path)
-    assert "Whoever drives the run goes on with it." in done.err
+    assert "The process that drives the run continues with it." in done.err
 
 
 def test_of_two_who_decide_at_once_one_does(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_a_run_waits_and_goes_on(tmp_path: Path) -> None:
     assert ["beside", "drafted"] == sorted((tmp_path / "ran.txt").read_text().split())
     found = succeed("next", "--json", cwd=tmp_path).json
     assert ("by-hand", "Read it aloud.") == (found["step"], found["instructions"])
-    assert "sign-off waits for a decision: Is story-1 good?" in found["why"]
+    assert "sign-off is waiting for a decision: Is story-1 good?" in found["why"]
     assert 7 == call("resume", "story-1", "--yes", cwd=tmp_path).code  # --yes never approves
     succeed("step", "done", found["step"], cwd=tmp_path)
     succeed("approve", "story-1", "sign-off", "--choice", "roundtable", cwd=tmp_path)

@@ -78,9 +78,9 @@ def test_an_archived_run_of_ours(project: Path) -> None:
     succeed("archive", "f", cwd=project)
     assert [] == succeed("verify", "f", "--json", cwd=project).json["findings"]
     done = succeed("rollback", "f~0", cwd=project)
-    assert "goes on from here" not in done.err
+    assert "continues from here" not in done.err
     done = succeed("rollback", "f~2", cwd=project)  # the last step was not done there
-    assert "`leftoff resume f` goes on from here" in done.err
+    assert "`leftoff resume f` continues from here" in done.err
     succeed("resume", "f", cwd=project)
     succeed("archive", "f", cwd=project)
     folder = project / ".leftoff/archive"

@@ -53,7 +53,7 @@ def test_twice_is_once(bundle: Path, there: Path) -> None:
     succeed("import", str(bundle), cwd=there)
     again = succeed("import", str(bundle), "--json", cwd=there)
     assert [False] == [entry["new"] for entry in again.json["imported"]]
-    assert "here already, unchanged" in succeed("import", str(bundle), cwd=there).out
+    assert "already here, unchanged" in succeed("import", str(bundle), cwd=there).out
     assert 1 == len(run_ids(there))
 
 

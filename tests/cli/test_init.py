@@ -15,7 +15,7 @@ def test_makes_the_store(project: Path) -> None:
     result = succeed("init", cwd=project)
     assert 0o700 == stat.S_IMODE((project / ".leftoff").stat().st_mode)
     assert "*\n" == (project / ".leftoff" / ".gitignore").read_text()
-    assert f"{project / '.leftoff'}: made." in result.out
+    assert f"{project / '.leftoff'}: created." in result.out
     for word in ("leftoff.toml", ".gitignore", "AGENTS.md", "leftoff start"):
         assert word in result.out
     assert [".leftoff"] == [path.name for path in project.iterdir()]
@@ -30,7 +30,7 @@ def test_twice_is_once(project: Path) -> None:
         document["project"],
         document["store"],
     )
-    assert "there already, unchanged" in succeed("init", cwd=project).out
+    assert "already there, unchanged" in succeed("init", cwd=project).out
     assert [run] == [r["run_id"] for r in succeed("ls", "--json", cwd=project).json["runs"]]
 
 

@@ -11,6 +11,7 @@ from leftoff.agents.mcp.tools import Tools
 from leftoff.errors import NeedsPerson
 from tests.cli.command import call, succeed
 from tests.cli.people import ask, put
+from tests.cli.terminal import Terminal
 
 FLOW = """name: shots
 steps:
@@ -34,6 +35,9 @@ def test_items_of_a_flow(tmp_path: Path) -> None:
     for words in (("show", "--steps"), ("log",), ("ls",), ("status",), ("resume", "--dry-run")):
         shown = call(*words, cwd=tmp_path).out
         assert "[pictures/2, big.txt]" in shown and "%2F" not in shown, words
+    with Terminal("show", "--steps", cwd=tmp_path) as terminal:
+        terminal.end()
+    assert "[pictures/2, big.txt]" in terminal.shown and "%2F" not in terminal.shown
     assert "small pictures/1.txt\n" == succeed("logs", "s", "shrink [pictures/1.txt]", cwd=tmp_path).out
     big = "shrink [pictures/2, big.txt]"
     for words in (("--only", big), ("--from-step", big)):

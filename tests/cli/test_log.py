@@ -116,7 +116,7 @@ def test_what_is_not_sealed_yet_is_shown(tmp_path: Path) -> None:
     """On a terminal the newest version is on top, also where it is no checkpoint."""
     release(tmp_path)
     first = shown("log", cwd=tmp_path).shown.splitlines()[0]
-    assert re.fullmatch(r"○ @\d+  not sealed yet", first)
+    assert re.fullmatch(r"○ @\d+  not saved yet", first)
 
 
 def test_it_fits_and_is_harmless(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_filters(tmp_path: Path) -> None:
     assert [two] == listed("--workflow", "two")
     assert [two] == listed("--branch", "side")
     assert [] == listed("--branch", "side", "--workflow", "one")
-    assert "No run is like that." in succeed("ls", "--workflow", "none", cwd=tmp_path).err
+    assert "No run matches." in succeed("ls", "--workflow", "none", cwd=tmp_path).err
     assert {one, two} == {
         r["run_id"] for r in succeed("ls", "--json", cwd=tmp_path, LEFTOFF_BRANCH="side").json["runs"]
     }

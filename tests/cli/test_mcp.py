@@ -322,7 +322,7 @@ def test_hints_speak_of_tools() -> None:
             "report_step (step: x, status: completed, run_id: r) says so",
         ),
         ("`leftoff resume r --from-step x` asks", "`leftoff resume r --from-step x` in a shell asks"),
-        ("--accept age.stale goes on", 'accept: ["age.stale"] goes on'),
+        ("--accept age.stale resumes anyway", 'accept: ["age.stale"] resumes anyway'),
         ("Use --branch b, or --run r.", "Pass run_id: r."),
     ):
         assert wanted == for_a_model(said) == for_a_model(for_a_model(said))

@@ -47,6 +47,6 @@ def test_hints_that_can_be_typed(tmp_path: Path) -> None:
     succeed("start", "w", "--run-id", "w", "--branch", "my work", cwd=tmp_path)
     assert "Use --branch 'my work', or --run w." in call("set", "x=1", cwd=tmp_path).err
     (tmp_path / "w.yaml").write_text("name: w\nsteps:\n  - {id: a, run: 'true'}\n")
-    assert "`leftoff resume w` goes on" in call("run", "w.yaml", "--run-id", "w", cwd=tmp_path).err
+    assert "`leftoff resume w` continues" in call("run", "w.yaml", "--run-id", "w", cwd=tmp_path).err
     succeed("finish", "w", cwd=tmp_path)
     assert "`leftoff show w` shows it" in call("run", "w.yaml", "--run-id", "w", cwd=tmp_path).err

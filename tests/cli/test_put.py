@@ -47,7 +47,7 @@ def test_new_never_overwrites(tmp_path: Path) -> None:
         )
     assert [0] + [5] * 9 == sorted(codes)
     done = call("put", "member", "lead", '"x"', "--new", "--json", cwd=tmp_path)
-    assert 5 == done.code and "conflict" == done.json["error"]["code"] and "exists already" in done.err
+    assert 5 == done.code and "conflict" == done.json["error"]["code"] and "already exists" in done.err
 
 
 def test_a_step_keeps_its_status_and_place(tmp_path: Path) -> None:

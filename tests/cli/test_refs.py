@@ -29,7 +29,7 @@ def pruned(project: Path) -> Path:
 def test_a_pruned_version_is_gone_in_every_face(pruned: Path) -> None:
     """No verb, tool or call takes it for another; each names what is left around it, and nothing is changed."""
     before = history(pruned)
-    left = "is gone: it was pruned. What is left around it: r1@10."
+    left = "is gone: it was pruned. Still there around it: r1@10."
     for words in (
         ("show", "r1@2"),
         ("diff", "r1@2", "r1"),

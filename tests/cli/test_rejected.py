@@ -26,7 +26,7 @@ def test_the_advice_asks_again(tmp_path: Path) -> None:
     assert ("warn", ["step.rejected"]) == (found["verdict"], [each["code"] for each in found["findings"]])
     done = call("resume", "r", cwd=tmp_path)
     assert 1 == done.code and f"{AGAIN}  # asks again" in done.err, str(done)
-    assert "goes on from here" not in done.err and "logs r --failed" not in done.err
+    assert "continues from here" not in done.err and "logs r --failed" not in done.err
     assert "sign failed without having run: rejected by" in succeed("logs", "r", "--failed", cwd=tmp_path).err
     assert 7 == call("resume", "r", "--from-step", "sign", cwd=tmp_path).code
     succeed("approve", "r", cwd=tmp_path)
@@ -36,7 +36,7 @@ def test_the_advice_asks_again(tmp_path: Path) -> None:
 def test_what_goes_without_it(tmp_path: Path) -> None:
     """Where the rest is done all the same, that is said first."""
     told = rejected(tmp_path, "continue")
-    assert f"`leftoff resume r` goes on without it; `{AGAIN}` asks again.\n" in told
+    assert f"`leftoff resume r` continues without it; `{AGAIN}` asks again.\n" in told
 
 
 @pytest.mark.parametrize("verb", ["archive", "rm"])

@@ -72,7 +72,7 @@ def test_an_approval_is_asked_at_the_terminal(tmp_path: Path) -> None:
     write(tmp_path, APPROVAL)
     with Terminal("run", "flow.yaml", cwd=tmp_path) as terminal:
         terminal.expect("Which one? [1-4]: ")
-        assert "sign-off waits for a decision: Ship it?" in terminal.shown
+        assert "sign-off is waiting for a decision: Ship it?" in terminal.shown
         terminal.type("hold\n")
         assert 0 == terminal.end(), terminal.shown
     assert ["hold"] == lines(tmp_path, "ran")

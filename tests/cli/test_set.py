@@ -97,8 +97,8 @@ def test_a_long_list_is_kept_whole(tmp_path: Path) -> None:
     ("words", "code", "says"),
     [
         ((), 2, "needs K=V"),
-        (("novalue",), 2, "is no K=V"),
-        (("=1",), 2, "is no K=V"),
+        (("novalue",), 2, "is not K=V"),
+        (("=1",), 2, "is not K=V"),
         (("v:={",), 2, "not JSON"),
         (("v:=1e999",), 2, "inf"),
         (("a=1", "v:=nope"), 2, "not JSON"),

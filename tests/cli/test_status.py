@@ -52,7 +52,7 @@ def test_an_empty_project(tmp_path: Path) -> None:
     assert ([], None) == (found["runs"], found["current_run"])
     page = succeed("status", cwd=tmp_path).out
     assert f"project  {tmp_path}" in page
-    assert "Nothing is unfinished." in page
+    assert "No run is unfinished." in page
     assert [] == files_below(tmp_path)
 
 

@@ -94,7 +94,7 @@ def test_on_a_terminal_it_is_asked_once(away: Path) -> None:
 def test_trust_shows_and_takes_back(away: Path) -> None:
     """`leftoff trust` names the run with its commands; `--revoke` makes it ask again."""
     shown = call("trust", cwd=away)
-    assert 7 == shown.code and "run r was not begun here by you" in shown.out and "touch two" in shown.out
+    assert 7 == shown.code and "run r was not started here by you" in shown.out and "touch two" in shown.out
     succeed("trust", "--yes", cwd=away)
     assert UNTRUSTED not in codes(away)
     assert ["r"] == succeed("trust", "--revoke", "--json", cwd=away).json["runs"]

@@ -77,12 +77,12 @@ USAGE: dict[str, Wrong] = {
     "unknown status to finish with": wrong("finish", "--status", "paused", code=2, told="--status"),
     "unknown trigger": wrong("save", "--trigger", "boredom", code=2, told="boredom"),
     "unknown report": wrong("step", "explode", "collect", code=2, told="explode"),
-    "decision without a step": wrong("approve", RUN, code=3, told="waits for a decision"),
+    "decision without a step": wrong("approve", RUN, code=3, told="is waiting for a decision"),
     "rejection with a choice": wrong(
         "reject", RUN, "build", "--choice", "x", code=2, told="no option --choice"
     ),
     "attempt in words": wrong("logs", RUN, "--attempt", "last", code=2, told="--attempt"),
-    "logs followed as JSON": wrong("logs", RUN, "-f", "--json", code=2, told="do not go together"),
+    "logs followed as JSON": wrong("logs", RUN, "-f", "--json", code=2, told="cannot be combined"),
     "total in words": wrong("start", "x", "--total", "many", code=2, told="--total"),
     "total below zero": wrong("start", "x", "--total", "-3", code=2, told="--total"),
     "unknown shell": wrong("completion", "tcsh", code=2, told="bash, zsh or fish"),
@@ -160,7 +160,7 @@ VALUES: dict[str, Wrong] = {
     "unknown collection": wrong("put", "nonsense", "k", "1", code=2, told="nonsense"),
     "empty key": wrong("put", "knowledge", "", "1", code=2, told="empty"),
     "step of no status": wrong("put", "step", "x", '{"status": "dancing"}', code=2, told="dancing"),
-    "key that is taken": wrong("put", "knowledge", "K1", "2", "--new", code=5, told="exists already"),
+    "key that is taken": wrong("put", "knowledge", "K1", "2", "--new", code=5, told="already exists"),
     "bad result": wrong("step", "done", "collect", "--result", "{bad", code=2, told="JSON"),
     "result from no file": wrong("step", "done", "build", "--result", "@no/such", code=3, told="no/such"),
     "output that is not there": wrong("step", "done", "build", "--output", "no/such", code=3, told="no/such"),
@@ -175,7 +175,7 @@ VALUES: dict[str, Wrong] = {
     "fork under a taken id": wrong("fork", RUN, "--run-id", RUN, code=5, told=RUN),
     "variable for a start": wrong("start", "x", "--var", "novalue", code=2, told="novalue"),
     "decision on a version": wrong("approve", f"{RUN}@1", "build", code=2, told=RUN),
-    "decision nobody asked for": wrong("approve", RUN, "build", code=5, told="asks for no approval"),
+    "decision nobody asked for": wrong("approve", RUN, "build", code=5, told="needs no approval"),
     "decision on no step": wrong("reject", RUN, "nothing", code=3, told="has no step nothing"),
     "logs of no step": wrong("logs", RUN, "buidl", code=3, told="Did you mean build?"),
     "logs of a step as if it were a run": wrong("logs", "build", code=3, told="leftoff logs @ build"),
@@ -183,12 +183,12 @@ VALUES: dict[str, Wrong] = {
     "artifact that is not there": wrong("artifact", "no/such", code=3, told="no/such"),
     "artifact that is a folder": wrong("artifact", ".", code=3, told=""),
     "restore without a path": wrong("restore", "latest", code=2, told="needs"),
-    "restore of what nobody tracked": wrong("restore", "latest", "page.txt", code=3, told="knows no file"),
+    "restore of what nobody tracked": wrong("restore", "latest", "page.txt", code=3, told="has no file"),
     "restore outside the project": wrong(
         "restore", "latest", "/etc/passwd", code=4, told="outside the project"
     ),
     "cat without a path": wrong("cat", "latest", code=2, told="REF:PATH"),
-    "cat of what nobody tracked": wrong("cat", "latest:no/such", code=3, told="knows no file"),
+    "cat of what nobody tracked": wrong("cat", "latest:no/such", code=3, told="has no file"),
     "track outside the project": wrong("track", "/etc/passwd", code=4, told="outside the project"),
     "track of git's own": wrong("track", ".git/config", code=4, told="belongs to git"),
     "track of nothing": wrong("track", code=2, told="--git"),
@@ -197,7 +197,7 @@ VALUES: dict[str, Wrong] = {
         "step", "done", "build", code=5, told="LEFTOFF_ATTEMPT", LEFTOFF_ATTEMPT="bogus"
     ),
     "trust that is listed and taken back": wrong(
-        "trust", "--list", "--revoke", code=2, told="do not go together"
+        "trust", "--list", "--revoke", code=2, told="cannot be combined"
     ),
     "removal without a yes": wrong("rm", RUN, code=7, told="--yes"),
     "export into no folder": wrong("export", RUN, "-o", "no/such/x", code=3, told="no folder"),
@@ -252,7 +252,7 @@ def check_told(result: Called, code: int, told: str) -> None:
     """The exit code; what is wrong and what to do, each on its line; nothing that a terminal would obey."""
     assert code == result.code, str(result)
     assert "Traceback" not in result.err + result.out, str(result)
-    assert "stumbled" not in result.err, str(result)
+    assert "Internal error" not in result.err, str(result)
     lines = result.err.splitlines()
     assert lines and lines[0].startswith("leftoff: "), str(result)
     assert len(lines) >= 2 and lines[1].strip(), f"it does not say what to do\n{result}"

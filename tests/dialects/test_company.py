@@ -143,7 +143,7 @@ def test_a_file_in_the_way_stops_no_verb(project: Path, dialect: str) -> None:
     assert 1 == (first.err + second.err).count(f"the files of {dialect} are not up to date"), first.err
     status = succeed("status", "--json", cwd=project).json
     assert 1 == len(status["problems"]) and PLACES[dialect] in status["problems"][0]
-    assert "not in step" in succeed("status", cwd=project).out
+    assert "out of sync" in succeed("status", cwd=project).out
     place.unlink()
     assert [] == succeed("status", "--json", cwd=project).json["problems"]
     assert place.is_dir()

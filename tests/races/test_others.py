@@ -88,7 +88,7 @@ def test_emptied_while_it_is_brought_back(failed: Path, seam: Seam) -> None:
             trash.remove(other.store, trash.contents(other.store)[0])
 
     seam.after("leftoff.engine.retention.trash._named", empty)
-    with here(failed) as project, pytest.raises(Conflict, match="not in the trash any more"):
+    with here(failed) as project, pytest.raises(Conflict, match="no longer in the trash"):
         undelete(project, "r")
 
 

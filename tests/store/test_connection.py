@@ -255,7 +255,7 @@ def as_foreign(version: int) -> Callable[[Path], None]:
 
 
 WRONG: dict[str, tuple[Callable[[Path], None], type[LeftoffError], str]] = {
-    "text": (as_text, Corrupt, "no leftoff store"),
+    "text": (as_text, Corrupt, "not a leftoff store"),
     "short text": (as_short_text, Corrupt, "leftoff"),
     "folder": (as_folder, StoreUnavailable, "store.db"),
     "foreign": (as_foreign(0), Corrupt, "not one of leftoff's"),

@@ -36,7 +36,7 @@ def test_a_digest_that_is_off(place: Place) -> None:
     succeed("set", "x=1", "y=2", cwd=place.folder)
     place.tamper("DELETE FROM record WHERE collection = 'variable' AND key = 'x'")
     found = only(place.verify(code=4))
-    assert ("integrity.digest", True) == (found["code"], f"r@{whole} is whole" in found["hint"])
+    assert ("integrity.digest", True) == (found["code"], f"r@{whole} is intact" in found["hint"])
 
 
 def test_a_damaged_copy(place: Place) -> None:

@@ -333,7 +333,7 @@ def test_one_process_executes_a_run_once(store: leftoff.Store) -> None:
     def outer(depth: int) -> None:
         again()
 
-    with pytest.raises(leftoff.LeaseHeld, match="this very process"):
+    with pytest.raises(leftoff.LeaseHeld, match="by this process"):
         outer.run(1, store=store, run_id="r")
 
 
@@ -353,11 +353,11 @@ def test_what_cannot_be_durable_is_refused_where_it_is_defined() -> None:
         (lambda: step(generator), "is a generator"),
         (lambda: step(lambda: 1), "needs one to be known by"),
         (lambda: step(double), "decorated twice"),
-        (lambda: step(3), "is no function"),
+        (lambda: step(3), "is not a function"),
         (lambda: step(retrys=1)(lambda: 1), "no option 'retrys'"),
         (lambda: step(key="uri")(make), "no parameter 'uri'"),
         (lambda: step(name="3-fetch")(make), "cannot name"),
-        (lambda: step(retries=-1)(make), "no number of retries"),
+        (lambda: step(retries=-1)(make), "not a number of retries"),
         (lambda: step(retries={"most": 1})(make), "retries has no 'most'"),
         (lambda: step(timeout="10 parsecs")(make), "timeout: `10 parsecs` is not a duration"),
         (lambda: step(timeout=0)(make), "no time at all"),

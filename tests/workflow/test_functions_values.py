@@ -297,7 +297,7 @@ def test_registering_needs_both_ways(registered: None) -> None:
     """And a class, and a name that means nothing else."""
     with pytest.raises(leftoff.Usage, match="How is a Opaque recorded"):
         leftoff.register(kept.Opaque, lambda opaque: 1)
-    with pytest.raises(leftoff.Usage, match="is no class"):
+    with pytest.raises(leftoff.Usage, match="is not a class"):
         leftoff.register("Opaque", str, str)  # type: ignore[arg-type]
     with pytest.raises(leftoff.Usage, match="Python's own types"):
         leftoff.register(kept.Opaque, lambda opaque: 1, lambda data: data, name="tuple")

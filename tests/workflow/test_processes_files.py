@@ -151,8 +151,8 @@ def test_variables(folder: str) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"no assignment", "is no K=V"),
-        (b"=3", "is no K=V"),
+        (b"no assignment", "is not K=V"),
+        (b"=3", "is not K=V"),
         (b"k:=nope", "The value of k is not JSON"),
         (b'{"a": 1', "not JSON"),
         (b'{"a": 1} x', "extra text"),

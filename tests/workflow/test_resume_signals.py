@@ -396,7 +396,7 @@ def test_stop_with_nobody_there(flow: Flow) -> None:
     flow.write("name: w\nsteps: [{id: a, run: 'false'}]\n")
     flow.drive("run", "flow.yaml", "--run-id", "f").end(1)
     before = flow.show("f")
-    assert "it is failed" in flow.succeed("stop", "f").err
+    assert "it has failed" in flow.succeed("stop", "f").err
     assert before == flow.show("f")
     assert 3 == flow.call("stop", "nobody").code
 
@@ -404,7 +404,7 @@ def test_stop_with_nobody_there(flow: Flow) -> None:
 def test_stop_after_everything_was_killed(flow: Flow) -> None:
     """Nobody drives it and nothing runs: it is paused, and says so."""
     under_way(flow).kill_all()
-    assert "Nobody drives run r; it is paused" in flow.succeed("stop", "r").err
+    assert "Run r is not being driven; it is paused" in flow.succeed("stop", "r").err
     shown = flow.show()
     assert ("paused", 0) == (shown["status"], shown["steps"]["running"])
     goes_on(flow)

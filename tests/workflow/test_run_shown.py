@@ -71,7 +71,7 @@ def test_piped_text_is_a_line_per_event(project: Path) -> None:
         "skipped: skipped: when",
         "bad: failed, attempt 1: It ended with exit code 4; again in 0",
         "bad: started, attempt 2",
-        "is failed: ",
+        "has failed: ",
     ):
         assert said in text, f"{said!r} is not in\n{text}"
     assert "out of a" not in called.out + called.err
@@ -105,7 +105,7 @@ def test_on_a_terminal_the_output_of_steps_scrolls_by(project: Path) -> None:
         assert 1 == terminal.end(), terminal.shown
     shown = terminal.shown
     assert "out of a" in shown and "err of a" in shown
-    assert "is failed" in shown and "ESTIMATED" in shown
+    assert "has failed" in shown and "TIME" in shown
     assert "Traceback" not in shown
 
 

@@ -204,9 +204,7 @@ class Buffer:
 
     def must_drive(self) -> None:
         if not self.driving:
-            raise Invalid(
-                f"Run {self.run_id} is not driven by this object any more.", hint="leftoff.resume it."
-            )
+            raise Invalid(f"Run {self.run_id} is no longer driven by this object.", hint="leftoff.resume it.")
 
     def commit_all(self) -> Version | None:
         """Make everything buffered durable, and pick up what others committed. ``None`` where nothing changed."""

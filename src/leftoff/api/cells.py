@@ -68,8 +68,8 @@ def grown(name: str, before: Any, change: Change) -> Any:
     """A list as JSON, with what waits to be appended to it."""
     if not isinstance(before, list):  # somebody else made it something else
         raise Invalid(
-            f"{name} is not a list any more; what waits to be appended to it has nowhere to go.",
-            hint="Assign it anew: that takes the place of what waits.",
+            f"{name} is no longer a list; what was waiting to be appended has nowhere to go.",
+            hint="Assign it again: that replaces what was waiting.",
         )
     items = [change.kept.get(i, NOTHING) for i in range(len(change.items))]
     parts = zip(items, change.items, strict=True)

@@ -68,7 +68,7 @@ def register(
     neither function: registering it under the name it once had makes old records readable.
     """
     if not isinstance(cls, type):
-        raise Usage(f"{cls!r} is no class.", hint="leftoff.register(Point, encode=…, decode=…)")
+        raise Usage(f"{cls!r} is not a class.", hint="leftoff.register(Point, encode=…, decode=…)")
     own = _find(cls)
     take, make = encode or (own.take if own else None), decode or (own.make if own else None)
     if take is None or make is None:

@@ -65,7 +65,7 @@ class ItemMap:
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             text = f"{len(names)} of {number} items of {self.path} failed: {', '.join(names[:SHOWN])}{more}."
             self.run._left_undone = text
-            print(f"leftoff: {text} Start it again to try those again.", file=sys.stderr)
+            print(f"leftoff: {text} Start it again to retry those.", file=sys.stderr)
 
     # -- one after the other, or several at once
 

@@ -104,12 +104,12 @@ class RunView(Readable):
                 return need_version(view, self._number, self.id, ref)
             if hasattr(ref, "seq"):
                 if ref.run_id != self.id:
-                    raise NotFound(f"{ref} is no version of run {self.id}.")
+                    raise NotFound(f"{ref} is not a version of run {self.id}.")
                 return need_version(view, self._number, self.id, ref.seq)
             text = str(ref)
             own = parse_ref(text if text.startswith(("~", "@")) else f"@{text}")
             if own.base not in ("@", self.id):
-                raise NotFound(f"{text} is no version of run {self.id}.")
+                raise NotFound(f"{text} is not a version of run {self.id}.")
             return find.version_of(view, row, own) if own.has_version else view.version(row.run, row.seq)
 
         return self._store.read(look)

@@ -235,7 +235,10 @@ class Run(StepsMixin, FilesMixin, RunView):
             )
         elif isinstance(error, KeyboardInterrupt):
             self._settle("paused", None if self._sealed_error(error) else Seal("user_interrupt"), None)
-            print(f"leftoff: run {self.id} is kept. Start it again to go on where it was.", file=sys.stderr)
+            print(
+                f"leftoff: run {self.id} is kept. Start it again to continue where it left off.",
+                file=sys.stderr,
+            )
         else:
             self._settle("paused", Seal("session_end"), None)
 

@@ -179,7 +179,7 @@ class StepsMixin:
         """A step to be entered. One that is finished raises ``StepDone``, unless ``again``."""
         check_step(path)
         if not again and self.done(path):
-            raise StepDone(f"Step {shown_step(path)} of run {self.id} is finished already.")
+            raise StepDone(f"Step {shown_step(path)} of run {self.id} is already finished.")
         return Step(self, path, title, again=again)
 
     def do(self, path: str, fn: Callable[..., T], *args: Any, again: bool = False, **named: Any) -> T:
@@ -264,7 +264,7 @@ class StepsMixin:
         self._close_left_open(None)
         record = self._buffer.steps.get(step.path) or {}
         if record.get("status") in ENDED and not step.again:
-            raise StepDone(f"Step {shown_step(step.path)} of run {self.id} is finished already.")
+            raise StepDone(f"Step {shown_step(step.path)} of run {self.id} is already finished.")
         self._buffer.steps.refuse_approval(step.path)
         now = iso(self._buffer.clock.now())
 

@@ -317,7 +317,7 @@ class Store:
             return
         for run in self._runs:
             print(
-                f"leftoff: run {run.id} was left open, and goes on when the program is started again. "
+                f"leftoff: run {run.id} was left open; it continues when the program is started again. "
                 "To finish a run, use `with leftoff.run(...)`, or run.finish().",
                 file=sys.stderr,
             )

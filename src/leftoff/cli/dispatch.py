@@ -56,7 +56,7 @@ def _give_up(fd: int) -> None:
 def _unforeseen(error: Exception) -> LeftoffError:
     """What no verb expects: a folder that is gone, an output that cannot be written, an error of ours."""
     if isinstance(error, FileNotFoundError) and error.filename is None:
-        return NotFound("The current folder is gone.", hint="Change to one that is there: cd FOLDER")
+        return NotFound("The current folder is gone.", hint="Change to an existing folder: cd FOLDER")
     if isinstance(error, OSError):
         what = error.filename if isinstance(error.filename, str) else "The output"
         denied = isinstance(error, PermissionError)
@@ -66,8 +66,10 @@ def _unforeseen(error: Exception) -> LeftoffError:
             else "Check the disk, and where the output goes; then try again."
         )
         return StoreUnavailable(f"{what}: {error.strerror or error}.", hint=hint)
-    told = f"leftoff stumbled over an error of its own: {type(error).__name__}: {error}"
-    return LeftoffError(told, hint="LEFTOFF_DEBUG=1 shows where it comes from; please report it.")
+    told = f"Internal error: {type(error).__name__}: {error}"
+    return LeftoffError(
+        told, hint="This is a bug in leftoff. Please report it, with what LEFTOFF_DEBUG=1 shows."
+    )
 
 
 def _run(words: list[str]) -> int:
@@ -121,7 +123,7 @@ def _help(words: list[str]) -> int:
     if unknown:
         raise Usage(f"leftoff has no option {unknown[0]}.", hint="`leftoff help --all` lists the verbs.")
     if words and not {"--help", "-h"} & set(words):
-        raise Usage("There is no verb among these words.", hint="`leftoff help --all` lists the verbs.")
+        raise Usage("There is no verb.", hint="`leftoff help --all` lists the verbs.")
     load("help").explain(None, as_json="--json" in words)
     return 0 if words else 2
 

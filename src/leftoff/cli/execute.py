@@ -81,7 +81,7 @@ def _choice(ctx: Context, request: RunRequest, twin: RunRow) -> str:
     if not can_ask(ctx):
         raise NeedsPerson(
             f"Run {twin.run_id} of this workflow is unfinished ({twin.status}).",
-            hint="`leftoff run FILE --resume` goes on with it, `leftoff run FILE --fresh` starts over.",
+            hint="`leftoff run FILE --resume` continues it, `leftoff run FILE --fresh` starts over.",
         )
     from leftoff.cli.prompts.resume_prompt import ask
     from leftoff.operations.checkpoints import show
@@ -121,7 +121,7 @@ def _program(ctx: Context, row: RunRow) -> int:
         emit_end(ctx, row, brief="")
     program = clean(str(row.card.get("program")))
     ctx.say(
-        f"Run {row.run_id} is one of the program {program}: start your program again, and it goes on from here."
+        f"Run {row.run_id} belongs to the program {program}: start your program again, and it continues from here."
     )
     return 0
 
@@ -250,10 +250,9 @@ def _decide(ctx: Context, runner: Runner) -> bool:
 
     decided = False
     for step, ask, options in execution.questions_of(ctx.project, runner):
-        ctx.say(f"{step_name(step)} waits for a decision: {clean(ask)}")
         listed = [(option, "", "", 0) for option in (*options, LATER)]
         try:
-            choice = pick("What shall it be?", listed, ctx.project.now)
+            choice = pick(f"{step_name(step)} is waiting for a decision: {ask}", listed, ctx.project.now)
         except NeedsPerson:
             break
         if choice != LATER:
@@ -275,8 +274,8 @@ def _ask_about(ctx: Context, run_id: str, failed: list[tuple[str, str]]) -> str:
         ctx.say(f"{step_name(path)} failed: {clean(why)}")
     if len(failed) > SHOWN:
         ctx.say(f"and {len(failed) - SHOWN} more")
-    hint = f"`leftoff resume {run_id}` tries again what failed."
+    hint = f"`leftoff resume {run_id}` retries what failed."
     try:
-        return choose("(r)etry, (s)kip and go on, (q)uit: ", (RETRY, SKIP, QUIT), hint)
+        return choose("(r)etry, (s)kip and continue, (q)uit: ", (RETRY, SKIP, QUIT), hint)
     except NeedsPerson:
         return QUIT

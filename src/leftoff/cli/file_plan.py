@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.plan import Entry, Plan
 
 MOST = 200  # lines of a plan, before it is carried out
-HINT = "--yes restores them. What is there now is saved first, as a checkpoint."
+HINT = "--yes restores them; the current content is saved first, as a checkpoint."
 
 
 def agree(ctx: Context, plan: Plan) -> bool:
@@ -35,7 +35,7 @@ def show(ctx: Context, plan: Plan, most: int | None = None) -> None:
     if most is not None and len(plan.entries) > most:
         ctx.say(f"… and {len(plan.entries) - most} more; --dry-run shows all.")
     if not plan.entries:
-        ctx.say("leftoff: every tracked file is as it was then.")
+        ctx.say("leftoff: every tracked file is already as it was.")
     if plan.unseen:
         ctx.say(f"leftoff: {plan.unseen}")
 

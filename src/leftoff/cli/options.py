@@ -167,7 +167,7 @@ def _store(spec: Spec, args: Args, opt: Opt | None, name: str, value: str) -> No
     if opt is not None and opt.filled and not value:
         raise _wrong(spec, f"{name} is empty; leave it out, or give it a value: {name} {opt.metavar}.")
     if opt is not None and opt.choices and value not in opt.choices:
-        raise _wrong(spec, f"{name} cannot be {value!r}; it is one of {', '.join(opt.choices)}.")
+        raise _wrong(spec, f"{name} cannot be {value!r}; choose one of {', '.join(opt.choices)}.")
     if opt is not None and opt.many:
         getattr(args, attribute(name)).append(value)
     else:

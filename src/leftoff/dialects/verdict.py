@@ -38,7 +38,7 @@ class DialectChecks(CheckProvider):
                 "mirror.deleted",
                 f"Somebody deleted {self.deleted}, the file of this run.",
                 f"`leftoff finish --run {world.run_id} --status abandoned` gives it up; "
-                "--accept mirror.deleted goes on, and writes it again.",
+                "--accept mirror.deleted resumes and writes it again.",
                 self.deleted,
             )
 

@@ -89,6 +89,6 @@ def split(word: str) -> tuple[str, str, str]:
         value, kind = value[1:], FILE
     if not mark or not key:
         raise Usage(
-            f"{word[:80]!r} is no K=V.", hint="For example: count=3 · name=Ada · n:=1.10 · plan=@plan.md"
+            f"{word[:80]!r} is not K=V.", hint="For example: count=3 · name=Ada · n:=1.10 · plan=@plan.md"
         )
     return key, kind, value

@@ -67,3 +67,8 @@ _OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty", SA
 def is_own(collection: str, key: str) -> bool:
     """Whether a record decides what leftoff does: no report, document or tool puts it."""
     return collection == "context" and (key in _OWN_FACTS or key.startswith("before "))
+
+
+def in_words(status: str) -> str:
+    """What is said of a run or a step after its name."""
+    return "has failed" if status == "failed" else f"is {status}"

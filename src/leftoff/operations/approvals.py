@@ -52,10 +52,10 @@ class Decided(Fields):
         """What to do now, in a sentence."""
         run_id, again = self.info.run_id, f"`{ask_again(self.info.run_id, self.step)}` asks again."
         if self.driven:
-            return "Whoever drives the run goes on with it."
+            return "The process that drives the run continues with it."
         if self.left is None:
-            return f"`leftoff resume {run_id}` goes on."
-        return f"`leftoff resume {run_id}` goes on without it; {again}" if self.left else again
+            return f"`leftoff resume {run_id}` continues."
+        return f"`leftoff resume {run_id}` continues without it; {again}" if self.left else again
 
     def to_json(self) -> dict[str, Any]:
         return self.info.to_json()
@@ -116,7 +116,7 @@ def _asked(project: Project, caller: Caller, words: Sequence[str]) -> tuple[Targ
     steps = project.store.read(lambda view: [*waiting(project.store, view, found.row)])
     if word in steps and steps != [word]:
         raise Usage(
-            f"{word} is a run and a step that waits for a decision.",
+            f"{word} is a run and a step that is waiting for a decision.",
             hint=f"Nothing was changed. `leftoff approve {found.row.run_id} STEP` says which is meant.",
         )
     return found, None
@@ -138,7 +138,7 @@ def _waiting_run(
     found = target(project, caller, ref, Deciding(caller, project.now, fit), back=True)
     if strict and not project.store.read(lambda view: fits(view, found.row)):
         raise NotFound(
-            f"Nothing is called {shown_step(step or '')}: no run, and no step that waits for a decision."
+            f"Nothing is called {shown_step(step or '')}: no run, and no step that is waiting for a decision."
         )
     return found
 
@@ -155,7 +155,7 @@ def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
         return next(iter(found))
     if not found:
         raise NotFound(
-            f"Nothing in run {row.run_id} waits for a decision.",
+            f"Nothing in run {row.run_id} is waiting for a decision.",
             hint=f"`leftoff show {row.run_id} --steps` lists its steps.",
         )
     listed = [
@@ -163,7 +163,7 @@ def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
         for step, asked in found.items()
     ]
     error = Ambiguous(
-        f"{len(found)} steps of run {row.run_id} wait for a decision.",
+        f"{len(found)} steps of run {row.run_id} are waiting for a decision.",
         listed=listed,
         hint=f"A decision is never guessed: `leftoff approve {row.run_id} STEP`.",
     )

@@ -83,7 +83,7 @@ def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow |
     row = project.store.read(lambda view: view.find_run(named)) if named is not None else None
     if row is None and named is not None and bundle_of(project.store, named) is not None:
         raise Conflict(
-            f"Run {named} exists already, in the archive.",
+            f"Run {named} already exists, in the archive.",
             hint=f"`leftoff show {named}` shows it; choose another id for a new run.",
         )
     if row is None:
@@ -92,9 +92,9 @@ def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow |
     if request.resume and row.status in UNFINISHED and row.workflow == request.workflow.name:
         return row
     what = "resume" if row.status in UNFINISHED else "show"
-    does = "goes on with it" if row.status in UNFINISHED else "shows it"
+    does = "continues it" if row.status in UNFINISHED else "shows it"
     raise Conflict(
-        f"Run {request.run_id} exists already: {row.workflow}, {row.status}.",
+        f"Run {request.run_id} already exists: {row.workflow}, {row.status}.",
         hint=f"`leftoff {what} {request.run_id}` {does}; choose another id for a new run.",
     )
 
@@ -164,10 +164,10 @@ def check_requirements(project: Project, workflow: Workflow, questions: LateQues
         if step.kind not in ("approval", "manual"):
             action_of(step)  # one that cannot be executed is known before anything starts
     found, level = missing(workflow, project.folder), questions.level("prerequisite.missing")
-    what = f"The workflow needs what is not there: {'; '.join(found)}."
-    hint = "Provide it, or go on all the same with --yes."
+    what = f"The workflow needs something that is missing: {'; '.join(found)}."
+    hint = "Provide it, or continue anyway with --yes."
     if found and level == REFUSE:
-        raise CannotResume(what, hint="Provide it.")
+        raise CannotResume(what, hint="Provide it, then try again.")
     if found and level == ASK and not questions("prerequisite.missing", what, hint):
         raise NeedsPerson(what, hint=hint)
 
@@ -275,7 +275,7 @@ def _refuse_twin(twins: list[RunRow], before: Container[int]) -> None:
     if twin is not None:
         raise Conflict(
             f"Run {twin.run_id} of this workflow was started just now.",
-            hint=f"`leftoff status` shows how it gets on, `leftoff resume {twin.run_id}` goes on with it.",
+            hint=f"`leftoff status` shows its progress, `leftoff resume {twin.run_id}` continues it.",
         )
 
 
@@ -310,7 +310,7 @@ def definitions_now(project: Project, request: ResumeRequest) -> Definitions:
     found = definitions_of(project, request)
     if found is None or found.new is None:
         problem = found.problem if found is not None else None
-        raise problem or NotFound("The run has no definition any more.")
+        raise problem or NotFound("The run no longer has its definition.")
     from leftoff.workflow.definition.parse import check_given
 
     check_agents(project, found.new, fresh=False)

@@ -76,7 +76,7 @@ def file_at(project: Project, caller: Caller, ref: str | None, path: str) -> Fil
     except NotFound as error:
         if ref is not None:
             raise
-        raise Usage(f"{path} is no REF:PATH, and no file of the run.", hint=error.hint) from None
+        raise Usage(f"{path} is neither REF:PATH nor a file of the run.", hint=error.hint) from None
 
 
 def restorer(project: Project, caller: Caller, target: Target, guard: Guard | None = None) -> Restorer:

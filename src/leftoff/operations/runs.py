@@ -186,7 +186,9 @@ def _from_archive(
             aside.close(soon=True)
             folder.cleanup()
     take_out(store, bundle, store, project.now, process)
-    project.say(f"leftoff: {os.path.basename(bundle).removesuffix(SUFFIX)} was archived, and is back.")
+    project.say(
+        f"leftoff: {os.path.basename(bundle).removesuffix(SUFFIX)} was archived; it is back in the store."
+    )
     return find(store)
 
 

@@ -66,7 +66,7 @@ def report_step(
 
     done = report(project, caller, make, at=at, blobs=blobs)
     if was == "completed":
-        project.say(f"leftoff: {said.path} was completed; it is not any more, because of this report.")
+        project.say(f"leftoff: {said.path} was completed; because of this report it no longer is.")
     return done
 
 

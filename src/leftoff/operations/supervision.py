@@ -70,9 +70,7 @@ class Supervision:
         told, now = self._memory.of(info.run_id), self._project.now
         told.pop("held", None)
         restarted(told, info, self.settings, now)
-        message = (
-            f"{info.run_id} was dead, and is resumed (restart {told['restarts']} of {self.settings.limit})."
-        )
+        message = f"{info.run_id} was dead and is being resumed (restart {told['restarts']} of {self.settings.limit})."
         return Change("restart", info.to_json(), message, now)
 
     def save(self) -> None:

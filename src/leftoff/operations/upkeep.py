@@ -7,6 +7,7 @@ import os
 from leftoff.engine.read.which import Deciding, Fit
 from leftoff.errors import Conflict, LeftoffError, Usage
 from leftoff.model.fields import Fields
+from leftoff.model.words import in_words
 from leftoff.operations.runs import target
 
 TYPE_CHECKING = False
@@ -133,7 +134,7 @@ def archive(project: Project, caller: Caller, ref: str | None = None) -> Archive
     store = project.store
     found = target(project, caller, ref, Deciding(caller, project.now, over))
     if project.store is not store:
-        raise Conflict(f"Run {found.row.run_id} is archived already.", hint="`leftoff ls --all` lists it.")
+        raise Conflict(f"Run {found.row.run_id} is already archived.", hint="`leftoff ls --all` lists it.")
     if found.version is not None:
         run_id = found.row.run_id
         raise Usage(f"{ref} is one version of run {run_id}.", hint=f"leftoff archive {run_id}")
@@ -146,7 +147,7 @@ def _refuse_unfinished(row: RunRow) -> None:
 
     if row.status in IN_PROGRESS:
         raise Conflict(
-            f"Run {row.run_id} is {row.status}; only a run that is over is archived.",
+            f"Run {row.run_id} {in_words(row.status)}; only a finished run can be archived.",
             hint=f"`leftoff finish --run {row.run_id}` ends it.",
         )
 

@@ -148,7 +148,7 @@ def _moment(bed: Bed, agent: Agent, seconds: float) -> str:
         bed.model.script(HELLO)
         agent.tell(project, "continue")
         must("and gets the brief", told(bed, f"{BRIEF} {run['run_id']}"))
-    project.sound("What came on stdin is no JSON")  # it was killed while it spoke
+    project.sound("The input on stdin is not JSON")  # it was killed while it spoke
     return "after its end" if ended else "in the turn"
 
 

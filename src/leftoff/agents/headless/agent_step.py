@@ -50,7 +50,7 @@ BEGIN_AGAIN = (
     "need not be done again. {why}What is known:\n\n{brief}\n\nThe task:\n\n"
 )
 TAKE_OVER = (
-    "Another agent, {agent}, worked on this and cannot go on ({why}). Check what it did before you build on it; "
+    "Another agent, {agent}, worked on this and cannot continue ({why}). Check what it did before you build on it; "
     "what is done need not be done again. What is known:\n\n{brief}\n\nThe task:\n\n"
 )
 
@@ -237,7 +237,7 @@ class Act:
             left["budget"] = round(self.asked.budget - (self.spent.cost or 0.0), 6)
         for name, what in (("turns", "turns"), ("budget", "USD")):
             if name in left and left[name] <= 0:
-                raise Failed(f"{agent} does not go on: {_used_up(name, what, self.asked)}", 1)
+                raise Failed(f"{agent} does not continue: {_used_up(name, what, self.asked)}", 1)
         return self.asked.told(agent, **left)
 
     def _over(self, agent: str, left: Asked, out: Outcome) -> str:
@@ -263,7 +263,7 @@ class Act:
         if self.guessed > GUESSED or self.told > TOLD:
             raise Failed(_why(agent, 1, out), 1)
         seconds = min(self.wait * 2 ** (self.guessed - 1) if told_wait is None else told_wait, LONGEST)
-        complain(f"{agent}: {why}; it goes on in {seconds:.0f} s")
+        complain(f"{agent}: {why}; it continues in {seconds:.0f} s")
         until = iso(self.step.project.now + int(seconds * 1000))
         self.step.keep(None, None, waits_for=why, waits_until=until, spent=self.spent.record())
         self.watch.sleep(seconds, self._beat_now_and_then())

@@ -205,7 +205,7 @@ def _template(agent: str, about: dict[str, Any], resume: bool) -> list[str]:
     try:
         words = shlex.split(given) if isinstance(given, str) else given
     except ValueError as error:
-        raise Invalid(f"[agents.{agent}] {key} is no command: {error}.", hint=_EXAMPLE) from None
+        raise Invalid(f"[agents.{agent}] {key} is not a command: {error}.", hint=_EXAMPLE) from None
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         raise Invalid(f"[agents.{agent}] has no {key}.", hint=_EXAMPLE)
     return words

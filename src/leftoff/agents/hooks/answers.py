@@ -27,10 +27,10 @@ def resumed(session: Session, taken: Taken) -> str:
     if taken.run is None:
         assert taken.offered is not None
         lines = [f"- {one.message} {one.hint}".rstrip() for one in found if one.level == REFUSE]
-        head = f"The unfinished run {taken.offered.run_id} cannot be gone on with as things are:"
+        head = f"The unfinished run {taken.offered.run_id} cannot be resumed as things are:"
         return "\n".join([head, *lines[:20]])
     lines = [f"- {one.message}" for one in found if one.level != RESUME]
-    said = "\n".join(["Found before it went on:", *lines[:20], "", ""]) if lines else ""
+    said = "\n".join(["Found before it continued:", *lines[:20], "", ""]) if lines else ""
     return whole_brief(session, taken, said)
 
 

@@ -136,10 +136,10 @@ def read_event(data: bytes) -> Event:
     try:
         found = decode(data.decode("utf-8", "replace").removeprefix("\ufeff").strip())
     except (ValueError, StopIteration, RecursionError) as error:
-        raise Invalid(f"What came on stdin is no JSON: {error}.") from None
+        raise Invalid(f"The input on stdin is not JSON: {error}.") from None
     if not isinstance(found, dict):
-        raise Invalid("What came on stdin is no event: it is no JSON object.")
+        raise Invalid("The input on stdin is not an event: it is not a JSON object.")
     event = Event(found)
     if not event.name or not event.session:
-        raise Invalid("What came on stdin is no event: it has no hook_event_name or no session_id.")
+        raise Invalid("The input on stdin is not an event: it has no hook_event_name or no session_id.")
     return event

@@ -49,7 +49,7 @@ def run_hook(call: Call, data: bytes) -> bytes:
         answer = bounded(lambda: _work(call, event, project, folder, caller), _limit(event))
         seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
-            log.note(folder, call.agent, event.name, event.session, "took too long, and goes on by itself")
+            log.note(folder, call.agent, event.name, event.session, "took too long, and continues by itself")
         return answer or b""
     except Exception as error:
         log.note(

@@ -102,7 +102,7 @@ class JsonText:
         if there is None:
             self.add(path, [value])
         elif there.kind != ARRAY:
-            raise self.wrong(path, f"{path[-1]} is no list")
+            raise self.wrong(path, f"{path[-1]} is not a list")
         else:
             self._insert(path, "", value)
 
@@ -112,7 +112,7 @@ class JsonText:
             node = self.find(path[:number])
             if node is not None:
                 if node.kind != OBJECT:
-                    raise self.wrong(path[:number], f"{path[number - 1]} is no object")
+                    raise self.wrong(path[:number], f"{path[number - 1]} is not an object")
                 return path[:number]
         return ()
 

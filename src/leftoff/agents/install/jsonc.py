@@ -71,7 +71,7 @@ class _Parser:
             try:
                 read = str(json.loads(found.group(), strict=False))
             except ValueError:
-                raise self.wrong("this is no JSON text") from None
+                raise self.wrong("this is not JSON text") from None
         self.at = found.end()
         return read
 
@@ -91,7 +91,7 @@ class _Parser:
             try:
                 made.value = json.loads(found.group())
             except ValueError:
-                raise self.wrong(f"{found.group()[:40]} is no JSON value") from None
+                raise self.wrong(f"{found.group()[:40]} is not a JSON value") from None
             self.at = found.end()
         made.end = self.at
         return made
@@ -128,7 +128,7 @@ def wrong_at(text: str, path: str, at: int, what: str) -> Invalid:
 
 
 def wrong(where: str, what: str) -> Invalid:
-    return Invalid(f"{where}: {what}.", hint="Nothing was changed. Mend the file first.")
+    return Invalid(f"{where}: {what}.", hint="Nothing was changed. Correct the file first.")
 
 
 def parse(text: str, path: str) -> tuple[Node, list[tuple[int, int]]]:

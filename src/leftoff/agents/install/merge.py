@@ -113,7 +113,7 @@ def switch_in(text: Text, at: Path, value: Any, part: Part) -> None:
         return  # its user has decided
     for number in range(1, len(at)):
         if text.has(at[:number]) and not isinstance(text.value(at[:number]), dict):
-            raise text.wrong(at[:number], f"{at[number - 1]} is no table of settings")
+            raise text.wrong(at[:number], f"{at[number - 1]} is not a table of settings")
     if not text.has(at[:-1]):
         at, value = at[:-1], {at[-1]: value}
     text.add(at, value)
@@ -150,7 +150,7 @@ def known_by_form(text: Text, at: Path, value: Any) -> Part:
 def hooks_in(text: Lists, agent: str, hooks: dict[str, Any], part: Part, *, known: bool) -> None:
     """One hook for each event; where there is one of leftoff's, it becomes this one."""
     if text.has(("hooks",)) and not isinstance(text.value(("hooks",)), dict):
-        raise text.wrong(("hooks",), "hooks is no object")
+        raise text.wrong(("hooks",), "hooks is not an object")
     if not known:
         for event in text.value(("hooks",)) or ():
             if _ours(text, agent, event):

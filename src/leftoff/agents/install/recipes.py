@@ -22,7 +22,7 @@ In this session a run is kept by itself: what was asked, the todo list as its st
 - Work of many steps: `leftoff start NAME --steps a,b,c`, then per step `leftoff step start a`,
   `leftoff step done a --output FILE`, or `leftoff step fail a --error "why" --resume-with "what to do first"`.
 - What comes next: `leftoff next`.
-- Facts that later steps need: `leftoff set key=value`; for whoever goes on: `leftoff note "text"`.
+- Facts that later steps need: `leftoff set key=value`; for the next one at work: `leftoff note "text"`.
 - Before something risky: `leftoff save --note "before the migration"`. Back to it: ask the person first.
 - The end: `leftoff finish --summary "what was done"`.
 
@@ -35,7 +35,7 @@ COMMANDS = {
         "Save a checkpoint of this session's progress",
         "Save the progress of this session with leftoff.\n\n"
         "1. Bring the todo list up to date, so that it says what is done and what is not.\n"
-        '2. Note what whoever goes on must know: `leftoff note "…"`.\n'
+        '2. Note what the next one at work must know: `leftoff note "…"`.\n'
         '3. Run `leftoff save --note "…"` and tell its id.\n',
     ),
     "leftoff-resume": (

@@ -44,7 +44,7 @@ class TomlText:
             if line is None:
                 line, column = str(self.text.count("\n") + 1), "1"
             what = (told[: place.start()] if place is not None else told).rstrip(".")
-            raise wrong(f"{self.path}:{line}:{column}", f"this is no TOML: {what}") from None
+            raise wrong(f"{self.path}:{line}:{column}", f"this is not TOML: {what}") from None
         except RecursionError:
             raise wrong(f"{self.path}:1:1", "this is nested too deeply") from None
 
@@ -79,7 +79,7 @@ class TomlText:
         """Another value in the same place; what was written there."""
         entry = self._find(path)
         if entry is None:
-            raise self.wrong(path, f"{'.'.join(path)} is no plain value")
+            raise self.wrong(path, f"{'.'.join(path)} is not a plain value")
         was = self.text[entry.at : entry.end]
         self.put_back(path, written(value))
         return was
@@ -122,7 +122,7 @@ class TomlText:
 
     def _into_inline(self, entry: Entry, keys: Keys, value: Any) -> None:
         if entry.inner is None:
-            raise self.wrong(entry.path, f"{_dotted(entry.path)} is no table")
+            raise self.wrong(entry.path, f"{_dotted(entry.path)} is not a table")
         new = f"{_dotted(keys)} = {written(value)}"
         if not entry.inner:
             self.empty["/".join(entry.path)] = self.text[entry.at + 1 : entry.end - 1]

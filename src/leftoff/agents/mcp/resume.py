@@ -42,7 +42,7 @@ def resume_run(project: Project, caller: Caller, run_id: str | None, accept: lis
     done = resume(project, caller, ResumeRequest(found, accept=accept), Answerer())
     if done.outcome == PROGRAM:
         raise Conflict(
-            f"Run {row.run_id} is one of the program {row.card.get('program')}, which goes on with it.",
+            f"Run {row.run_id} belongs to the program {row.card.get('program')}, which continues it.",
             hint="Start that program again.",
         )
     if done.outcome != RUNNING:
@@ -60,7 +60,7 @@ def _refuse(project: Project, target: Target, given: str | None) -> None:
     if target.version is not None:
         raise NeedsPerson(
             f"{given} is a checkpoint. Going back to one is a person's to do.",
-            hint=f"run_id: {row.run_id} goes on from where it is; in a shell, leftoff resume {given} goes back.",
+            hint=f"run_id: {row.run_id} continues from where it is; in a shell, leftoff resume {given} goes back.",
         )
     over = nothing_left(target)
     if over is not None:
@@ -97,4 +97,6 @@ def not_now(report: Report) -> LeftoffError:
             f"\nNothing was changed. {', '.join(theirs)} cannot be accepted here: a person decides it, in a shell: "
             f"leftoff resume {run_id}"
         )
-    return NeedsPerson("\n".join([f"A person must decide whether run {run_id} goes on:", *lines]), hint=hint)
+    return NeedsPerson(
+        "\n".join([f"A person must decide whether run {run_id} continues:", *lines]), hint=hint
+    )

@@ -67,7 +67,7 @@ class Server(MCPServer[Any]):
                 traceback.print_exc(file=sys.stderr)
             raise ToolError(
                 f"{name} failed inside of leftoff: {type(error).__name__}: {error}. What was reported before is kept. "
-                "Try it once more; if it fails again, tell the person, and go on without it."
+                "Try it once more; if it fails again, tell the person, and continue without it."
             ) from None
         return tool.fn_metadata.convert_result(found)
 

@@ -29,18 +29,19 @@ _STATUS = {"start": "running", "done": "completed", "fail": "failed", "block": "
 _PHRASES = (
     (r"\(`start --resume`, leftoff\.resume\)", "(resume_run, or start_run with resume: true)"),
     (r"Use `leftoff start`, `pause` and `finish`", "Use start_run and finish_run"),
-    (r"`leftoff run --fresh` or `start` begins anew", "start_run begins anew"),
+    (r"`leftoff run --fresh` or `start` begins a new run", "start_run begins a new run"),
     (r"Use --branch (?:'[^']*'|\S+), or --run (\S+)\.$", r"Pass run_id: \1."),
-    (r"`leftoff approve RUN STEP` decides one that waits\.", "request_approval asks for one."),
+    (r"`leftoff approve RUN STEP` decides one that is waiting\.", "request_approval asks for one."),
     (r"; take_over=True follows it", ""),
     (r" \(or --yes\)", ""),
     (
-        r"--yes runs (.+?) again; --accept outputs\.missing goes on without it\.",
-        r'accept: ["outputs.missing"] goes on without it; report_step (step: \1, status: running) then does it again.',
+        r"--yes runs (.+?) again; --accept outputs\.missing continues without it\.",
+        r'accept: ["outputs.missing"] continues without it; '
+        r"report_step (step: \1, status: running) then runs it again.",
     ),
     (
-        r"--from-step ('[^']*'|\S+) does the step again",
-        r"report_step (step: \1, status: running) then does it again",
+        r"--from-step ('[^']*'|\S+) runs the step again",
+        r"report_step (step: \1, status: running) then runs it again",
     ),
     (r"Give it again: --var \S+=…", "Give it again: set_variables"),
     (r"--accept ([a-z_]+(?:\.[a-z_]+)+)", r'accept: ["\1"]'),

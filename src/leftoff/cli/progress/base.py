@@ -70,7 +70,7 @@ class Observer:
                 raise
             self._silent = True
             _say(
-                f"leftoff: what happens cannot be shown any more ({type(error).__name__}: {error}); the run goes on."
+                f"leftoff: progress can no longer be shown ({type(error).__name__}: {error}); the run continues."
             )
 
 

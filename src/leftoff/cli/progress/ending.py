@@ -6,6 +6,7 @@ from leftoff.cli.progress.times import took, whole
 from leftoff.cli.render.layout import line_width, wrapped
 from leftoff.cli.render.text import clean, step_name
 from leftoff.engine.steps.approvals import ask_again, how
+from leftoff.model.words import in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def verdict(event: Event, tally: Tally, now: float) -> str:
     steps = run.get("steps") or {}
     total = steps.get("total", tally.total)
     done = steps.get("completed", 0) + steps.get("skipped", 0) if steps else tally.done
-    said = f"{clean(run.get('run_id') or tally.run_id)} is {clean(status)}: "
+    said = f"{clean(run.get('run_id') or tally.run_id)} {in_words(clean(status))}: "
     if done == total:
         said += (
             "nothing to do"
@@ -61,11 +62,13 @@ def advice(event: Event, tally: Tally) -> list[tuple[str, str]]:
     out += [(clean(ask_again(run_id, path)), "asks again") for path in rejected[:_SHOWN]]
     for path, asked in list(tally.waiting.items())[:_SHOWN]:
         what = (
-            "the run waits for this decision" if asked.get("kind") == "approval" else "the run waits for this"
+            "the run is waiting for this decision"
+            if asked.get("kind") == "approval"
+            else "the run is waiting for this"
         )
         out.append((clean(command(run_id, path, asked)), what))
     goes_on = not rejected or failed > len(rejected)
-    return [*out, (f"leftoff resume {run_id}", "goes on from here")] if goes_on else out
+    return [*out, (f"leftoff resume {run_id}", "continues from here")] if goes_on else out
 
 
 def command(run_id: str, path: str, asked: Event) -> str:
@@ -89,7 +92,7 @@ def ending(event: Event, tally: Tally, now: float, columns: int) -> list[Line]:
 
 
 def table(tally: Tally, columns: int) -> list[Line]:
-    """Estimated against actual, by step; nothing where that would say nothing."""
+    """The time of each step, against its estimate if it has one; nothing where that would say nothing."""
     groups = [group for group in tally.groups.values() if group.timed]
     estimated = [group for group in groups if group.leaf.estimate is not None]
     if not groups or (len(groups) < 2 and not estimated):
@@ -101,7 +104,7 @@ def table(tally: Tally, columns: int) -> list[Line]:
         Column("STEP", least=12),
         Column("ITEMS", rank=1, right=True),
         Column("ESTIMATED", right=True),
-        Column("ACTUAL", right=True),
+        Column("ACTUAL" if estimated else "TIME", right=True),
         Column("OFF BY", rank=2, right=True),
     ]
     shown = groups
@@ -111,6 +114,8 @@ def table(tally: Tally, columns: int) -> list[Line]:
     rows = [_row(group) for group in shown]
     if len(groups) > 1:
         rows.append(_total(groups, estimated))
+    if not estimated:  # nothing to compare with
+        heads, rows = heads[:2] + heads[3:4], [row[:2] + row[3:4] for row in rows]
     lines = laid_out(heads, rows, columns)
     if len(shown) < len(groups):
         lines.append([(f"… and {len(groups) - len(shown)} more that took less", "dim")])

@@ -185,7 +185,7 @@ def _end_of(path: str, columns: int) -> str:
 def _waiting(tally: Tally, columns: int) -> list[Line]:
     lines: list[Line] = []
     for path, asked in list(tally.waiting.items())[:MOST_WAITING]:
-        what = first_line(asked) or "waits for a person"
+        what = first_line(asked) or "waiting for a person"
         lines.append(_cut([("◔ ", "warn"), (step_name(path), ""), (f"  {clean(what)}", "dim")], columns))
     more = len(tally.waiting) - MOST_WAITING
     return [*lines, [(crop(f"  … and {more} more wait", columns), "dim")]] if more > 0 else lines
@@ -199,7 +199,7 @@ def _whole(tally: Tally, now: float, columns: int) -> Line:
     if tally.failed:
         counted.append((f"  {tally.failed} failed", "bad"))
     if tally.retrying:
-        counted.append((f"  {len(tally.retrying)} to be tried again", "warn"))
+        counted.append((f"  {len(tally.retrying)} to be retried", "warn"))
     times = "  ending…" if tally.interrupted else f"  {whole(tally.elapsed(now))}{_left(tally, now)}"
     wide = columns - sum(width(text) for text, _ in counted) - width(times)
     if wide < 10:
@@ -269,7 +269,7 @@ def _failed(event: Event, tally: Tally) -> list[Line]:
 
 def _asks(event: Event, tally: Tally) -> list[Line]:
     """The question or the instructions in full, then the command."""
-    first, *more = str(event.get("ask") or "waits for a person").strip().split("\n")
+    first, *more = str(event.get("ask") or "waiting for a person").strip().split("\n")
     options = ", ".join(clean(str(option)) for option in event.get("options") or ())
     asked: Line = [("◔ ", "warn"), (step_name(event["step"]), "title"), (f"  {clean(first)}", "")]
     asked.append((f"  [{options}]" if options else "", "dim"))

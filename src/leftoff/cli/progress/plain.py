@@ -147,9 +147,9 @@ def _waiting(event: Event, tally: Tally) -> str:
     do = clean(command(tally.run_id, event["step"], event))
     until = f" (until {clean(str(event['deadline']))})" if event.get("deadline") else ""
     if event.get("kind") == "manual":
-        return f"waits for somebody to do it{until}: {clean(first_line(event))} `{do}`"
+        return f"waiting for somebody to do it{until}: {clean(first_line(event))} `{do}`"
     options = ", ".join(clean(str(option)) for option in event.get("options") or ())
-    return f"waits for a decision{until}: {clean(first_line(event))} [{options}] `{do}`"
+    return f"waiting for a decision{until}: {clean(first_line(event))} [{options}] `{do}`"
 
 
 def first_line(event: Event) -> str:
@@ -159,8 +159,8 @@ def first_line(event: Event) -> str:
 
 def _interrupt(event: Event, tally: Tally) -> str:
     name = str(event.get("signal") or "interrupted")
-    more = "; once more ends them at once" if name.endswith("INT") else ""
-    return f"{clean(name)}: ending what runs, within {whole(event.get('grace') or 0)}{more}"
+    more = "; again to end them at once" if name.endswith("INT") else ""
+    return f"{clean(name)}: ending what is running, within {whole(event.get('grace') or 0)}{more}"
 
 
 def _checkpoint(event: Event, tally: Tally) -> str:
@@ -182,7 +182,7 @@ _SENTENCES: dict[str, Callable[[Event, Tally], str]] = {
     "step_done": _step_done,
     "step_skipped": lambda event, tally: f"skipped{_why(event)}",
     "step_failed": lambda event, tally: f"failed{failure(event)}",
-    "step_stopped": lambda event, tally: f"stopped, to be done again{_why(event)}",
+    "step_stopped": lambda event, tally: f"stopped, will run again{_why(event)}",
     "adopted": lambda event, tally: f"adopted{_why(event)}",
     "reattached": lambda event, tally: f"still runs, reattached{_why(event)}",
     "waiting": _waiting,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.finding import Finding
     from leftoff.engine.resume.verdict import Report
 
-HINT = "--accept CODE answers beforehand."
-PROTOCOL_HINT = "--yes goes on with it as it is."
+HINT = "--accept CODE answers in advance."
+PROTOCOL_HINT = "--yes continues with it as it is."
 
 
 class Terminal(Answerer):
@@ -49,7 +49,7 @@ class Terminal(Answerer):
         if report.question is not None:
             self._ctx.say(report.question)
         words = " ".join(f"--accept {code}" for code in codes)
-        self._ctx.say(f"leftoff: a person must decide. {words} goes on.")
+        self._ctx.say(f"leftoff: a person must decide. {words} continues.")
 
     def show(self, group: list[Finding]) -> None:
         self._show(group[:TOGETHER], len(group) - TOGETHER)
@@ -58,7 +58,7 @@ class Terminal(Answerer):
         if finding.choices:
             offered = ", ".join(f"({choice[0]}){choice[1:]}" for choice in finding.choices)
             return choose(f"{offered}: ", finding.choices, HINT)
-        question = "Run it again" if finding.code.startswith("step.") else "Go on all the same"
+        question = "Run it again" if finding.code.startswith("step.") else "Continue anyway"
         return GO_ON if answer(f"{question}? [y/N]: ", HINT).lower() in YES else STOP
 
     def agrees(self, what: str, hint: str, *, again: bool) -> bool:

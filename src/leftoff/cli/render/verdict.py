@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _LOOK = {"resume": ("✓", "good"), "warn": ("!", "warn"), "ask": ("?", "warn"), "refuse": ("✗", "bad")}
 _SAYS = {
     "resume": "can be resumed",
-    "warn": "can be resumed; some things are worth knowing",
-    "ask": "can be resumed when a person has decided",
+    "warn": "can be resumed, with warnings",
+    "ask": "can be resumed once a person has decided",
     "refuse": "cannot be resumed",
 }
 _DIFF = 40  # lines of one

@@ -54,5 +54,5 @@ def told(done: Decided) -> str:
         else f"approved ({clean(done.choice)})"
     )
     if not done.changed:
-        return f"leftoff: {step} of {run_id} is {word} already."
+        return f"leftoff: {step} of {run_id} is already {word}."
     return f"leftoff: {step} of {run_id} is {word}. {done.advice}"

@@ -64,15 +64,15 @@ class Story:
         self.workflow(kill_in=KILLED_IN)
         self.part("2", "What is on disk now. Two steps are safe; the third was cut off half way.")
         self.command("show", "weekly-report", "--steps")
-        self.part("3", "The same program is started again. It goes on where it was.")
+        self.part("3", "The same program is started again. It continues where it left off.")
         self.workflow()
         self.part("4", "How often each step ran, by a plain file that the steps wrote themselves.")
         for name in STEPS:
             times = self.ran().count(name)
             self.say([(f"{name:<8}", ""), (f"  {times} time{'s' if times > 1 else ''}", "dim")])
-        self.part("5", "Every finished step sealed a checkpoint.")
+        self.part("5", "Every finished step saved a checkpoint.")
         self.command("log", "weekly-report")
-        self.part("6", "Any two can be compared; any one can be gone back to.")
+        self.part("6", "Any two can be compared, and you can go back to any of them.")
         self.command("diff", "weekly-report~1", "weekly-report~0")
         self.part("", "fetch and clean were finished before the kill, so they never ran again.")
         self.show(

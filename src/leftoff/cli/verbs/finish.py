@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.model.words import in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def run(args: Args, ctx: Context) -> int:
     ctx.answer(done)
     if done.stopped:
         ctx.say(f"leftoff: ended: {', '.join(map(step_name, done.stopped))}.")
-    said = f"leftoff: {done.info.run_id} is {status}{'' if done.changed else ' already'}"
+    said = f"leftoff: {done.info.run_id} {in_words(status)}{'' if done.changed else ' already'}"
     if done.left:
         more = " and more" if done.more else ""
         ctx.say(f"{said}; steps left: {', '.join(map(step_name, done.left))}{more}")

@@ -46,5 +46,5 @@ def run(args: Args, ctx: Context) -> int:
     if not args.json:
         ctx.out(made.info.run_id)
         came = f"{made.source.row.run_id}@{made.source.seq}"
-        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.info.run_id}` goes on with it.")
+        ctx.say(f"leftoff: forked from {came}; `leftoff resume {made.info.run_id}` continues it.")
     return ctx.answer(made)

@@ -71,10 +71,10 @@ def overview(every: bool) -> str:
         return "\n".join([*lines, "", "`leftoff help VERB` explains one, with examples."])
     others = ", ".join(name for name in VERBS if name not in DAILY)
     lines += ["", "Every day:", *_rows(DAILY), "", "All others:", wrapped("  ", others), ""]
-    lines.append("New here? `leftoff demo` shows what it does in ten seconds.")
-    lines.append(
-        "`leftoff help VERB` explains one verb, with examples; `leftoff help --all` lists all of them."
-    )
+    lines += [
+        "`leftoff help VERB` explains one verb, with examples; `help --all` lists all.",
+        "New here? `leftoff demo` shows in ten seconds what it does.",
+    ]
     return "\n".join(lines)
 
 

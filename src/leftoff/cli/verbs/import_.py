@@ -44,7 +44,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.transfer import Import, import_runs
 
     if any("\0" in path or not path for path in args.rest):
-        raise Usage("An empty name is no file.", hint=f"usage: {SPEC.line()}")
+        raise Usage("An empty name is not a file.", hint=f"usage: {SPEC.line()}")
     agree = _agrees if args.dialect is None and can_ask(ctx) else None
     wanted = Import(args.rest, args.dialect, strict=args.strict, dry=args.dry_run, agree=agree)
     outcome = import_runs(ctx.project, wanted)
@@ -55,7 +55,7 @@ def run(args: Args, ctx: Context) -> int:
 def _agrees(path: str, way: str) -> bool:
     """Whether a file of no protocol is read, as far as it can be understood."""
     question = (
-        f"{clean(path)} is of no protocol that is known; {clean(way)} could be read. Read it so? [y/N]: "
+        f"{clean(path)} follows no known protocol; {clean(way)} could be read. Read it that way? [y/N]: "
     )
     return answer(question, "Nothing of it was imported.").lower() in YES
 
@@ -76,4 +76,4 @@ def _became(entry: dict[str, Any], dry: bool) -> str:
         return "would be imported" if dry else "imported"
     if entry.get("changed"):
         return "would be brought up to date" if dry else "brought up to date"
-    return "here already, unchanged"
+    return "already here, unchanged"

@@ -45,7 +45,7 @@ stalled = "30m"               # without a sign of life for so long, a run is sho
 GITIGNORE = ".leftoff/"
 AGENTS = """\
 Report your progress with `leftoff` (`leftoff help`): `{starts}` first, then
-`leftoff step start` and `leftoff step done` for each step, and `leftoff note` for whoever goes on.
+`leftoff step start` and `leftoff step done` for each step, and `leftoff note` for the next one at work.
 After an interruption, `leftoff brief` says where you were.
 """
 
@@ -69,7 +69,7 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def page(ctx: Context, done: Initialized, ignore: str) -> str:
-    lines = [f"{done.store}: {'made' if done.created else 'there already, unchanged'}."]
+    lines = [f"{done.store}: {'created' if done.created else 'already there, unchanged'}."]
     lines += [f"{path}: written." for path in done.written]
     if not os.path.exists(os.path.join(ctx.project.folder, "leftoff.toml")):
         lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(TOML)]

@@ -51,7 +51,7 @@ def run(args: Args, ctx: Context) -> int:
     if agent not in AGENTS:
         raise Usage(f"leftoff cannot set up {agent!r}.", hint=f"One of {', '.join(AGENTS)}.")
     if args.check and (args.uninstall or args.dry_run):
-        raise Usage("--check changes nothing, and goes with neither --uninstall nor --dry-run.")
+        raise Usage("--check cannot be combined with --uninstall or --dry-run.")
     base = os.path.expanduser("~") if args.user else ctx.project.folder
     recipe = Recipe(agent, base, _command(), user=args.user)
     if args.check:

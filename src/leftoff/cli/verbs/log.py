@@ -60,7 +60,7 @@ def show_log(found: History, ctx: Context) -> int:
     if ctx.args.json:
         return ctx.answer(found)
     if not found.versions:
-        ctx.say(f"Run {found.target.row.run_id} has no checkpoints yet. `leftoff save` seals one.")
+        ctx.say(f"Run {found.target.row.run_id} has no checkpoints yet. `leftoff save` saves one.")
         return 0
     screen = ctx.screen()
     screen.page(graph(found, screen) if screen.fancy else bare(found.versions, screen))
@@ -86,7 +86,7 @@ def graph(found: History, screen: Screen) -> list[Line]:
     row, versions = found.target.row, found.versions
     lines: list[Line] = []
     if found.target.version is None and row.seq > versions[0].seq:
-        lines.append([("○ ", "dim"), (f"@{row.seq}", "dim"), ("  not sealed yet", "dim")])
+        lines.append([("○ ", "dim"), (f"@{row.seq}", "dim"), ("  not saved yet", "dim")])
     lanes = Lanes(found)
     wide = max(len(str(version.seq)) for version in versions) + 1
     triggers = max(width(_why(version)) for version in versions)

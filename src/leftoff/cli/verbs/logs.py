@@ -44,7 +44,7 @@ MOST_JSON = 1 << 20  # bytes of one log in a document
 
 def run(args: Args, ctx: Context) -> int:
     if args.f and args.json:
-        raise Usage("-f and --json do not go together.", hint=f"usage: {SPEC.line()}")
+        raise Usage("-f and --json cannot be combined.", hint=f"usage: {SPEC.line()}")
     logs = which(args, ctx)
     if args.f:
         return follow(logs, ctx)
@@ -90,7 +90,7 @@ def nothing(logs: RunLogs) -> str:
         return f"{of} has no log of a failed attempt."
     if choice.number is not None:
         return f"{of} has no log of an attempt {choice.number}."
-    return f"{of} has no logs: only steps that leftoff runs, and Python steps that log something, have one."
+    return f"{of} has no logs: only steps that leftoff runs, or that log in Python, have one; archives have none."
 
 
 def _document(log: Log, ctx: Context) -> dict[str, Any]:

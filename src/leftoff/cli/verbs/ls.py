@@ -55,7 +55,7 @@ def run(args: Args, ctx: Context) -> int:
         return 0
     if not found.runs:
         narrowed = any((status, args.workflow, args.branch))
-        ctx.say("No run is like that." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
+        ctx.say("No run matches." if narrowed else "No runs yet. `leftoff start WORKFLOW` starts one.")
         return 0
     from leftoff.cli.render.run_list import run_list
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
+from leftoff.model.words import in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def run(args: Args, ctx: Context) -> int:
     done = pause(ctx.project, ctx.caller, args.note)
     ctx.answer(done)
     if done.changed:
-        ctx.say(f"leftoff: {done.info.run_id} is paused. `leftoff resume` goes on with it.")
+        ctx.say(f"leftoff: {done.info.run_id} is paused. `leftoff resume` continues it.")
     else:
-        ctx.say(f"leftoff: {done.info.run_id} is {done.info.status} already.")
+        ctx.say(f"leftoff: {done.info.run_id} {in_words(done.info.status)} already.")
     return 0

@@ -37,7 +37,7 @@ def run(args: Args, ctx: Context) -> int:
         return 0
     for about in done.removed:
         ctx.out(_line(about, args.dry_run))
-    would, given = ("would go", "would be given back") if args.dry_run else ("went", "given back")
+    would, given = ("would be removed", "would be freed") if args.dry_run else ("removed", "freed")
     ctx.say(
         f"leftoff: {len(done.removed)} {would}, {done.kept} checkpoints stay; {done.freed:,} bytes {given}."
     )

@@ -73,8 +73,8 @@ def run(args: Args, ctx: Context) -> int:
     accepted = check_codes(args.accept)
     if args.from_step is not None and (args.only or args.failed):
         raise Usage(
-            f"--from-step and {'--only' if args.only else '--failed'} say different things.",
-            hint="--from-step STEP does it and every later one again; --only STEP… does these, and no others.",
+            f"--from-step and {'--only' if args.only else '--failed'} cannot be combined.",
+            hint="--from-step STEP runs it and every later step again; --only STEP… runs these and no others.",
         )
     named = args.rest[0] if args.rest else None
     if args.list:

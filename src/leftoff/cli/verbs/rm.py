@@ -26,13 +26,13 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import remove
 
-    what = 'Run {0.run_id} ("{1}", {0.status}) would be removed for good.'
+    what = 'Run {0.run_id} ("{1}", {0.status}) would be deleted for good.'
     done = remove(
         ctx.project,
         ctx.caller,
         args.rest[0] if args.rest else None,
         lambda row: confirm(
-            ctx, what.format(row, clean(row.title or row.workflow)), hint="--yes removes it."
+            ctx, what.format(row, clean(row.title or row.workflow)), hint="--yes deletes it."
         ),
     )
     if done is None:
@@ -46,5 +46,5 @@ def told(ctx: Context, done: Removed) -> int:
         ctx.emit(done.to_json())
     else:
         later = f"; {done.waiting:,} more within the hour, as the store is in use" if done.waiting else ""
-        ctx.say(f"leftoff: run {done.run_id} is removed, {done.freed:,} bytes given back{later}.")
+        ctx.say(f"leftoff: run {done.run_id} is deleted, {done.freed:,} bytes freed{later}.")
     return 0

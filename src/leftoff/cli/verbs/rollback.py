@@ -75,7 +75,7 @@ def _running(run_id: str, running: dict[str, list[Process]]) -> str:
     """The steps that run without a driver, in a sentence."""
     names = [f"{step_name(step)} (process {processes[-1].pid})" for step, processes in running.items()]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"Steps of {run_id} still run, though nobody drives it: {', '.join(names[:_SHOWN])}{more}."
+    return f"Steps of {run_id} are still running, though nobody drives it: {', '.join(names[:_SHOWN])}{more}."
 
 
 def _dry_run(ctx: Context, wanted: Rollback) -> int:
@@ -104,21 +104,21 @@ def _told(ctx: Context, done: RolledBack) -> None:
     if outcome is not None:
         _told_files(ctx, outcome.before, outcome.plan)
     if seq == target.row.seq:
-        ctx.say("leftoff: that is where it was already.")
+        ctx.say("leftoff: it was already there.")
     else:
         over = done.run.status in FINISHED
-        more = "" if over else f"; `leftoff resume {now.run_id}` goes on from here"
-        ctx.say(f"leftoff: `leftoff log {now.run_id}` lists what was before{more}.")
+        more = "" if over else f"; `leftoff resume {now.run_id}` continues from here"
+        ctx.say(f"leftoff: `leftoff log {now.run_id}` lists the earlier history{more}.")
         if over:
-            again = f"`leftoff resume {now.run_id} --from-step STEP` does steps again"
-            ctx.say(f"leftoff: it is {now.status} there; {again}.")
+            again = f"`leftoff resume {now.run_id} --from-step STEP` runs steps again"
+            ctx.say(f"leftoff: the run is {now.status} at that version; {again}.")
 
 
 def _told_files(ctx: Context, before: str, plan: Plan | None) -> None:
     if before:
         ctx.say(f"leftoff: {before}")
     if plan is None:
-        ctx.say("leftoff: a rollback that had been cut short is complete now.")
+        ctx.say("leftoff: a rollback that had been cut short is now complete.")
     else:
         restored, deleted = len(plan.of("restore")), len(plan.of("delete"))
         ctx.say(f"leftoff: {restored} files restored, {deleted} deleted.")

@@ -114,7 +114,7 @@ def _review(args: Args, ctx: Context, given: dict[str, Any]) -> tuple[Workflow, 
 def _exclusive(args: Args) -> None:
     for one, other in (("check", "graph"), ("resume", "fresh"), ("detach", "check"), ("detach", "graph")):
         if getattr(args, one) and getattr(args, other):
-            raise Usage(f"--{one} and --{other} are two different things.", hint="Give one of them.")
+            raise Usage(f"--{one} and --{other} cannot be combined.", hint="Give one of them.")
 
 
 def _show(args: Args, ctx: Context, workflow: Workflow, doubts: list[str]) -> int:

@@ -61,7 +61,7 @@ def run(args: Args, ctx: Context) -> int:
 
     parts = [part for part in PARTS if getattr(args, part)]
     if len(parts) > 1:
-        raise Usage(f"--{parts[0]} and --{parts[1]} do not go together.", hint=f"usage: {SPEC.line()}")
+        raise Usage(f"--{parts[0]} and --{parts[1]} cannot be combined.", hint=f"usage: {SPEC.line()}")
     found = show(ctx.project, ctx.caller, args.rest[0] if args.rest else None)
     if args.json:
         ctx.emit(found)
@@ -266,7 +266,7 @@ def approval(about: Any) -> str:
     if not isinstance(about, dict):
         return value(about)
     if about.get("status") == "waiting":
-        return clean(f"waits: {about.get('ask') or ''}{_options(about)}")
+        return clean(f"waiting: {about.get('ask') or ''}{_options(about)}")
     said = str(about.get("choice") or about.get("status"))
     said += f" by {about['by']}" if about.get("by") else ""
     said += f", {about['at']}" if about.get("at") else ""
@@ -315,7 +315,7 @@ def _bare_steps(records: list[dict[str, Any]], wants: dict[str, list[str]]) -> l
 
 def _step_name(record: dict[str, Any]) -> str:
     parts = record["step"].split("/")
-    name = "  " * (len(parts) - 1) + clean(parts[-1])
+    name = "  " * (len(parts) - 1) + step_name(parts[-1])
     return f"{name}: {clean(str(record['title']))}" if record["title"] else name
 
 

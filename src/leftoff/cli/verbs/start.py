@@ -76,7 +76,7 @@ def _refused(report: Report) -> LeftoffError:
             return error
         codes = sorted({finding.code for finding in report.findings if finding.level == ASK})
         accept = " ".join(f"--accept {code}" for code in codes)
-        hint = f"`leftoff resume {report.world.run_id}` asks; with {accept} it goes on."
+        hint = f"`leftoff resume {report.world.run_id}` asks; with {accept} it continues."
         question = f"{report.question} " if report.question is not None else ""
         return NeedsPerson(f"{question}{error.message}", hint=hint)
     raise AssertionError("a report that agrees")
@@ -87,7 +87,7 @@ def _steps(args: Args) -> list[str]:
         return []
     if args.total is not None:
         raise Usage(
-            "--steps and --total say the same thing twice.", hint="Give the steps, or how many there will be."
+            "--steps and --total cannot be combined.", hint="Give the steps, or how many there will be."
         )
     names = [name.strip() for name in args.steps.split(",")]
     if "" in names:
@@ -110,10 +110,10 @@ def _tell(started: Started, ctx: Context) -> None:
     if not ctx.args.json:
         ctx.out(run_id)
     if started.resumed:
-        ctx.say(f"leftoff: goes on with {run_id}. `leftoff brief` says where it is.")
+        ctx.say(f"leftoff: continuing {run_id}. `leftoff brief` says where it is.")
     elif twin is not None:
         ctx.say(
-            f"leftoff: {twin.run_id} of the same workflow is unfinished too ({twin.status}); "
-            f"`leftoff resume {twin.run_id}` goes on with it, as `start --resume` would have.\n"
-            f"With two of them, say which one is meant: --run RUN, or LEFTOFF_RUN."
+            f"leftoff: {twin.run_id} of the same workflow is also unfinished ({twin.status}); "
+            f"`leftoff resume {twin.run_id}` continues it, as `start --resume` would have.\n"
+            f"With two of them, say which one you mean: --run RUN or LEFTOFF_RUN."
         )

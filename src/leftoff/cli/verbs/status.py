@@ -39,7 +39,7 @@ EVERY_S = 1.0
 def run(args: Args, ctx: Context) -> int:
     if args.markdown and (args.watch or args.json):
         other = "--watch" if args.watch else "--json"
-        raise Usage(f"--markdown and {other} do not go together.", hint=f"usage: {SPEC.line()}")
+        raise Usage(f"--markdown and {other} cannot be combined.", hint=f"usage: {SPEC.line()}")
     ctx.project.update_page()
     if args.markdown:
         ctx.out(clean_lines(board(ctx.project)))
@@ -58,7 +58,7 @@ def page(found: Status, screen: Screen) -> list[Line]:
     from leftoff.cli.render.run_list import run_list
 
     git = f" (git: {clean(found.git_branch)})" if found.git_branch else ""
-    here = "" if found.exists else " (not there yet: the first `leftoff start` makes it)"
+    here = "" if found.exists else " (not created yet: the first `leftoff start` does)"
     lines = facts(
         [
             ("project", [(clean(found.project), "")]),
@@ -78,11 +78,11 @@ def page(found: Status, screen: Screen) -> list[Line]:
         complete = "" if short.busy else f" `{short.command}` completes it."
         lines += [[], *wrapped([(clean(short.told()) + clean(complete), "warn")], screen.columns)]
     for problem in found.problems:
-        told = f"Files that are not in step: {clean(problem)}"
+        told = f"Files out of sync: {clean(problem)}"
         lines += [[], *wrapped([(told, "warn")], screen.columns)]
     if found.runs:
         return [*lines, [], *run_list(found.runs, screen)]
-    return [*lines, [], [("Nothing is unfinished.", "dim")]]
+    return [*lines, [], [("No run is unfinished.", "dim")]]
 
 
 def _trash(found: Status) -> list[tuple[str, Line]]:
@@ -100,11 +100,11 @@ def _current(found: Status) -> Line:
     if found.current is None:
         return [(clean(found.why_none) if found.exists else "none", "dim")]
     step = found.current.current_step or found.current.next_step
-    where = "waits at" if waits(found.current) else "at" if found.current.current_step else "next:"
+    where = "waiting at" if waits(found.current) else "at" if found.current.current_step else "next:"
     return [
         (found.current.run_id, "id"),
         (f", {clean(found.current.status)}, {found.current.percent}%", ""),
-        (f", {where} {step_name(step)}" if step else "", "warn" if where == "waits at" else "dim"),
+        (f", {where} {step_name(step)}" if step else "", "warn" if where == "waiting at" else "dim"),
     ]
 
 

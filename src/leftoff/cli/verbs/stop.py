@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Spec
 from leftoff.cli.render.text import step_name
+from leftoff.model.words import in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def _told(done: Stopped) -> str:
     if done.driven or ended:
         what = f"Run {run_id} is stopped"
     else:
-        what = f"Nobody drives run {run_id}; it is {'paused' if done.status == 'running' else done.status}"
+        status = "paused" if done.status == "running" else str(done.status)
+        what = f"Run {run_id} is not being driven; it {in_words(status)}"
     steps = f" Ended: {', '.join(step_name(path) for path in ended[:_SHOWN])}{'…' if len(ended) > _SHOWN else ''}."
-    return f"{what}. `leftoff resume {run_id}` goes on.{steps if ended else ''}"
+    return f"{what}. `leftoff resume {run_id}` continues.{steps if ended else ''}"

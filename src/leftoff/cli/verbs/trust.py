@@ -33,7 +33,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.errors import Usage
 
     if args.list + args.revoke + args.yes > 1:
-        raise Usage("--list, --revoke and --yes do not go together.", hint=f"usage: {SPEC.line()}")
+        raise Usage("--list, --revoke and --yes cannot be combined.", hint=f"usage: {SPEC.line()}")
     if args.list:
         return _list(ctx)
     return _revoke(ctx) if args.revoke else _give(ctx)
@@ -68,7 +68,7 @@ def _show(ctx: Context, found: Trust) -> None:
             ctx.out(f"{word}: {clean(item.key)} {item.does}{where}:")
             _lines(ctx, item.value.splitlines() or [""])
     for run in found.runs:
-        ctx.out(f"not trusted: run {run.row.run_id} was not begun here by you ({clean(run.path)}):")
+        ctx.out(f"not trusted: run {run.row.run_id} was not started here by you ({clean(run.path)}):")
         _lines(ctx, run.commands)
 
 
@@ -86,7 +86,7 @@ def _list(ctx: Context) -> int:
         return 0
     for known in found:
         if known.item is None:
-            ctx.say(f"leftoff: {known.path} is damaged, or not yours alone: it counts as no yes.")
+            ctx.say(f"leftoff: {known.path} is damaged, or not yours alone: it is ignored.")
         else:
             ctx.out(f"{clean(known.project)}  {clean(known.item.key)} = {clean(known.item.value)}")
     if not found:
@@ -101,7 +101,5 @@ def _revoke(ctx: Context) -> int:
     if ctx.args.json:
         ctx.emit({"revoked": [known.to_json() for known in found], "runs": runs})
     else:
-        ctx.say(
-            f"leftoff: {len(found) + len(runs)} taken back; nothing of {ctx.project.folder} is trusted any more."
-        )
+        ctx.say(f"leftoff: {len(found) + len(runs)} revoked; nothing of {ctx.project.folder} is trusted now.")
     return 0

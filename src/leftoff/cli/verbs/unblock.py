@@ -35,5 +35,5 @@ def run(args: Args, ctx: Context) -> int:
         ctx.say(f"Nothing blocks run {done.info.run_id}.")
     else:
         steps = f": {', '.join(map(step_name, done.steps))}" if done.steps else ""
-        ctx.say(f"Unblocked{steps}. `leftoff resume {done.info.run_id}` goes on.")
+        ctx.say(f"Unblocked{steps}. `leftoff resume {done.info.run_id}` continues.")
     return 0

@@ -23,13 +23,13 @@ _MOST = 300  # characters of an error
 def findings(document: dict[str, Any], state: State, project: str) -> Iterator[Finding]:
     if document.get("tests_passing") is False:
         message = "The checkpoint says that its tests were not passing."
-        hint = "Look at them, then go on with --accept prerequisite.missing."
+        hint = "Look at them, then resume with --accept prerequisite.missing."
         yield Finding("prerequisite.missing", message, hint, "tests_passing")
     if state.status != "blocked" and document.get("last_error") is not None:
         yield Finding(
             "blocked.errors",
-            f"The last error is open: {_told(document['last_error'])}.",
-            f"When it is resolved: `leftoff unblock {state.run_id}`. --accept blocked.errors goes on without.",
+            f"The last error is still open: {_told(document['last_error'])}.",
+            f"Once it is resolved: `leftoff unblock {state.run_id}`. --accept blocked.errors continues without.",
             "last_error",
             choices=("clear them", "go on without", "stop"),
         )
@@ -43,12 +43,14 @@ def _plan(document: dict[str, Any], project: str) -> Iterator[Finding]:
         return
     changed = _plan_changed(project, path)
     if changed is None:
-        message = f"{path}, the plan that it works by, is gone."
-        hint = "Bring it back, or go on with --accept prerequisite.missing."
+        message = f"{path}, the plan it works by, is missing."
+        hint = "Restore it, or resume with --accept prerequisite.missing."
         yield Finding("prerequisite.missing", message, hint, path)
     elif _differs(document, changed):
         message = f"{path}, the plan that it works by, was changed since."
-        yield Finding("files.changed", message, "Does it still fit? --accept files.changed goes on.", path)
+        yield Finding(
+            "files.changed", message, "Does it still fit? --accept files.changed resumes anyway.", path
+        )
 
 
 def _plan_path(document: dict[str, Any]) -> str | None:

@@ -64,7 +64,7 @@ def passed_over(state: State) -> Iterator[Finding]:
         yield Finding(
             "progress.illegal",
             f"Step {max(done)} is completed, but not {', '.join(passed[:_SHOWN])}{more}.",
-            "They are still to be done. --accept progress.illegal goes on.",
+            "They are still pending. --accept progress.illegal resumes anyway.",
             passed[0],
         )
 

@@ -108,7 +108,7 @@ def set_dialect(project: str, settings: Settings, name: str) -> list[str]:
     """Say in leftoff.toml that the project follows a protocol; what was written. One that it follows already stays."""
     if name in READERS:
         raise Usage(
-            f"Files of {name} are only read, and not kept in step.",
+            f"Files of {name} are only read, not kept in sync.",
             hint=f"`leftoff import FILE --dialect {name}`",
         )
     there = settings.section("mirror").get("dialect")

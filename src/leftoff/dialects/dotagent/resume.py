@@ -139,7 +139,7 @@ def findings(state: State, project: str) -> Iterator[Finding]:
             yield Finding(
                 "progress.illegal",
                 f"{later} {what}, and {name}, which comes before it, is not completed.",
-                "Look at these phases (`leftoff show --steps`); --accept progress.illegal goes on.",
+                "Check these phases (`leftoff show --steps`); --accept progress.illegal resumes anyway.",
                 name,
             )
     designs = sorted(glob(f"{REPORTS}/designs/*", root_dir=project))

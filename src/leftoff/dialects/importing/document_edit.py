@@ -91,7 +91,7 @@ class DocumentEdit:
         edits.records = {at: v for at, v in edits.records.items() if stored.get(at, GONE) != v}
         for path in undecided(edits, stored):
             self.repairs.add(
-                f"step {path} waits for a decision that only a person takes; a file does not decide it."
+                f"step {path} is waiting for a decision that only a person takes; a file does not decide it."
             )
         if not edits and not self._is_new(tx, row, theirs):
             return None

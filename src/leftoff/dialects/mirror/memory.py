@@ -74,7 +74,7 @@ class Memory:
         for folder in (self.folder, self._pool):
             os.makedirs(folder, mode=0o700, exist_ok=True)
             if os.path.islink(folder):
-                raise UnsafePath(f"{folder} is a symbolic link, and leftoff goes through none.")
+                raise UnsafePath(f"{folder} is a symbolic link, which leftoff does not follow.")
             make_private(folder)
         with open(os.path.join(self.folder, "lock"), "ab", opener=_private) as lock:
             if not lock_within(lock.fileno(), fcntl.LOCK_EX, patience):

@@ -193,7 +193,7 @@ def load(project: str) -> Settings:
     except (FileNotFoundError, NotADirectoryError):
         return _NO_FILE
     if info.st_mode & 0o170000 != 0o100000:  # a pipe would be waited for without end
-        raise _bad(f"{path} cannot be read: it is no regular file.", "Put a file there, or remove it.")
+        raise _bad(f"{path} cannot be read: it is not a regular file.", "Put a file there, or remove it.")
     version = (info.st_mtime_ns, info.st_size, info.st_ino)
     known = _loaded.get(path)
     if known is None or known[0] != version:

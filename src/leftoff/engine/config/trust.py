@@ -129,7 +129,7 @@ def told(folder: str, items: Sequence[Item]) -> str:
     """What is left out, and what to do about it."""
     shown = ", ".join(f"{_shown(item.key)} ({item.does})" for item in items)
     damaged = [path for item in items if os.path.lexists(path := _path_of(folder, item))]
-    why = f"leftoff: {damaged[0]} is damaged, or not yours alone: it counts as no yes.\n" if damaged else ""
+    why = f"leftoff: {damaged[0]} is damaged, or not yours alone: it is ignored.\n" if damaged else ""
     return f"{why}leftoff: leftoff.toml is not trusted, so it is used without {shown}.\n{HOW}"
 
 

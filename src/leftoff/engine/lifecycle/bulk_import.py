@@ -114,7 +114,7 @@ def _create_small(store: Store, runs: list[tuple[str, list[ImportedVersion]]]) -
 
 def _need_free(view: View, run_id: str) -> None:
     if view.find_run(run_id, hidden=True) is not None:
-        raise Conflict(f"Run {run_id} is here already.")
+        raise Conflict(f"Run {run_id} is already here.")
 
 
 class _LargeImport:

@@ -12,7 +12,7 @@ from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
 from leftoff.model.upgrades import current as current_schema
-from leftoff.model.words import UNFINISHED
+from leftoff.model.words import UNFINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def free_id(tx: Tx, opening: Opening, at: int) -> str:
         return wanted
     if asked and there is not None and there.status in UNFINISHED:
         raise Conflict(
-            f"Run {there.run_id} exists already and is {there.status}.",
+            f"Run {there.run_id} already exists, and {in_words(there.status)}.",
             hint="Resume it (`start --resume`, leftoff.resume), or choose another id.",
         )
     number = 2

@@ -100,7 +100,7 @@ def _refuse_other(row: RunRow, opening: Opening) -> None:
     if row.workflow != opening.workflow:
         raise Conflict(
             f"Run {row.run_id} is a run of {row.workflow}, not of {opening.workflow}.",
-            hint=f"Nothing was changed. `leftoff resume {row.run_id}` goes on with it; or choose another id.",
+            hint=f"Nothing was changed. `leftoff resume {row.run_id}` continues it; or choose another id.",
         )
 
 

@@ -109,7 +109,7 @@ def parts(found: dict[str, Any], now: int, project: str, source: str) -> list[Pa
         Part("Context:", _context(records), 400, " (`leftoff get context/KEY` prints one)"),
         Part("Decisions:", _decisions(records), 250),
         Part("Notes, newest first:", _notes(records), 600),
-        Part(f"What {source} says to whoever goes on, to be checked:", left if source else [], 900),
+        Part(f"What {source} says about how to continue, to be checked:", left if source else [], 900),
         Part("Artifacts by step:", _artifacts(found["artifacts"]), 450),
         Part("Files touched:", _files(found), 250),
         Part("Other records (`leftoff get COLLECTION/KEY` prints one):", _others(records), 300),

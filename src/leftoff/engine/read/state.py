@@ -79,7 +79,7 @@ def need_version(view: View, run: int, run_id: str, seq: int) -> Version:
         raise NoCheckpoint(f"Run {run_id} has no version {seq}; its newest is {newest}.")
     before, after = view.around(run, seq)
     left = ", ".join(f"{run_id}@{near}" for near in (before, after) if near is not None)
-    raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned. What is left around it: {left}.")
+    raise Pruned(f"Version {seq} of run {run_id} is gone: it was pruned. Still there around it: {left}.")
 
 
 def proved_version(

@@ -17,7 +17,7 @@ from leftoff.engine.write.report import report
 from leftoff.errors import Invalid
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
-from leftoff.model.words import FINISHED
+from leftoff.model.words import FINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,11 +144,11 @@ def _changes(info: RunInfo, told: dict[str, Any], known: dict[str, Any], now: in
         yield Change("health", run, f"{info.run_id} {_SAYS[health]}.", now)
     for step in known["waiting"]:
         if step not in (told.get("waiting") or ()):
-            what = f"{info.run_id} waits for a person: {shown_step(step)} (`{how(info.run_id, step)}`)."
+            what = f"{info.run_id} is waiting for a person: {shown_step(step)} (`{how(info.run_id, step)}`)."
             yield Change("waiting", run, what, now)
     if known["status"] != told.get("status") and known["status"] in ("blocked", "failed", *FINISHED):
         event = "finished" if known["status"] in FINISHED else known["status"]
-        yield Change(event, run, f"{info.run_id} is {known['status']}.", now)
+        yield Change(event, run, f"{info.run_id} {in_words(known['status'])}.", now)
 
 
 class Settings:
@@ -164,7 +164,7 @@ class Settings:
         self.url = _text(section, "url")
         if self.url and not self.url.startswith(("http://", "https://")):
             raise Invalid(
-                f"[supervise] url is no URL: {self.url[:80]!r}.", path="url", hint="http://… or https://…"
+                f"[supervise] url is not a URL: {self.url[:80]!r}.", path="url", hint="http://… or https://…"
             )
         self.every = _number(section, "every", 5.0)
         self.restart = section.get("restart", False)

@@ -153,7 +153,7 @@ class Which:
             raise several(
                 rows,
                 f"{whose} has {len(rows)} unfinished runs.",
-                "Say which one: --run RUN, or set LEFTOFF_RUN.",
+                "Say which one: --run RUN or LEFTOFF_RUN.",
             )
         others = [row.run_id for row in rows[1:]]
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
@@ -322,7 +322,7 @@ def _none_here(view: View, branch: str, asking: Asking, among: Sequence[str] | N
     others = [row for row in found if among != UNFINISHED or not is_spent(row)]
     free = [row for row in others if asking.may_use(view, row)][:5]
     if others and not free:
-        return NotFound("Every unfinished run is that of another session, which works on it.", hint=start)
+        return NotFound("Every unfinished run belongs to another session that is working on it.", hint=start)
     if not free:
         return NotFound(f"There is no {what} on branch {branch}.", hint=start)
     on = ", ".join(dict.fromkeys(row.branch for row in free))

@@ -29,5 +29,5 @@ def refuse_unless(project: Project, request: ResumeRequest, how: str | None = No
     report = verify(project, request, (DeclaredChecks(),), whole=False)
     report.accept(accepted)
     how = how or f"leftoff.resume({request.target.row.run_id!r}, "
-    report.refuse(f"{how}accept={{codes}}) goes on all the same.")
+    report.refuse(f"{how}accept={{codes}}) continues anyway.")
     return report

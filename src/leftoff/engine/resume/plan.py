@@ -44,9 +44,9 @@ def make_plan(
         question = asked.get(path)
         action, why = _intent(steps.get(path, {}), question, known.get(path))
         if path in selection.repeat and question is None:
-            action, why = "run", "it is to be done once more"
+            action, why = "run", "it will run again"
         elif selection.leaves_out(path) and question is None and action in ("run", "ask"):
-            action, why = "skip", "it is not among those to be done now"
+            action, why = "skip", "it was not asked for"
         plan.append(with_item({"step": path, "action": action, "why": why}, path))
     return plan
 
@@ -65,12 +65,12 @@ def _intent(
     if status == "failed":
         return "run", f"it failed: {why_failed(record)}"
     if status == "running":
-        return "run", "it was in flight, and nobody knows how it ended"
+        return "run", "it was running, and nobody knows how it ended"
     if status == "waiting":
-        return "ask", f"it waits for {'a decision' if record.get('kind') == 'approval' else 'a person'}"
+        return "ask", f"it is waiting for {'a decision' if record.get('kind') == 'approval' else 'a person'}"
     if status == "blocked":
         return "ask", f"it is blocked: {why_failed(record)}"
-    return "run", "it is to be done"
+    return "run", "it is next"
 
 
 def resume_from(plan: list[dict[str, Any]]) -> str | None:

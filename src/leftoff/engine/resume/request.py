@@ -7,7 +7,7 @@ from leftoff.engine.write.commit import Seal
 from leftoff.errors import Conflict, NotFound
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word
-from leftoff.model.words import FINISHED
+from leftoff.model.words import FINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def select(world: World, request: ResumeRequest) -> Selection:
     if request.failed:
         named += [path for path in world.leaves() if steps[path].get("status") == "failed"]
         if not named:
-            raise NotFound(f"No step of run {world.run_id} has failed.", hint="Leave out --failed to go on.")
+            raise NotFound(
+                f"No step of run {world.run_id} has failed.", hint="Leave out --failed to continue."
+            )
     if not named:
         return Selection(restart=restart, resumes=request.resumes)
     for step in named:
@@ -134,7 +136,7 @@ def _check_needs(world: World, wanted: Collection[str]) -> None:
             status = world.steps.status(other) or "completed"
             if other not in wanted and status not in _DONE:
                 raise Conflict(
-                    f"Step {shown_step(path)} needs {shown_step(other)}, which is {status}.",
+                    f"Step {shown_step(path)} needs {shown_step(other)}, which {in_words(status)}.",
                     hint=f"Name it too: --only {step_word(other)} {step_word(path)}",
                 )
 

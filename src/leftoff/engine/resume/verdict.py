@@ -90,8 +90,8 @@ class Report:
             made_again = finding.code == "outputs.missing" and BRING_BACK not in finding.choices
             if made_again and self.runs_once(str(finding.subject)):
                 finding.hint = (
-                    "--accept outputs.missing goes on without it. The step must not simply run again: if it may, "
-                    "--yes --accept step.not_idempotent makes it again."
+                    "--accept outputs.missing continues without it. The step is not safe to repeat; if that is "
+                    "fine, --yes --accept step.not_idempotent makes it again."
                 )
         found = [finding for finding in found if finding.level != RESUME]
         self.findings = sorted(found, key=lambda finding: -LEVELS.index(finding.level))

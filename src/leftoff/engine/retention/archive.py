@@ -97,7 +97,7 @@ def _archive(
         need_unmoved(view, done.row)
         refuse_driven(view, row.run, run_id, now)
         if not _same_file(path, written):
-            raise Moved(f"The bundle {path} is not there any more.")
+            raise Moved(f"The bundle {path} is no longer there.")
 
     freed = store.remove(row.run, allowed)
     return Archived(path, about, freed + remove_attempts(store, run_id))

@@ -112,7 +112,7 @@ class Check:
         self._entries()
         self._leaves()
         if self.sum.facts(facts) != facts["sum"]:
-            raise self.bad("its sum is off.")
+            raise self.bad("its checksum does not match.")
         return self.bundle
 
     def _facts(self, facts: dict[str, str], totals: dict[str, int]) -> None:
@@ -297,7 +297,7 @@ class Check:
         for key, (status, _) in self.bundle.steps.items():
             leaves.add(key, status)
         if leaves.packed() != self.bundle.head.counts:
-            raise self.bad("its newest version has counters that are off.")
+            raise self.bad("its newest version has wrong counters.")
 
 
 def climbs(path: str) -> bool:

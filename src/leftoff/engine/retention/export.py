@@ -135,8 +135,8 @@ def is_there(view: View, bundle: Bundle) -> bool:
     row = view.find_run(bundle.run_id)
     if row is None and view.find_run(bundle.run_id, hidden=True) is not None:
         raise Conflict(
-            f"Run {bundle.run_id} is here already, in the trash or on its way.",
-            hint=f"`leftoff undelete {bundle.run_id}` brings it back; `leftoff prune --empty-trash` lets it go.",
+            f"Run {bundle.run_id} is already here, in the trash or on its way.",
+            hint=f"`leftoff undelete {bundle.run_id}` brings it back; `leftoff prune --empty-trash` deletes it.",
         )
     if row is None:
         return False
@@ -147,9 +147,9 @@ def is_there(view: View, bundle: Bundle) -> bool:
     if (row.seq, row.digest) == (head.seq, head.digest) and not differ:
         return True
     raise Conflict(
-        f"Run {bundle.run_id} is here already with other content: here at version {row.seq}, "
+        f"Run {bundle.run_id} is already here with other content: here at version {row.seq}, "
         f"in {bundle.path} at version {head.seq}.",
-        hint=f"Import it into another store (--store FOLDER), or give this one up first: leftoff rm {bundle.run_id}",
+        hint=f"Import it into another store (--store FOLDER), or delete this one first: leftoff rm {bundle.run_id}",
     )
 
 
@@ -300,7 +300,7 @@ class _Replay:
         v = version
         if (apply.digest & MASK).to_bytes(32, "big") != v.digest:
             raise Corrupt(
-                f"{self.bundle.path} changed while it was read: version {v.seq} is off.", hint=AGAIN
+                f"{self.bundle.path} changed while it was read: version {v.seq} does not match.", hint=AGAIN
             )
         seal = (v.checkpoint, v.trigger, v.step, v.note) if v.checkpoint is not None and v.trigger else None
         tx.add_version(self.run, v.seq, new_token(), v.digest, 0, v.at, v.counts, seal)

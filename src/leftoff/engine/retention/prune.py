@@ -85,7 +85,7 @@ def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
         process = attempt.process
         if attempt.ended_at is None and process is not None and process.state() == ALIVE:
             raise LeaseHeld(
-                f"Step {shown_step(attempt.step)} of run {run_id} still runs ({process}).",
+                f"Step {shown_step(attempt.step)} of run {run_id} is still running ({process}).",
                 hint=f"`leftoff stop {run_id}` ends it.",
             )
 

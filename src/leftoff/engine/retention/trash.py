@@ -127,7 +127,7 @@ def _not_there(store: Store, name: str) -> NotFound:
         )
     return NotFound(
         f"There is no run {name} in the trash or the archive. What `leftoff rm` removed is gone for good, and so is "
-        "what lay in the trash for longer than it is kept.",
+        "what lay in the trash for too long.",
         hint="`leftoff undelete` lists what is in the trash, `leftoff ls --all` what is archived.",
     )
 
@@ -136,7 +136,7 @@ def _back(tx: Tx, found: InTrash, now: int) -> None:
     if found.run:
         row = tx.run_row(found.run)
         if row is None or not any(each.row.run == found.run for each in tx.trashed()):
-            raise Conflict(f"Run {found.run_id} is not in the trash any more.")
+            raise Conflict(f"Run {found.run_id} is no longer in the trash.")
         tx.untrash(found.run)
     _sealed(tx, found.run_id, NOTE, now)
 
@@ -167,7 +167,7 @@ def remove(store: Store, each: InTrash) -> None:
 
     def allowed(view: View) -> None:
         if not any(there.row.run == each.run and there.n == each.n for there in view.trashed()):
-            raise Conflict(f"Run {each.run_id} is not in the trash any more.")
+            raise Conflict(f"Run {each.run_id} is no longer in the trash.")
 
     store.remove(each.run, allowed)
     remove_attempts(store, each.run_id)

@@ -237,7 +237,7 @@ class Asked:
             if self.approval.get("choice") == wanted:
                 return True
             raise Conflict(
-                f"Step {self.name} was decided already: {self._told()}.",
+                f"Step {self.name} was already decided: {self._told()}.",
                 hint=f"Nothing was changed. {self._again()}",
             )
         if status == "expired" and self._matches(status):
@@ -269,9 +269,9 @@ class Asked:
         )
 
     def _other_kind(self) -> Conflict:
-        told = f"Step {self.name} is {self.record.get('status')}, and asks for no approval."
+        told = f"Step {self.name} is {self.record.get('status')}, and needs no approval."
         if self.record.get("status") == "waiting":
-            told = f"Step {self.name} waits for somebody to do it, and asks for no approval."
+            told = f"Step {self.name} is waiting for somebody to do it, and needs no approval."
             return Conflict(
                 told, hint=f"`leftoff step done {step_word(self.step)} --run {self.run_id}` reports it done."
             )
@@ -281,14 +281,14 @@ class Asked:
 
     def _not_waiting(self) -> Conflict:
         if self.finished:
-            return Conflict(f"Run {self.run_id} is {self.finished}; nothing in it waits for a decision.")
+            return Conflict(f"Run {self.run_id} is {self.finished}; nothing in it is waiting for a decision.")
         status = self.record.get("status")
         hint = (
-            f"`leftoff resume {self.run_id}` goes on; it asks when it gets there."
+            f"`leftoff resume {self.run_id}` continues; it asks when it gets there."
             if status == "pending"
             else ""
         )
-        return Conflict(f"Step {self.name} does not wait for a decision: it is {status}.", hint=hint)
+        return Conflict(f"Step {self.name} is not waiting for a decision: it is {status}.", hint=hint)
 
 
 def _put(store: Store, tx: Tx, row: RunRow, changes: ChangeSet, found: Asked, decision: Decision) -> Seal:
@@ -355,9 +355,9 @@ def _no_step(reader: Reader, view: View, row: RunRow, step: str) -> NotFound:
     open_ones = [
         path for path in view.leaves(row.run, "waiting", _SHOWN) if reader.value("approval", path) is not None
     ]
-    hint = "Nothing in it waits for a decision."
+    hint = "Nothing in it is waiting for a decision."
     if open_ones:
         near = [path for path in open_ones if path.rpartition("/")[2] == step]
         near = near or get_close_matches(step, open_ones, 1, 0.5) or open_ones
-        hint = f"These wait for a decision: {', '.join(map(shown_step, near))}."
+        hint = f"These are waiting for a decision: {', '.join(map(shown_step, near))}."
     return NotFound(f"Run {row.run_id} has no step {shown_step(step)}.", hint=hint)

@@ -97,7 +97,7 @@ def capture(
     elsewhere = os.path.isabs(real) and not os.path.isabs(shown)
     if elsewhere and workspace.say is not None:
         workspace.say(
-            f"leftoff: {shown} leads out of the project, to {real}: it is hashed, and no copy is kept."
+            f"leftoff: {shown} leads out of the project, to {real}: it is hashed, but no copy is kept."
         )
     withheld = secret or elsewhere or redactor.secret_file(shown) or redactor.secret_file(real)
     if withheld or (most is not None and os.fstat(fd).st_size > most):

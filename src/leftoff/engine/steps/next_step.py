@@ -12,7 +12,7 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.approvals import how
 from leftoff.model.ids import shown_step, step_word, with_item
 from leftoff.model.versions import counts_of
-from leftoff.model.words import FINISHED
+from leftoff.model.words import FINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def next_step(store: Store, view: View, row: RunRow) -> NextStep:
 
 def _next_step(store: Store, view: View, row: RunRow) -> NextStep:
     if row.status in FINISHED:
-        return NextStep(row, f"The run is {row.status}.")
+        return NextStep(row, f"The run {in_words(row.status)}.")
     reader = Reader(store, view, row.run, row.run_id)
     path = _manual(reader, view, row.run)
     waits = path is not None
@@ -109,11 +109,11 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
     total, done = sum(counts.values()), counts["completed"] + counts["skipped"]
     said = []
     if path is not None and waits:
-        said.append(f"{done} of {total} steps are done, and the run waits for this one.")
+        said.append(f"{done} of {total} steps are done, and the run is waiting for this one.")
         said.append(f"`leftoff step done {step_word(path)}` reports it done.")
     elif path is not None:
         failed = _record(reader, path).get("status") == "failed"
-        what = "this one failed, and is done again first" if failed else "this is the first that is pending"
+        what = "this one failed, and runs again first" if failed else "this is the first that is pending"
         said.append(f"{done} of {total} steps are done, and {what}.")
     elif total == 0:
         said.append("No steps are declared, and none was reported.")
@@ -126,7 +126,7 @@ def _why(reader: Reader, view: View, row: RunRow, path: str | None, waits: bool)
     else:
         said.append(f"{done} of {total} steps are done, and none is pending.")
     if row.status != "running":
-        said.append(f"The run is {row.status}.")
+        said.append(f"The run {in_words(row.status)}.")
     said += [
         line
         for status, word in _TOLD
@@ -144,7 +144,7 @@ def _held(reader: Reader, view: View, row: RunRow, status: str, word: str, offer
         asked = _asked(reader, row.run_id, path) if status == "waiting" else ""
         error = _record(reader, path).get("error")
         message = error.get("message") if isinstance(error, dict) else None
-        said = f"{shown_step(path)} is {word}"
+        said = f"{shown_step(path)} {in_words(word)}"
         out.append(asked or (f"{said}: {str(message).rstrip('.')}." if message else f"{said}."))
     return [*out, "More are too."] if len(paths) > _SHOWN else out
 
@@ -159,4 +159,4 @@ def _asked(reader: Reader, run_id: str, path: str) -> str:
     until = f" until {about['deadline']}" if about.get("deadline") else ""
     options = about.get("options")
     chosen = f" ({', '.join(map(str, options))})" if isinstance(options, list) else ""
-    return f"{shown_step(path)} waits for a decision{until}{ask}{chosen} `{how(run_id, path)}`."
+    return f"{shown_step(path)} is waiting for a decision{until}{ask}{chosen} `{how(run_id, path)}`."

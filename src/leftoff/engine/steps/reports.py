@@ -164,7 +164,7 @@ def put_step(steps: Steps, path: str, value: Any, *, new: bool = False) -> None:
         )
     old = steps.get_or_new(path)
     if new and "status" in old:
-        raise Conflict(f"step/{path} exists already.", hint="Read it first, or choose another key.")
+        raise Conflict(f"step/{path} already exists.", hint="Read it first, or choose another key.")
     steps.move(path, lifecycle.put_over(old, value))
 
 

@@ -63,9 +63,9 @@ class Issues:
         try:
             found = json.loads(text)
         except ValueError:
-            raise Offline("the answer is no JSON") from None
+            raise Offline("the answer is not JSON") from None
         if not isinstance(found, dict):
-            raise Offline("the answer is no JSON object")
+            raise Offline("the answer is not a JSON object")
         return found
 
     def _read(self, project: str, issue: str) -> str:

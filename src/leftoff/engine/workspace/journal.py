@@ -185,8 +185,8 @@ class CutShort(Fields):
     def told(self) -> str:
         """In a sentence."""
         if self.busy:
-            return f"{self.what} goes on just now: not all files are in their place."
-        return f"{self.what} was cut short: some files are in their place by now, others may not be."
+            return f"{self.what} is under way: not all files are in place yet."
+        return f"{self.what} was cut short: some files are in place, others may not be."
 
 
 def cut_short(store: Store, project: str, run: int, run_id: str) -> CutShort | None:

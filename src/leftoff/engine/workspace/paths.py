@@ -118,7 +118,7 @@ def is_behind_link(project: str, path: str) -> bool:
 def _step(fd: int, part: str, mode: int | None, so_far: str) -> int | None:
     """One folder further, which is made if need be; ``None`` where there is none."""
     if part in ("", ".", ".."):
-        raise UnsafePath(f"{so_far} is no plain path.", hint="No file was touched.")
+        raise UnsafePath(f"{so_far} is not a plain path.", hint="No file was touched.")
     made = False
     while True:
         try:
@@ -155,7 +155,7 @@ def _type(fd: int, name: str) -> int:
 
 def _behind(path: str, hint: str = "") -> UnsafePath:
     return UnsafePath(
-        f"{path} is, or is behind, a symbolic link, and leftoff goes through none.",
+        f"{path} is, or is behind, a symbolic link, which leftoff does not follow.",
         hint=hint
         or "No file was touched. Put a folder in the place of the link, or leave the files behind it alone.",
     )

@@ -306,8 +306,8 @@ class Planner:
                 out[path] = Entry(path, RESTORE, why, NOTHING_THERE, recorded(sides.first[path]))
             elif explicit:
                 raise NotFound(
-                    f"{sides.run_id}@{sides.seq} knows no file {path}.",
-                    hint=f"`leftoff show {sides.run_id}@{sides.seq} --files` lists those it knows.",
+                    f"{sides.run_id}@{sides.seq} has no file {path}.",
+                    hint=f"`leftoff show {sides.run_id}@{sides.seq} --files` lists its files.",
                 )
             else:
                 out[path] = self._unknown_then(path)

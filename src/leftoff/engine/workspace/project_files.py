@@ -184,7 +184,7 @@ def mode_at(at: Place, *, write: bool = True) -> int | None:
         raise _not_plain(at.path, _kind(st))
     if write and not st.st_mode & 0o200:
         raise UnsafePath(
-            f"{at.path} is read-only, and is left as it is.",
+            f"{at.path} is read-only, and was left as it is.",
             hint=f"`chmod u+w {at.path}` lets leftoff write it.",
         )
     return st.st_mode & 0o777

@@ -48,7 +48,7 @@ class FileThen:
         )
         if repo is None or base is None or not self.committed:
             raise NotFound(
-                f"{self.where} knows no file {self.path}.",
+                f"{self.where} has no file {self.path}.",
                 hint=f"`leftoff show {self.where} --files` lists them.",
             )
         self._data = repo.content(self.committed, base)

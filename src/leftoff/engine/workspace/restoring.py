@@ -219,9 +219,9 @@ class Restorer(Fields):
     def _half_done(self, journal: Journal, todo: list[Todo], error: Interrupted) -> LeftoffError:
         """Some files are in their place, the others are not; which could not be put there, and what to do."""
         done = sum(present(self.project, one.path).same(one.want) for one in todo)
-        told = f"{error.path} {error.why}. {done} of {len(todo)} files are in their place; what was there is saved."
+        told = f"{error.path} {error.why}. {done} of {len(todo)} files are in place; what was there before is saved."
         if error.changed:
-            return Conflict(told, hint=f"The same `leftoff {journal.kind}` saves that, too, and goes on.")
+            return Conflict(told, hint=f"The same `leftoff {journal.kind}` saves that, too, and continues.")
         return StoreUnavailable(told, hint=f"Then the same `leftoff {journal.kind}` completes it.")
 
     def _records(self, journal: Journal) -> None:

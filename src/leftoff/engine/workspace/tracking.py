@@ -85,7 +85,7 @@ def look_at_git(
     repo = repository(workspace.folder)
     if repo is None:
         if always:
-            raise NotFound("This is no git repository.", hint="Name the files: leftoff track PATH…")
+            raise NotFound("This is not a git repository.", hint="Name the files: leftoff track PATH…")
         return Found([], [])
     tracked = tracked_of(workspace, row) if row is not None else Tracked(workspace)
     others = (about for about in tracked.known.values() if about.get("by") != "git")

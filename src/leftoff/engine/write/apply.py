@@ -170,7 +170,7 @@ class Apply:
         name = f"{change.collection}/{change.key}"
         if change.expect is None:
             if old is not None:
-                raise Conflict(f"{name} exists already.", hint="Read it first, or choose another key.")
+                raise Conflict(f"{name} already exists.", hint="Read it first, or choose another key.")
             return
         wanted: Change = change.expect
         if wanted.stored[:1] == REDACTED and [] in holes(wanted.stored):

@@ -45,12 +45,12 @@ def refuse_decision(collection: str, key: str, value: Any, *, person: bool = Tru
     if collection == "approval" and (not person or _is_decided(value)):
         raise NeedsPerson(
             "Only a person decides an approval.",
-            hint="Nothing was changed. `leftoff approve RUN STEP` decides one that waits.",
+            hint="Nothing was changed. `leftoff approve RUN STEP` decides one that is waiting.",
         )
     if is_own(collection, key) or (collection, key) == ("context", "graph"):
         raise Usage(
             f"The record {collection}/{key} is leftoff's own.",
-            hint="Nothing was changed. It says what is executed or brought back; choose another key.",
+            hint="Nothing was changed. It controls what is executed or restored; choose another key.",
         )
 
 
@@ -100,6 +100,6 @@ def put_note(tx: Tx, row: RunRow, changes: ChangeSet, note: dict[str, Any], at: 
 def note_record(text: str, at: int, step: str | None = None, resume: bool = False) -> dict[str, Any]:
     """What is recorded of a note; one without a word is none. ``resume``: to be read first by whoever goes on."""
     if not text.strip():
-        raise Invalid("A note cannot be empty.", hint="Say what is to be remembered.")
+        raise Invalid("A note cannot be empty.", hint="Say what to remember.")
     about = {"text": text, "at": iso(at), "step": step, "resume": resume or None}
     return {name: value for name, value in about.items() if value is not None}

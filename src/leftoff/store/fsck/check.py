@@ -94,7 +94,7 @@ def _check_pages(store: SqliteStore, report: Report) -> None:
     """Each page of the file as it lies on disk, free ones too."""
     with PageFile(store.path) as file:
         for number in file.damaged():
-            report.problem("page", _page(store, number), "Its checksum is off.", page=number)
+            report.problem("page", _page(store, number), "Its checksum does not match.", page=number)
         for number in _lost(file, store.path + "-wal"):
             report.problem("page", _page(store, number), "There is nothing but zeros.", page=number)
         report.count("pages", file.count())

@@ -165,7 +165,7 @@ class RunCheck:
         if digest != version.digest:
             self._problem("digest", where, "The records are not those that were committed.")
         elif "" not in leaves.statuses.values() and leaves.packed() != version.counts:
-            self._problem("run", where, "Its counters are off.")
+            self._problem("run", where, "Its counters are wrong.")
         known = version.checkpoint
         if known is not None and not is_checkpoint_id(known, version.run_id, version.seq, version.digest):
             self._problem("checkpoint", where, "Its id does not follow from it.")
@@ -182,13 +182,13 @@ class RunCheck:
         if row.seq > newest.seq and row.digest != newest.digest:
             self._problem("digest", f"run {row.run_id}", f"Its newest version @{row.seq} is not there.")
         elif shown != there:
-            self._problem("run", f"run {row.run_id}", "The listing's copy of its head is off.")
+            self._problem("run", f"run {row.run_id}", "The listing's copy of its head does not match.")
 
     def _steps(self, leaves: Leaves) -> None:
         for path, (status, leaf) in self.columns.items():
             where = f"step/{path} of {self.row.run_id}"
             if leaf != int(leaves.is_leaf(path)):
-                self._problem("run", where, "Its place in the tree is off.")
+                self._problem("run", where, "Its place in the tree is wrong.")
             if leaves.statuses.get(path, "") not in ("", status):
                 self._problem("run", where, f"The listing calls it {status}.")
 
@@ -199,4 +199,6 @@ class RunCheck:
         except (Corrupt, ValueError):
             same = False
         if not same:
-            self._problem("run", f"run {self.row.run_id}", "The listing's copy of its own records is off.")
+            self._problem(
+                "run", f"run {self.row.run_id}", "The listing's copy of its own records does not match."
+            )

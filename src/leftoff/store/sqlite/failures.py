@@ -45,9 +45,9 @@ def translate(error: BaseException, where: str) -> LeftoffError:
 def _sqlite(error: apsw.Error, where: str) -> LeftoffError:
     extended = getattr(error, "extendedresult", 0)
     if extended == IOERR_CHECKSUM:
-        return Corrupt(f"A page of {where} is damaged: its checksum is off.", where=where)
+        return Corrupt(f"A page of {where} is damaged: its checksum does not match.", where=where)
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return Corrupt(f"{where} is damaged, or is no leftoff store: {error}", where=where)
+        return Corrupt(f"{where} is damaged, or is not a leftoff store: {error}", where=where)
     if isinstance(error, apsw.FullError):
         return StoreUnavailable(f"The disk that holds {where} is full.", hint=_FULL)
     if isinstance(error, apsw.ReadOnlyError):

@@ -28,7 +28,7 @@ def held_by_another(path: str, fd: int) -> StoreUnavailable:
 
 def _advice(pid: int | None, *, stopped: bool) -> str:
     if stopped:
-        return f"Nothing was changed. That process is stopped: `kill -CONT {pid}` lets it go on."
+        return f"Nothing was changed. That process is stopped: `kill -CONT {pid}` lets it continue."
     return (
         "Nothing was changed. Try again when it is done; `lock_timeout` in leftoff.toml, or LEFTOFF_LOCK_TIMEOUT, "
         "says how long to wait."

@@ -27,7 +27,7 @@ def start(work: Callable[[], None], name: str) -> None:
 
 def check_size(size: object) -> int:
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise Usage(f"max_parallel={size!r} is no number of 1 or more.", hint="max_parallel=8")
+        raise Usage(f"max_parallel={size!r} must be a number of 1 or more.", hint="max_parallel=8")
     return size
 
 

@@ -123,7 +123,7 @@ def _settings(function: Any, name: str | None, options: dict[str, Any]) -> Optio
     if isinstance(function, Durable):
         raise Usage(f"{function!r} cannot be decorated twice.", hint="Give the inner one all options.")
     if isinstance(function, (staticmethod, classmethod)) or not callable(function):
-        raise Usage(f"{function!r} is no function.", hint="@staticmethod goes above @leftoff.step.")
+        raise Usage(f"{function!r} is not a function.", hint="@staticmethod goes above @leftoff.step.")
     own = getattr(function, "__name__", None)
     code: Any = getattr(function, "__code__", None)
     unknown = [word for word in options if word not in Options.__slots__]

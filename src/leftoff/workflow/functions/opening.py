@@ -213,7 +213,7 @@ def _there(view: View, request: Request, opening: Opening) -> RunRow | None:
             if request.given and row.card.get("inputs") != digest:
                 raise Conflict(
                     f"Run {row.run_id} was started with other arguments.",
-                    hint=f"{request.function.name}.resume({row.run_id!r}) goes on with its own; other arguments need "
+                    hint=f"{request.function.name}.resume({row.run_id!r}) continues with its own; other arguments need "
                     "another run_id.",
                 )
         return row
@@ -303,8 +303,8 @@ def _drive(request: Request, held: DrivenRun) -> Opened:
     with _claims:
         if key in _claimed:
             raise LeaseHeld(
-                f"Run {head.run_id} is executed by this very process already.",
-                hint="Wait for it, or give another run_id.",
+                f"Run {head.run_id} is already being run by this process.",
+                hint="Wait for it, or use another run_id.",
             )
         _claimed.add(key)
     try:

@@ -49,7 +49,7 @@ def duration(value: Any, what: str) -> float:
             return seconds(value)
         except ValueError as error:
             raise Usage(f"{what}: {error}.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.") from None
-    raise Usage(f"{what}={value!r} is no duration.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
+    raise Usage(f"{what}={value!r} is not a duration.", hint=f"{what}='10m', '1h30m', '500ms', or seconds.")
 
 
 def retries_of(value: Any) -> Retries:
@@ -61,9 +61,9 @@ def retries_of(value: Any) -> Retries:
         raise Usage(f"retries has no {unknown[0]!r}.", hint=_RETRIES)
     most, factor = given.get("max", 0), given.get("factor", 2.0)
     if not isinstance(most, int) or isinstance(most, bool) or most < 0:
-        raise Usage(f"retries={most!r} is no number of retries.", hint=_RETRIES)
+        raise Usage(f"retries={most!r} is not a number of retries.", hint=_RETRIES)
     if not isinstance(factor, (int, float)) or isinstance(factor, bool) or factor < 1:
-        raise Usage(f"retries: the factor {factor!r} is no number of 1 or more.", hint=_RETRIES)
+        raise Usage(f"retries: the factor {factor!r} must be a number of 1 or more.", hint=_RETRIES)
     backoff = duration(given.get("backoff", 1.0), "backoff")
     return Retries(most, backoff, float(factor), bool(given.get("jitter", True)))
 

@@ -53,7 +53,7 @@ class Orphan:
         """It is to be done again; where that must not simply be, a person decides."""
         if self.step.idempotent:
             return self.judged(RUN, why)
-        return self.judged(ASK, f"{why}, and it must not simply run again", NOT_IDEMPOTENT)
+        return self.judged(ASK, f"{why}, and it is not safe to repeat", NOT_IDEMPOTENT)
 
     def end(self) -> None:
         """Its step is done anew, whatever this attempt did or does; a person decides whether that may be."""

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
             """The version, where it is not the newest."""
 
 
-_GO_ON = "Steps that are finished do not run again; --accept definition.changed goes on."
+_GO_ON = "Finished steps do not run again; --accept definition.changed resumes anyway."
 _WORDS = {FORGET: "run", CHECK: "adopt"}
 
 
@@ -112,7 +112,10 @@ class WorkflowChecks(CheckProvider):
             return
         for what in lacking(self.new, seen.project):
             yield Finding(
-                "prerequisite.missing", f"The workflow needs what is not there: {what}.", "Provide it.", what
+                "prerequisite.missing",
+                f"The workflow needs something that is missing: {what}.",
+                "Provide it, then try again.",
+                what,
             )
         absent = [name for name in self.new.secrets if not CALLER.has(name)]
         if absent:
@@ -160,8 +163,8 @@ class WorkflowChecks(CheckProvider):
             return
         yield Finding(
             "definition.untrusted",
-            f"{seen.run_id} was not begun here by you, and would run what its workflow says:",
-            f"`leftoff trust`, or a yes here, trusts it; `leftoff resume {seen.run_id} --trust` does once.",
+            f"{seen.run_id} was not started here by you, and would run what its workflow says:",
+            f"`leftoff trust`, or yes here, trusts it; `leftoff resume {seen.run_id} --trust` does so once.",
             self._path,
             diff="\n".join(commands_of(new)),
         )
@@ -173,7 +176,7 @@ class WorkflowChecks(CheckProvider):
             yield Finding("definition.changed", gone, "", self._path, level=WARN)
         if self.old is new:
             return
-        what = f"{self._path} changed since the run began:"
+        what = f"{self._path} changed since the run started:"
         if self.old is None:
             told = f"{what} what it was is not known (a text with a secret in it is not stored)."
             yield Finding("definition.changed", told, _GO_ON, self._path)
@@ -208,13 +211,13 @@ class WorkflowChecks(CheckProvider):
                 texts += [str(step.key_facts())] if "results" in found else []
         for name in missing:
             if name in used:
-                message = f"The variable {name} is a secret, and was not stored."
+                message = f"The variable {name} is a secret and was not stored."
                 yield Finding("variables.redacted", message, f"Give it again: --var {name}=…", name)
         for path in sorted(lost):
             if any(path in text or path.rpartition("/")[2] in text for text in texts):
                 has = "has a secret in it, which was not stored, and is needed"
                 message = f"The result of step {shown_step(path)} {has}."
-                hint = f"`leftoff resume {seen.run_id} --from-step {step_word(path)}` does that step again."
+                hint = f"`leftoff resume {seen.run_id} --from-step {step_word(path)}` runs that step again."
                 yield Finding("variables.redacted", message, hint, path)
 
     # -- what was in flight
@@ -278,7 +281,7 @@ class WorkflowChecks(CheckProvider):
             if was_cut_off(record) and path not in judged:
                 step = step_of(new, path, record)
                 if step is not None and not step.idempotent:
-                    yield path, "it was cut off, and it must not simply run again", NOT_IDEMPOTENT
+                    yield path, "it was cut off, and it is not safe to repeat", NOT_IDEMPOTENT
 
     # -- people
 
@@ -298,7 +301,11 @@ class WorkflowChecks(CheckProvider):
             else:
                 what, hint = "a person", f"leftoff step done {step_word(path)} --run {seen.run_id}"
             yield Finding(
-                "step.waiting", f"Step {shown_step(path)} waits for {what}.", f"`{hint}`", path, level=level
+                "step.waiting",
+                f"Step {shown_step(path)} is waiting for {what}.",
+                f"`{hint}`",
+                path,
+                level=level,
             )
 
     def _rejected(self, seen: Seen, selection: Selection) -> Iterator[Finding]:

@@ -259,7 +259,7 @@ def _captured(stage: Stage, work: Work, path: str) -> Captured:
     workspace = Workspace(ledger.store, stage.project, stage.redactor, None, ledger.clock.now(), tell)
     got = capture(workspace, path, step=work.unit)
     if got.about.get(WITHHELD):
-        tell(f"{relative(stage.project, path)} has a secret in it: it is hashed, and no copy is kept.")
+        tell(f"{relative(stage.project, path)} has a secret in it: it is hashed, but no copy is kept.")
     return got
 
 

@@ -72,8 +72,8 @@ def again(world: World, selection: Selection, runs_once: Callable[[str], bool]) 
         if runs_once(path):
             yield Finding(
                 "step.not_idempotent",
-                f"Step {shown_step(path)}: it is finished, and it must not simply run again.",
-                "If it may: --accept step.not_idempotent runs it again.",
+                f"Step {shown_step(path)}: it is finished, and it is not safe to repeat.",
+                "If repeating it is fine, --accept step.not_idempotent runs it again.",
                 path,
             )
 
@@ -83,7 +83,7 @@ def _abandoned(run_id: str) -> Finding:
         "recovery.not_resumable",
         f"Run {run_id} is abandoned.",
         f"`leftoff log {run_id}` lists its checkpoints, `leftoff resume RUN@SEQ` goes back to one; "
-        f"`leftoff fork {run_id}` goes on in a run of its own.",
+        f"`leftoff fork {run_id}` continues in a new run.",
         run_id,
     )
 
@@ -92,7 +92,7 @@ def _repeating(repeated: list[str], level: str) -> Finding:
     more = f" and {len(repeated) - _SHOWN} more" if len(repeated) > _SHOWN else ""
     number = f"{len(repeated)} finished step{'s' if len(repeated) > 1 else ''}"
     message = f"{number} would run again: {', '.join(map(shown_step, repeated[:_SHOWN]))}{more}."
-    return Finding("step.again", message, "--yes goes back all the same.", repeated[0], level=level)
+    return Finding("step.again", message, "--yes goes back anyway.", repeated[0], level=level)
 
 
 def _repeated(world: World, selection: Selection) -> list[str]:

@@ -53,16 +53,16 @@ def blobs(world: World) -> Iterator[Finding]:
             for _ in world.store.load_blob(bytes.fromhex(hash.partition(":")[2])):
                 pass
         except (Corrupt, NotFound) as error:
-            message = f"The copy of {about.get('path') or path} that the run has is damaged or gone: {error.message}"
+            message = f"The run's copy of {about.get('path') or path} is damaged or missing: {error.message}"
             yield Finding("integrity.blob", message, _hint_of_damage(world), str(about.get("path") or path))
 
 
 def _hint_of_damage(world: World) -> str:
     whole = world.last_whole()
     back = (
-        f"{whole} is whole: `leftoff resume {whole}` goes on from there. "
+        f"{whole} is intact: `leftoff resume {whole}` continues from there. "
         if whole is not None
-        else "No checkpoint before it is whole. "
+        else "No earlier checkpoint is intact. "
     )
     return f"{back}`leftoff fsck --repair` sets damage aside and says where."
 
@@ -72,9 +72,9 @@ def incomplete_write(world: World) -> Iterator[Finding]:
     if safe is False:
         yield Finding(
             "integrity.incomplete_write",
-            "The document that the run came from says that it was cut short while it was written "
+            "The document this run was imported from says that it was cut short while being written "
             "(interruption_safe is false).",
-            "Look at its last step, then go on with --accept integrity.incomplete_write.",
+            "Check its last step, then resume with --accept integrity.incomplete_write.",
             clears=record,
         )
 
@@ -87,7 +87,7 @@ def salvaged(world: World) -> Iterator[Finding]:
     yield Finding(
         "integrity.salvaged",
         f"The run was salvaged from a damaged store. {message or ''}".rstrip(),
-        "Finished steps may run again. Look at what it did last, then go on with --accept integrity.salvaged.",
+        "Finished steps may run again. Check what it did last, then resume with --accept integrity.salvaged.",
         clears=("context", SALVAGED),
     )
 
@@ -97,7 +97,7 @@ def not_resumable(world: World) -> Iterator[Finding]:
         return
     warnings = world.said("warnings", "recovery_warnings", "resume_warnings") or _errors(world)
     told = "; ".join(map(str, warnings)) if isinstance(warnings, list) else str(warnings)
-    message = "The run says of itself that it cannot be resumed" + (f": {told}." if told else ".")
+    message = "The run is marked as not resumable" + (f": {told}." if told else ".")
     yield Finding("recovery.not_resumable", message, "Resume an older checkpoint, or start a new run.")
 
 
@@ -130,10 +130,10 @@ def times(world: World) -> Iterator[Finding]:
         order.append(f"the run itself ({iso(ended)}, started {iso(began)})")
     if world.version.at > latest:
         future.append(f"version {world.version.seq} ({iso(world.version.at)})")
-    hint = "Was a clock wrong? If what is recorded is right otherwise, go on with --accept {}."
+    hint = "Was a clock wrong? If everything else is right, resume with --accept {}."
     if future:
         yield Finding(
-            "time.future", f"In the future: {_some(future)}.", hint.format("time.future"), future[0]
+            "time.future", f"Dated in the future: {_some(future)}.", hint.format("time.future"), future[0]
         )
     if order:
         yield Finding(
@@ -159,7 +159,7 @@ def age(world: World) -> Iterator[Finding]:
         yield Finding(
             "age.stale",
             f"The last activity was {ago(last, world.now, words=True)}, on {iso(last)[:10]}.",
-            "Does it still matter as it is? --accept age.stale goes on; `leftoff run --fresh` or `start` begins anew.",
+            "Is it still relevant? --accept age.stale resumes it; `leftoff run --fresh` or `start` begins a new run.",
         )
 
 
@@ -177,9 +177,9 @@ def progress(world: World) -> Iterator[Finding]:
     if wrong:
         yield Finding(
             "progress.illegal",
-            f"This cannot have happened in order: {_some(wrong)}.",
-            "Look at these steps (`leftoff show --steps`). --from-step STEP does one and the later ones again; "
-            "--accept progress.illegal goes on.",
+            f"These steps are out of order: {_some(wrong)}.",
+            "Check them (`leftoff show --steps`). --from-step STEP runs one and the later ones again; "
+            "--accept progress.illegal resumes anyway.",
             wrong[0].partition(" ")[0],
         )
 
@@ -222,7 +222,7 @@ def lease(world: World) -> Iterator[Finding]:
         hint = f"Wait for it, or stop it: `leftoff stop {world.run_id}`."
         yield Finding("lease.held", f"Run {world.run_id} is driven by {who}.", hint, world.run_id)
     elif world.lease.kind == "process" and state(world.lease, world.now) == "silent":
-        message = f"Run {world.run_id} was driven by {who}, and cannot be seen from here."
+        message = f"Run {world.run_id} was driven by {who}, which cannot be seen from here."
         hint = "If it is gone, --accept lease.silent (or --yes) takes the run over."
         yield Finding("lease.silent", message, hint, world.run_id)
 
@@ -242,7 +242,7 @@ def criteria(world: World) -> Iterator[Finding]:
     yield Finding(
         "criteria.unmet",
         f"The run is completed, but these criteria are not met: {_some(unmet)}.{could}",
-        f"`leftoff resume {world.run_id} --only STEP` does a step again.",
+        f"`leftoff resume {world.run_id} --only STEP` runs a step again.",
         unmet[0],
         level=WARN,
     )
@@ -258,7 +258,8 @@ def blocked(world: World) -> Iterator[Finding]:
     yield Finding(
         "blocked.errors",
         f"The run is blocked: {_some(told)}." if told else "The run is blocked.",
-        f"When it is resolved: `leftoff unblock {world.run_id}`. --accept blocked.errors does what goes without.",
+        f"Once it is resolved: `leftoff unblock {world.run_id}`. "
+        "--accept blocked.errors runs what does not depend on it.",
         next(iter(errors), None),
         choices=("clear them", "go on without", "stop"),
     )
@@ -269,8 +270,8 @@ def prerequisites(world: World) -> Iterator[Finding]:
     if met is False:
         yield Finding(
             "prerequisite.missing",
-            "The document that the run came from says that its prerequisites are not met.",
-            "Provide them, then go on with --accept prerequisite.missing.",
+            "The document this run was imported from says that its prerequisites are not met.",
+            "Provide them, then resume with --accept prerequisite.missing.",
             clears=record,
         )
 
@@ -279,8 +280,9 @@ def redacted(world: World, given: Collection[str]) -> Iterator[Finding]:
     """Secret variables of a run that somebody reports on, which are neither given again nor in the environment."""
     for name in world.redacted:
         if name not in given and not CALLER.has(name):
-            message = f"The variable {name} is a secret, and was not stored."
-            hint = f"Give it again: --var {name}=…, or {name} in the environment; --accept variables.redacted goes on."
+            message = f"The variable {name} is a secret and was not stored."
+            hint = f"Give it again: --var {name}=…, or {name} in the environment; "
+            hint += "--accept variables.redacted resumes without it."
             yield Finding("variables.redacted", message, hint, name)
 
 

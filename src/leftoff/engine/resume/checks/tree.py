@@ -32,11 +32,11 @@ def outputs(world: World) -> Iterator[Finding]:
     for step, path in seen.missing:
         kept, name = path in seen.kept, shown_step(step)
         word = step_word(step)
-        first = f"--yes brings the copy back; --from-step {word} does" if kept else f"--yes runs {name} again"
+        first = f"--yes restores the copy; --from-step {word} runs" if kept else f"--yes runs {name} again"
         yield Finding(
             "outputs.missing",
-            f"{path}, which step {name} wrote, is gone{'; a copy was kept' if kept else ''}.",
-            f"{first + ' the step again' if kept else first}; --accept outputs.missing goes on without it.",
+            f"{path}, an output of step {name}, is missing{'; a copy was kept' if kept else ''}.",
+            f"{first + ' the step again' if kept else first}; --accept outputs.missing continues without it.",
             step,
             choices=(*((BRING_BACK,) if kept else ()), "run the step again", "accept", "stop"),
             paths=(path,),
@@ -45,9 +45,9 @@ def outputs(world: World) -> Iterator[Finding]:
         why = _own_doing(world, [path])
         yield Finding(
             "outputs.changed",
-            f"{path}, which step {shown_step(step)} wrote, is not what it was.{why}",
+            f"{path}, an output of step {shown_step(step)}, has changed.{why}",
             "--accept outputs.changed (or --yes) keeps it as it is now; "
-            f"--from-step {step_word(step)} does the step again.",
+            f"--from-step {step_word(step)} runs the step again.",
             step,
             level=WARN if why else "",
             choices=("run the step again", "accept", "stop"),
@@ -70,7 +70,7 @@ def files(world: World) -> Iterator[Finding]:
         "files.changed",
         f"Tracked files differ from the checkpoint: {shown}.{why}",
         "--accept files.changed (or --yes) keeps them as they are; "
-        f"`leftoff restore {world.run_id} PATH…` brings single ones back.",
+        f"`leftoff restore {world.run_id} PATH…` restores single files.",
         seen.paths[0],
         level=WARN if why else "",
         diff=seen.diff or None,
@@ -113,7 +113,7 @@ def half_restored(world: World) -> Iterator[Finding]:
             found.told(),
             "Wait for it."
             if found.busy
-            else f"`{found.command}` completes it; --accept files.half_restored (or --yes) goes on with the files as "
+            else f"`{found.command}` completes it; --accept files.half_restored (or --yes) continues with the files as "
             "they are. What was there before is in the checkpoint `before a rollback`.",
             world.run_id,
             level=REFUSE if found.busy else "",
@@ -136,15 +136,15 @@ def git(world: World) -> Iterator[Finding]:
     if branch and not _has_branch(world, str(branch)):
         yield Finding(
             "git.branch_gone",
-            f"The git branch {branch} that the run worked on does not exist any more.",
+            f"The git branch {branch} that the run worked on no longer exists.",
             f"Bring it back (`git branch {branch} {str(head or 'COMMIT')[:12]}`), or start a new run.",
             str(branch),
         )
     elif branch and now != branch:
         yield Finding(
             "git.branch_other",
-            f"The run worked on the git branch {branch}; {now or 'a detached HEAD'} is checked out.",
-            f"`git switch {branch}`, or go on here with --accept git.branch_other.",
+            f"The run worked on git branch {branch}; {now or 'a detached HEAD'} is checked out.",
+            f"`git switch {branch}`, or resume here with --accept git.branch_other.",
             str(branch),
         )
     yield from _moved(world, head)
@@ -174,7 +174,7 @@ def _moved(world: World, head: object) -> Iterator[Finding]:
     yield Finding(
         "git.head_moved",
         f"HEAD was {head[:12]} and moved{told}.",
-        "Nothing to do, if that was meant.",
+        "Nothing to do if that was intended.",
         now[:12],
     )
 
@@ -197,8 +197,8 @@ def _dirty(world: World) -> Iterator[Finding]:
         shown = ", ".join(new[:_SHOWN]) + (f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else "")
         yield Finding(
             "git.dirty",
-            f"Uncommitted changes that the run knows nothing of: {shown}.",
-            "Nothing to do, if that was meant.",
+            f"Uncommitted changes that the run does not know about: {shown}.",
+            "Nothing to do if that was intended.",
             new[0],
         )
 
@@ -258,8 +258,8 @@ def issue(world: World) -> Iterator[Finding]:
     except Offline as error:
         yield Finding(
             "issue.offline",
-            f"Issue {name} could not be looked at: {error}.",
-            "What changed there is not known.",
+            f"Issue {name} could not be checked: {error}.",
+            "Whether it changed is not known.",
             name,
         )
         return
@@ -269,7 +269,7 @@ def issue(world: World) -> Iterator[Finding]:
 def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any]) -> Iterator[Finding]:
     if now["state"] == "closed" and str(then.get("state") or "open").lower() != "closed":
         yield Finding(
-            "issue.closed", f"Issue {name} was closed.", "--accept issue.closed goes on all the same.", name
+            "issue.closed", f"Issue {name} was closed.", "--accept issue.closed resumes anyway.", name
         )
     before = then.get("body") or ""
     if (
@@ -278,7 +278,7 @@ def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any])
         from leftoff.engine.workspace.differences import unified
 
         diff = world.settings.redactor().mask(unified(before, now["body"], f"{name} (then)", f"{name} (now)"))
-        hint = "Does it still ask for the same? --accept issue.body goes on."
+        hint = "Does it still ask for the same thing? --accept issue.body resumes anyway."
         yield Finding("issue.body", f"The text of issue {name} was modified.", hint, name, diff=diff)
     if isinstance(then.get("labels"), list) and sorted(map(str, then["labels"])) != now["labels"]:
         added = [label for label in now["labels"] if label not in then["labels"]]
@@ -287,5 +287,5 @@ def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any])
             f"{word} {', '.join(some)}" for word, some in (("new:", added), ("gone:", gone)) if some
         )
         yield Finding(
-            "issue.labels", f"The labels of issue {name} changed: {told}.", "Resuming takes them over.", name
+            "issue.labels", f"The labels of issue {name} changed: {told}.", "Resuming adopts them.", name
         )

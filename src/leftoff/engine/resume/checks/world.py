@@ -109,7 +109,9 @@ class World:
             self._take(reader, collection, rows)
         if self._whole and not self.damage and (total & MASK).to_bytes(32, "big") != self.version.digest:
             where = f"run {self.row.run_id}@{self.version.seq}"
-            self.damage.append(("integrity.digest", Corrupt(f"The digest of {where} is off.", where=where)))
+            self.damage.append(
+                ("integrity.digest", Corrupt(f"The digest of {where} does not match.", where=where))
+            )
 
     def _take(self, reader: Reader, collection: str, rows: list[Row]) -> None:
         """As much of a collection as the checks need."""
