@@ -24,7 +24,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check bench agents crash messages clean
+.PHONY: help demo test versions check bench agents crash messages pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,9 @@ crash: $(VENV) ## the full fault matrix: needs root, takes long
 
 messages: $(VENV) ## write docs/messages.md from the source
 	@$(BIN)/python tools/messages.py
+
+pictures: $(VENV) ## draw the picture in the README from a real run
+	@$(BIN)/python tools/pictures.py
 
 clean: ## remove what was built; never a .leftoff folder
 	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -46,6 +46,13 @@ def test_with_now_is_with_what_lies_there(tracked: Path) -> None:
     assert "+by hand" in found["a.txt"]["diff"] and "+++ /dev/null" in found["src/b.txt"]["diff"]
 
 
+def test_tabs_are_tabs(tracked: Path) -> None:
+    """Piped, a line of a file is what it is: the diff of a Makefile can be read, and applied."""
+    (tracked / "a.txt").write_text("same\n\tby hand\n")
+    found = succeed("diff", cwd=tracked).out
+    assert "\n+\tby hand\n" in found and "--- a.txt\t(r@" in found
+
+
 def test_only_some_paths(tracked: Path) -> None:
     found = succeed("diff", "r~1", "r~0", "--", "src", cwd=tracked).out
     assert "+b2" in found and "version" not in found.replace("@", "") and "x:" not in found

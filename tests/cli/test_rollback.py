@@ -71,7 +71,6 @@ def test_not_while_somebody_drives_it(tmp_path: Path) -> None:
         (("@~1", "x"), 2),
         (("nothing",), 3),
         (("@~9",), 3),
-        (("@~1", "--dry-run"), 2),
         (("@~9", "--files"), 3),
         (("nothing", "--good"), 3),
     ],
@@ -82,6 +81,17 @@ def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     before = succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["head"]
     result = call("rollback", *words, cwd=tmp_path)
     assert code == result.code, str(result)
+    assert before == succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["head"]
+
+
+def test_a_dry_run_without_files(tmp_path: Path) -> None:
+    """It says which version it would be, and changes nothing; as JSON, too."""
+    release(tmp_path)
+    before = succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["head"]
+    found = succeed("rollback", "@~1", "--dry-run", "--json", cwd=tmp_path).json
+    assert {"run_id", "seq"} == set(found) and found["seq"] < before["seq"]
+    said = succeed("rollback", "@~1", "--dry-run", cwd=tmp_path).err
+    assert f"would go back to version {found['seq']}." in said
     assert before == succeed("ls", "--json", cwd=tmp_path).json["runs"][0]["head"]
 
 

@@ -1,8 +1,9 @@
 """The pages are tested: what they show runs, and what they link to exists.
 
-In README.md and docs/, a `python` block runs as part of one session per page, from top to bottom, in an empty
-project; a `console` block runs each line that starts with `$ ` there, and the lines below it are what must be
-printed (`...` stands for any text). Blocks of any other kind, such as `sh` or `text`, are only shown.
+In README.md and docs/, a block whose first line names a file (`# flow.yaml`) is written there. Any other `python` block
+runs as part of one session per page, from top to bottom, in an empty project; a `console` block runs each line that
+starts with `$ ` there, and the lines below it are what must be printed (`...` stands for any text). Blocks of any other
+kind, such as `sh` or `text`, are only shown.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# ([\w-]+\.\w+)\n")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -46,7 +48,9 @@ def test_blocks_run(page: Path, project: Path, monkeypatch: pytest.MonkeyPatch) 
     logger, handlers = logging.getLogger("leftoff"), logging.root.handlers[:]
     session: dict[str, object] = {"__name__": "__main__"}
     for language, line, text in blocks(page.read_text()):
-        if language == "python":
+        if named := FILE.match(text):
+            (project / named[1]).write_text(text)
+        elif language == "python":
             exec(compile("\n" * line + text, str(page), "exec", dont_inherit=True), session)
         elif language == "console":
             run_console(text)

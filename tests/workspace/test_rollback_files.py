@@ -80,7 +80,8 @@ def test_dry_run_shows_the_plan(tmp_path: Path) -> None:
     head = succeed("show", "--json", cwd=tmp_path).json["head"]
     shown = succeed("rollback", checkpoint, "--files", "--dry-run", cwd=tmp_path).err
     assert (
-        "restore text  (it was so then)" in shown and "delete  new/folder/file  (it was made since)" in shown
+        "restore text  (as it was then)" in shown
+        and "delete  new/folder/file  (it was created since)" in shown
     )
     found = succeed("rollback", checkpoint, "--files", "--dry-run", "--json", cwd=tmp_path).json
     assert {"restore", "delete", "keep", "diffs"} == set(found["files"])

@@ -345,7 +345,7 @@ def _say_left_open(run: Run) -> None:
     steps = run.steps.values()
     if steps and all(step["status"] in ("completed", "skipped") for step in steps):
         print(
-            f"leftoff: run {run.id} was left open with all its {len(steps)} steps done; what they returned then is "
+            f"leftoff: run {run.id} was left open with every step done; what they returned then is "
             "used. To finish a run, use `with leftoff.run(...)`, or run.finish().",
             file=sys.stderr,
         )

@@ -134,7 +134,7 @@ def _waiting_run(
         return (named in found or _is_phase(project, row, named)) if named else bool(found)
 
     what = f"decision on {shown_step(step)}" if step else "decision"
-    fit = Fit(fits, f"waits for a {what}", f"wait for a {what}")
+    fit = Fit(fits, f"is waiting for a {what}", f"are waiting for a {what}")
     found = target(project, caller, ref, Deciding(caller, project.now, fit), back=True)
     if strict and not project.store.read(lambda view: fits(view, found.row)):
         raise NotFound(

@@ -227,10 +227,10 @@ class RolledBack(Fields):
 
 
 class RollbackPlan(Fields):
-    """What bringing the files back to a version would do, and which steps would be ended first."""
+    """Where a rollback would go, what it would do with files if it is asked to, which steps it would end first."""
 
     target: Target
-    files: Plan
+    files: Plan | None
     running: dict[str, list[Process]]
 
 
@@ -240,7 +240,7 @@ def plan_rollback(project: Project, caller: Caller, request: Rollback) -> Rollba
     from leftoff.operations.stop import left_running
 
     found = _back_to(project, caller, request)
-    plan = make_plan(project.store, project.folder, found, project.redactor)
+    plan = make_plan(project.store, project.folder, found, project.redactor) if request.files else None
     return RollbackPlan(found, plan, left_running(project, found.row))
 
 

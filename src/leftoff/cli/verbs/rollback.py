@@ -48,8 +48,6 @@ SPEC = Spec(
 def run(args: Args, ctx: Context) -> int:
     if not args.rest and not args.good and args.run is None:
         raise Usage("`leftoff rollback` needs REF, or --good.", hint=f"usage: {SPEC.line()}")
-    if args.dry_run and not args.files:
-        raise Usage("--dry-run is for --files.", hint=f"usage: {SPEC.line()}")
     from leftoff.cli.file_plan import agree
     from leftoff.operations.files import Rollback, rollback
 
@@ -85,11 +83,14 @@ def _dry_run(ctx: Context, wanted: Rollback) -> int:
     found = plan_rollback(ctx.project, ctx.caller, wanted)
     run_id = found.target.row.run_id
     if ctx.args.json:
-        ctx.emit({"run_id": run_id, "seq": found.target.seq, "files": document(ctx, found.files)})
+        files = {"files": document(ctx, found.files)} if found.files is not None else {}
+        ctx.emit({"run_id": run_id, "seq": found.target.seq, **files})
         return 0
+    ctx.say(f"leftoff: run {run_id} would go back to version {found.target.seq}.")
     if found.running:
         ctx.say(f"{_running(run_id, found.running)} They are ended first.")
-    show(ctx, found.files)
+    if found.files is not None:
+        show(ctx, found.files)
     return 0
 
 

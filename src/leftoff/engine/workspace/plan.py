@@ -297,12 +297,12 @@ class Planner:
         for path in paths:
             if path in sides.then:
                 want = recorded(sides.then[path])
-                out[path] = Entry(path, RESTORE, "it was so then", NOTHING_THERE, want)
+                out[path] = Entry(path, RESTORE, "as it was then", NOTHING_THERE, want)
             elif bases is not None and path not in blind:
                 found = bases.get(path) or self._not_in_git(path)
                 out[path] = self._exactly(path, found) if found is not None else None
             elif path in sides.first:
-                why = "it was so before it was first changed"
+                why = "as it was before its first change"
                 out[path] = Entry(path, RESTORE, why, NOTHING_THERE, recorded(sides.first[path]))
             elif explicit:
                 raise NotFound(
@@ -325,7 +325,7 @@ class Planner:
             else:
                 digest, size = hashed([content])
                 want = Content(FILE, f"sha256:{digest.hex()}", size, 0o755 if base.mode == 0o755 else None)
-            why = f"it was as in commit {commit[:12]}"
+            why = f"as in commit {commit[:12]}"
             out[path] = Entry(path, RESTORE, why, NOTHING_THERE, want, commit=commit)
         return out
 
@@ -344,7 +344,7 @@ class Planner:
         """A path that git had nothing of then: it was not there, unless it is older, and git was told to ignore it."""
         if 0 < born(os.path.join(self.project, path)) < self.sides.at - _SLACK_MS:
             return None
-        return _gone(path, "it was not there then")
+        return _gone(path, "it did not exist then")
 
     def _unknown_then(self, path: str) -> Entry | None:
         """A path that only the newest version knows: deleted if it was made since, and kept if that is not sure."""
@@ -358,7 +358,7 @@ class Planner:
             and not self.sides.was_dirty(path)
             and born(os.path.join(self.project, path)) >= self.sides.at - _SLACK_MS
         ):
-            return _gone(path, "it was made since")
+            return _gone(path, "it was created since")
         return None
 
     def _in_git(self, path: str) -> bool:
