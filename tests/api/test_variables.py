@@ -352,7 +352,7 @@ def test_a_list_that_somebody_else_replaced(run: leftoff.Run, store_path: Path, 
     with pytest.raises(Invalid, match=r"v is .* cannot be appended to"):
         run.commit()
     run.refresh()
-    with pytest.raises(Invalid, match="v is not a list"):
+    with pytest.raises(Invalid, match="v is no longer a list"):
         _ = run.variables["v"]
     run.variables["v"] = [1, 2]
     run.commit()

@@ -93,7 +93,7 @@ def test_again_the_same_changes_nothing(tmp_path: Path) -> None:
     succeed("approve", run, "sign-off", "--choice", "roundtable", cwd=tmp_path)
     before = shown(tmp_path, run)
     again = succeed("approve", run, "sign-off", "--choice", "roundtable", cwd=tmp_path)
-    assert "is approved (roundtable) already" in again.err
+    assert "is already approved (roundtable)" in again.err
     for words in (["approve", run, "sign-off"], ["reject", run, "sign-off"]):
         other = call(*words, cwd=tmp_path)
         assert 5 == other.code and re.search(r"already decided: roundtable by \S+@\S+ at \S+Z", other.err)
@@ -131,7 +131,7 @@ def test_a_step_that_has_not_asked_yet(tmp_path: Path) -> None:
     run = story(tmp_path)
     put(tmp_path, "step", "later", {"status": "pending", "kind": "approval"}, run)
     done = call("approve", run, "later", cwd=tmp_path)
-    assert 5 == done.code and "does not wait for a decision: it is pending" in done.err
+    assert 5 == done.code and "is not waiting for a decision: it is pending" in done.err
     succeed("approve", run, "sign-off", cwd=tmp_path)
     put(tmp_path, "step", "sign-off", {"status": "pending"}, run)
     assert 5 == call("approve", run, "sign-off", cwd=tmp_path).code
@@ -296,7 +296,7 @@ def test_show_says_what_is_waited_for(tmp_path: Path) -> None:
 def test_status_says_that_it_waits(tmp_path: Path) -> None:
     """A run in which nothing runs and something waits is waiting, not working."""
     run = story(tmp_path)
-    assert f"{run}, paused, 25%, waits at sign-off" in succeed("status", cwd=tmp_path).out
+    assert f"{run}, paused, 25%, waiting at sign-off" in succeed("status", cwd=tmp_path).out
     terminal = on_terminal("status", cwd=tmp_path, columns=160)
     assert "◔ sign-off" in terminal.shown
 

@@ -44,14 +44,14 @@ def test_a_pruned_version_is_gone_in_every_face(pruned: Path) -> None:
     ):
         done = call(*words, cwd=pruned)
         assert 3 == done.code and left in done.err, str(done)
-    with pytest.raises(leftoff.Pruned, match="What is left"):
+    with pytest.raises(leftoff.Pruned, match="Still there around it"):
         Tools(str(pruned), None).show_run("r1@2")
     with leftoff.open(pruned / ".leftoff") as store:
-        with pytest.raises(leftoff.Pruned, match="What is left"):
+        with pytest.raises(leftoff.Pruned, match="Still there around it"):
             store.get("r1@2")
         view = store.get("SITE")
         for ref in ("2", 2, "@2"):
-            with pytest.raises(leftoff.Pruned, match="What is left"):
+            with pytest.raises(leftoff.Pruned, match="Still there around it"):
                 view.at(ref)
         assert 10 == view.at("10").seq == view.at("id:" + str(before[-1]["checkpoint_id"])).seq
     assert before == history(pruned)

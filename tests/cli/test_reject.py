@@ -34,7 +34,7 @@ def test_again_the_same_changes_nothing(tmp_path: Path) -> None:
     told = succeed("reject", run, "sign-off", cwd=tmp_path).err
     assert f"leftoff: sign-off of {run} is rejected. `leftoff resume {run}` continues.\n" == told
     before = shown(tmp_path, run)
-    assert "is rejected already" in succeed("reject", run, "sign-off", cwd=tmp_path).err
+    assert "is already rejected" in succeed("reject", run, "sign-off", cwd=tmp_path).err
     assert 5 == call("approve", run, "sign-off", cwd=tmp_path).code
     assert before == shown(tmp_path, run)
 
