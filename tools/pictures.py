@@ -52,7 +52,7 @@ def _typed(command: str, folder: Path) -> str:
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LEFTOFF_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**kept, "PATH": path, "TERM": "xterm-256color", "TZ": "UTC"}
+    env = {**kept, "PATH": path, "TERM": "xterm-256color", "LEFTOFF_PROJECT": str(folder)}
     for name in ("NO_COLOR", "COLUMNS", "LINES"):
         env.pop(name, None)
     with subprocess.Popen(

@@ -105,7 +105,7 @@ def test_on_a_terminal_the_output_of_steps_scrolls_by(project: Path) -> None:
         assert 1 == terminal.end(), terminal.shown
     shown = terminal.shown
     assert "out of a" in shown and "err of a" in shown
-    assert "has failed" in shown and "TIME" in shown
+    assert "has failed" in shown and "ESTIMATED" in shown
     assert "Traceback" not in shown
 
 
