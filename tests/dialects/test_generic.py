@@ -117,7 +117,7 @@ def test_on_a_terminal_a_yes_is_enough(project: Path, typed: str, code: int) -> 
     """It is asked with how the file would be understood."""
     path = put(project / "session-state.json", UNDERSTOOD["steps with a status"][0])
     with Terminal("import", str(path), cwd=project) as terminal:
-        terminal.expect("3 steps from steps could be read. Read it so? [y/N]:")
+        terminal.expect("3 steps from steps could be read. Read it that way? [y/N]:")
         terminal.type(f"{typed}\n")
         assert code == terminal.end()
     assert (code == 0) == (0 == call("show", "session-state", cwd=project).code)
