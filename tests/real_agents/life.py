@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 180.0  # seconds; only something that hangs takes longer
+PATIENCE = 900.0  # seconds; only something that hangs takes longer, on however busy a machine
 
 
 def parents() -> dict[int, int]:
