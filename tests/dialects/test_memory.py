@@ -88,3 +88,21 @@ def test_a_copy_that_a_power_cut_left_half(
     memory = Memory(str(tmp_path), str(folder), KEEPER)
     with memory.open():
         assert (None if edited else b"[1, 2]") == memory.base("a.json")
+
+
+def test_copies_of_a_large_document_are_small(tmp_path: Path) -> None:
+    """And say what the document said; one that was cut short is nobody's document."""
+    memory, data = (
+        Memory(str(tmp_path), str(tmp_path / ".leftoff/mirror"), KEEPER),
+        b'{"a": "%s"}' % (b"words " * 50_000),
+    )
+    with memory.open():
+        memory.put("state.json", data, "r", None, 0)
+        assert data == memory.base("state.json")
+        copies = [path for path in (tmp_path / ".leftoff").rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in copies) < len(data) // 10
+        memory.remember("other.json", data, "r", None)
+        assert data == memory.base("other.json")
+        kept = max(copies, key=lambda path: path.stat().st_size)
+        kept.write_bytes(kept.read_bytes()[:100])
+        assert data != memory.base("state.json")

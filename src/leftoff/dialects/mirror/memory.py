@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 KEPT_MS = 3_600_000  # how long a displaced file is looked at again, at most
 SOON_MS = 1000  # and at least: who is just opening it has it open by then
 MOST_KEPT = 2000
+LARGE = 1 << 14  # bytes of a document whose copies are compressed
+PACKED = b"\x78\x01"  # how those begin, and no document does
 QUARANTINE = "quarantine"  # a folder beside the store: what is in there is never deleted
 INTENT, BASE, NEXT = ".json", ".base", ".next"  # behind the name of a new version
 _SAVED = ("n", "files", "pool", "runs", "seen", "ours", "problems", "refused", "written")
@@ -134,14 +136,14 @@ class Memory:
 
     def base(self, path: str) -> bytes | None:
         """What was last known to be in a file."""
-        return _bytes(self._base(path))
+        return _unpacked(_bytes(self._base(path)))
 
     def _base(self, path: str) -> str:
         return os.path.join(self.folder, digest(path.encode())[:32])
 
     def remember(self, path: str, data: bytes, run_id: str, part: str | None) -> None:
         """This is in the file now, and the store knows it."""
-        _keep(self._base(path), self.keeper.keep(path, data))
+        _keep(self._base(path), _packed(self.keeper.keep(path, data)))
         self.files[path] = {"run": run_id, "part": part, "stat": None, "hash": digest(data)}
 
     def forget(self, path: str) -> None:
@@ -193,7 +195,7 @@ class Memory:
         about["inode"] = write_new(new, new.name, [data], mode)
         kept = self.keeper.keep(about["path"], data)
         about["kept"] = digest(kept)
-        _write(name + NEXT, kept)
+        _write(name + NEXT, _packed(kept))
         about["before"] = self.files.get(about["path"], {}).get("hash", "")
         try:
             os.link(self._base(about["path"]), name + BASE)
@@ -250,7 +252,7 @@ class Memory:
 
     def displaced_base(self, entry: dict[str, Any]) -> bytes | None:
         """What was known to be in it."""
-        return _bytes(self._name(entry) + BASE)
+        return _unpacked(_bytes(self._name(entry) + BASE))
 
     def _finish(self) -> None:
         """What was intended and cut short: carried out, or forgotten."""
@@ -290,11 +292,11 @@ class Memory:
     def _prove_next(self, about: dict[str, Any]) -> None:
         """The intent was synced, the copy of what a file will hold was not: a power cut may have left less of it."""
         copy = self._name(about) + NEXT
-        kept, now = _bytes(copy), self.read(about["path"])
+        kept, now = _unpacked(_bytes(copy)), self.read(about["path"])
         if kept is None or digest(kept) == about["kept"]:
             return
         if now is not None and digest(now) == about["hash"]:
-            _write(copy, self.keeper.keep(about["path"], now))
+            _write(copy, _packed(self.keeper.keep(about["path"], now)))
         else:  # nobody knows what was in the file: as where all of this memory is lost
             _forget(copy, self._base(about["path"]))
 
@@ -353,6 +355,27 @@ def _bytes(path: str) -> bytes | None:
             return file.read()
     except OSError:
         return None
+
+
+def _packed(data: bytes) -> bytes:
+    """A copy of a large document takes less room than the document."""
+    if len(data) < LARGE:
+        return data
+    import zlib
+
+    return zlib.compress(data, 1)
+
+
+def _unpacked(data: bytes | None) -> bytes | None:
+    """What was kept; a copy that was cut short is what it is, and nobody's document."""
+    if data is None or data[:2] != PACKED:
+        return data
+    import zlib
+
+    try:
+        return zlib.decompress(data)
+    except zlib.error:
+        return data
 
 
 def _forget(*paths: str) -> None:
