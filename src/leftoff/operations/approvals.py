@@ -76,10 +76,10 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
         )
     step = step_of(project, row, step) if step is not None else _only_step(project, caller, row)
     note = project.redactor.mask(decision.note) if decision.note else None
-    said = approvals.Decision(_chosen(project, caller, row, step, decision.choice), user(), project.now, note)
-    write = approvals.decide_phase if _is_phase(project, row, step) else approvals.decide
+    choice, phase = _chosen(project, caller, row, step, decision.choice), _is_phase(project, row, step)
+    said = approvals.Decision(choice, user(), project.now, note, phase)
     find, guard = this_run(row.run, row.run_id), guard_of(caller)
-    done = write(store, find, step, said, scrubber=project.redactor, guard=guard)
+    done = approvals.decide(store, find, step, said, scrubber=project.redactor, guard=guard)
     driven = state(store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
     left = (
         _is_left(project, caller, row) if done.rejected and not driven and is_driven(project, row) else None

@@ -41,6 +41,16 @@ Answer = dict[str, object]
 _ACTIONS = {**{word: word for word in STATUS}, **{status: word for word, status in STATUS.items()}}
 
 
+def _action(status: str) -> str:
+    """What is reported of a step that has this status."""
+    if status not in _ACTIONS:
+        raise Usage(
+            f"A step cannot be {status!r}.",
+            hint="status is one of running, completed, failed, blocked, skipped.",
+        )
+    return _ACTIONS[status]
+
+
 class Tools(Fields):
     """The tools of one project."""
 
@@ -129,13 +139,8 @@ class Tools(Fields):
         A step that asks a person for a decision takes no report: only they decide it.
         Returns the run_id and the next step.
         """
-        if status not in _ACTIONS:
-            raise Usage(
-                f"A step cannot be {status!r}.",
-                hint="status is one of running, completed, failed, blocked, skipped.",
-            )
         said = StepReport(
-            _ACTIONS[status],
+            _action(status),
             given_step(step),
             title=title,
             total=_counted("total", total),

@@ -27,7 +27,6 @@ from leftoff.engine.redaction.credentials import (
     is_path,
     is_secret_file,
     last_words,
-    word_set,
 )
 
 TYPE_CHECKING = False
@@ -182,44 +181,6 @@ def _blank(text: str, spans: list[Span]) -> str:
             out += (text[done:start], MASK)
         done = max(done, end)
     return "".join((*out, text[done:]))
-
-
-# ---------------------------------------------------------------------------------- assignments in text
-
-# name = value · "name": "value" · --name value
-_NAME = (
-    r"(?i)(?<![\w.-])(?P<flag>--?)?(?P<name>[a-z_][\w.-]{0,79})\\?[\"']?"
-    r"(?:[^\S\n]{0,3}(?P<sign>:=|=>|=(?![=~>])|:(?!:))|(?(flag)[^\S\n]|(?!)))[^\S\n]{0,3}"
-)
-# Behind an HTTP scheme; in quotes; or up to what ends a word in code, in a shell, in a URL.
-_VALUE = (
-    r"(?i)(?:(?:bearer|basic|token|digest|negotiate)[^\S\n]+(?=\S))?+"
-    r"(?P<value>(?P<open>\\?[\"'])(?:(?!(?P=open))[^\n])*+|[^\s\"'`,;&<>(){}\[\]|\\]++)(?P<after>[^\n]?)"
-)
-_COOKIE = r"(?P<value>(?P<open>)[^\n\"'=]{1,200}=[^\n\"']*+)(?P<after>)"
-_NOT_SECRET = word_set(
-    "none null nil true false expired missing required invalid empty unset optional yes no ok given absent "
-    "revoked rejected accepted denied pending unknown undefined string str"
-)
-
-
-def _looks_secret(name: str, credential: str, sign: str, found: re.Match[str]) -> bool:
-    """Whether what follows a credential's name in a text is its value, rather than code or prose about it."""
-    value, after = found["value"].removeprefix(found["open"] or ""), found["after"]
-    plain = value.rstrip(".!?")
-    if not plain or harmless(value) or plain.lower() in _NOT_SECRET or value.startswith(("$", "%", "//")):
-        return False
-    if credential in FILES and is_path(value):
-        return False
-    if found["open"] is not None:
-        return True
-    if after in ("(", "[", "{") or plain.lower().endswith(name.lower()):
-        return False  # token = get_token(…), login(password=user.password)
-    if plain.isdigit() and credential == "token":
-        return False  # a count, or a place in a text
-    if sign == ":" and plain.isalpha() and plain.islower():
-        return after != " "  # "the token: it expires" is prose, "password: swordfish" is not
-    return True
 
 
 def _holds_key(value: Any, secrets: Sequence[str]) -> bool:
@@ -459,15 +420,17 @@ class Redactor:
 
     def _assigned_in(self, text: str) -> Iterator[Span]:
         """Where the values of ``password=…`` and the like are."""
+        from leftoff.engine.redaction.assignments import COOKIE, NAME, VALUE, looks_secret
+
         done = 0
-        for named in _pattern(_NAME).finditer(text):
+        for named in _pattern(NAME).finditer(text):
             name, sign = named["name"], named["sign"] or "="
             credential = self._credential(name)
             if not credential or named.end() < done or self._allows(name):
                 continue
-            source = _COOKIE if credential in ("cookie", "set_cookie") and sign == ":" else _VALUE
+            source = COOKIE if credential in ("cookie", "set_cookie") and sign == ":" else VALUE
             found = _pattern(source).match(text, named.end())
-            if found and _looks_secret(name, credential, sign, found):
+            if found and looks_secret(name, credential, sign, found):
                 done = found.end("value")
                 yield found.start("value") + len(found["open"] or ""), done
 

@@ -97,12 +97,14 @@ def how(run_id: str, step: str, verb: str = "approve") -> str:
 
 
 class Decision(Fields):
-    """What a person says of a step. ``choice`` None approves, where it is clear what that means."""
+    """What a person says of a step. ``choice`` None approves, where it is clear what that means. ``of_phase``: of a
+    phase of a protocol, which may be no step that asked."""
 
     choice: str | None
     by: str
     at: int
     note: str | None = None
+    of_phase: bool = False
 
 
 def decide(
@@ -125,6 +127,9 @@ def decide(
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         late.clear()
         found = Asked(store, tx, row, step)
+        if decision.of_phase and not found.waits:
+            taken[:] = [decision.choice or OPTIONS[0]]
+            return _put_phase(changes, step, found.approval, decision.but(choice=taken[0]))
         wanted = found.wanted(decision.choice)
         taken[:] = [wanted]
         if found.decided(wanted):
@@ -140,39 +145,20 @@ def decide(
     return Decided(done.row, step, taken[0], done.version is not None)
 
 
-def decide_phase(
-    store: Store,
-    find: Find,
-    step: str,
-    decision: Decision,
-    *,
-    scrubber: Scrubber | None = None,
-    guard: Guard = NO_GUARD,
-) -> Decided:
-    """Record that a phase of a protocol was approved, or not: that decides no step, it is a record beside it. One that
-    was asked about as a step is decided as such."""
-    taken: list[str] = []
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
-        found = Asked(store, tx, row, step)
-        if found.waits:
-            taken[:] = [found.wanted(decision.choice)]
-            return _put(store, tx, row, changes, found, decision.but(choice=taken[0]))
-        taken[:] = [decision.choice or OPTIONS[0]]
-        status = "rejected" if taken[0] == REJECT else "approved"
-        if taken[0] not in OPTIONS:
-            raise Usage(
-                f"Phase {shown_step(step)} cannot be decided as {taken[0]!r}.",
-                hint="It is approved, or rejected.",
-            )
-        if found.approval and found.approval.get("status", "approved") == status:
-            return None
-        about = {"phase": step, "status": status, "at": iso(decision.at), "by": decision.by}
-        changes.put("approval", step, {**about, "note": decision.note} if decision.note else about)
-        return Seal("approval", step, f"{taken[0]}: {decision.note}" if decision.note else taken[0])
-
-    done = report(store, find, make, Terms(decision.at, guard), scrubber=scrubber)
-    return Decided(done.row, step, taken[0], done.version is not None)
+def _put_phase(changes: ChangeSet, step: str, before: dict[str, Any], decision: Decision) -> Seal | None:
+    """That a phase of a protocol was approved, or not, decides no step: it is a record beside it."""
+    choice = decision.choice
+    if choice not in OPTIONS:
+        raise Usage(
+            f"Phase {shown_step(step)} cannot be decided as {choice!r}.",
+            hint="It is approved, or rejected.",
+        )
+    status = "rejected" if choice == REJECT else "approved"
+    if before and before.get("status", "approved") == status:
+        return None
+    about = {"phase": step, "status": status, "at": iso(decision.at), "by": decision.by}
+    changes.put("approval", step, {**about, "note": decision.note} if decision.note else about)
+    return Seal("approval", step, f"{choice}: {decision.note}" if decision.note else choice)
 
 
 class Asked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from _thread import allocate_lock, get_ident
+from contextlib import contextmanager
 from contextvars import copy_context
 
 from leftoff.api.values import decode, encode
@@ -19,12 +20,11 @@ from leftoff.workflow.functions.scope import IN_STEP, Scope, current, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
     from typing import Any
 
     from leftoff.workflow.functions.call import Call
-    from leftoff.workflow.functions.flow import Flow
-    from leftoff.workflow.functions.opening import Request
+    from leftoff.workflow.functions.opening import Opened, Request
 
 
 def run_step(call: Call) -> Any:
@@ -233,19 +233,14 @@ def execute(request: Request) -> Any:
     opened = open_run(request)
     if isinstance(opened, Finished):
         return opened.value
-    flow, name = opened.flow, opened.function.name
-    with opened:
-        token = current.set(flow.root)
+    with _driving(opened) as root:
         try:
             value = opened.function.plain(*opened.args, **opened.named)
-            flow.root.close()
-            return _returned(flow, encode(value, f"the result of {name}"))
+            root.close()
+            return _returned(opened, value)
         except BaseException as error:
-            flow.root.leave(error)
-            flow.leave(error)
+            root.leave(error)
             raise
-        finally:
-            leave(token)
 
 
 async def execute_async(request: Request) -> Any:
@@ -253,23 +248,33 @@ async def execute_async(request: Request) -> Any:
     opened = open_run(request)
     if isinstance(opened, Finished):
         return opened.value
-    flow, name = opened.flow, opened.function.name
-    with opened:
-        token = current.set(flow.root)
+    with _driving(opened) as root:
         try:
             value = await opened.function.plain(*opened.args, **opened.named)
-            await flow.root.close_async()
-            return _returned(flow, encode(value, f"the result of {name}"))
+            await root.close_async()
+            return _returned(opened, value)
+        except Exception:
+            await root.leave_async()
+            raise
+        except BaseException:
+            root.cancel()
+            raise
+
+
+@contextmanager
+def _driving(opened: Opened) -> Iterator[Scope]:
+    """The run is driven, and calls are the workflow's own; what ends it, ends the run."""
+    with opened:
+        token = current.set(opened.flow.root)
+        try:
+            yield opened.flow.root
         except BaseException as error:
-            if isinstance(error, Exception):
-                await flow.root.leave_async()
-            else:
-                flow.root.cancel()
-            flow.leave(error)
+            opened.flow.leave(error)
             raise
         finally:
             leave(token)
 
 
-def _returned(flow: Flow, result: Any) -> Any:
+def _returned(opened: Opened, value: Any) -> Any:
+    flow, result = opened.flow, encode(value, f"the result of {opened.function.name}")
     return decode(flow.finish(result), f"The result of run {flow.run.id}")
