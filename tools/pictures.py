@@ -33,8 +33,13 @@ SCENE = (
 )
 
 
-def play(folder: Path) -> str:
-    """What the terminal shows, with its colours."""
+def play() -> str:
+    """What the terminal shows, with its colours. The folder has a short name: a long one would be cut."""
+    with tempfile.TemporaryDirectory(prefix="leftoff-", dir="/tmp") as folder:
+        return _played(Path(folder))
+
+
+def _played(folder: Path) -> str:
     text = README.read_text()
     script = re.search(r"^```python\n(# convert\.py\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert script is not None, "the README has no block that starts with `# convert.py`"
@@ -95,8 +100,7 @@ def words_of(svg: str) -> str:
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="leftoff-") as folder:
-        PICTURE.write_text(draw(play(Path(folder))))
+    PICTURE.write_text(draw(play()))
     return 0
 
 

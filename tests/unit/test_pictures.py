@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from tools import pictures
 
@@ -15,9 +14,9 @@ def told(text: str) -> list[list[str]]:
     return [TIMES.sub("… ", line).split() for line in text.splitlines() if line.strip()]
 
 
-def test_the_picture_is_what_a_terminal_shows(tmp_path: Path) -> None:
+def test_the_picture_is_what_a_terminal_shows() -> None:
     """Line by line, but for ids and times; else `make pictures` draws it again."""
-    now = pictures.words_of(pictures.draw(pictures.play(tmp_path)))
+    now = pictures.words_of(pictures.draw(pictures.play()))
     assert told(now) == told(pictures.words_of(pictures.PICTURE.read_text())), "run: make pictures"
 
 

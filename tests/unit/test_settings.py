@@ -97,9 +97,9 @@ def test_redaction_is_passed_on(tmp_path: Path) -> None:
     found = load(write(tmp_path, EVERYTHING))
     redactor = found.redactor()
     assert redactor is found.redactor()
-    assert [["b"], ["badge_number"]] == redactor.scrub(
-        "db", {"b": "EMP-123456", "badge_number": "x", "password": "y"}
-    )[1]
+    assert [["b"], ["badge_number"]] == sorted(
+        redactor.scrub("db", {"b": "EMP-123456", "badge_number": "x", "password": "y"})[1]
+    )
     off = load(write(tmp_path, "[redaction]\nenabled = false"))
     assert "x" == off.redactor().scrub("password", "x")[0]
 

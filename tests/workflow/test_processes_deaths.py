@@ -458,7 +458,8 @@ def test_kill_ends_everything(desk: Desk, tmp_path: Path) -> None:
     wait_for((tmp_path / "up").exists, "it runs")
     groups.kill(desk.processes[token])
     assert not groups.alive(desk.processes[token])
-    assert isinstance(desk.next(token), Lost)
+    end = desk.next(token)  # the shim may see its command die before it dies itself
+    assert isinstance(end, Lost) or (isinstance(end, Ended) and end.exit.signal == 9)
 
 
 def test_another_process_with_the_pid_is_not_the_attempt(desk: Desk) -> None:
