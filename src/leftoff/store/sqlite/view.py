@@ -351,3 +351,11 @@ class SqliteView(View):
     def blob(self, hash: bytes) -> BlobRow | None:
         row = self.execute(Q.blob, (hash,)).fetchone()
         return BlobRow(hash, *row) if row else None
+
+    def notes(self) -> Iterator[tuple[str, str]]:
+        """What the store says of itself: for who checks it."""
+        return self.execute(Q.meta)  # type: ignore[no-any-return]
+
+    def every_record(self, run: int) -> Iterator[tuple[Any, ...]]:
+        """Every record, live and superseded, as it lies there: for who checks it."""
+        return self.execute(Q.every_record, (run,))  # type: ignore[no-any-return]
