@@ -38,7 +38,7 @@ class TestPostgresStore(StoreContract):
 
     def reopen(self, store: Store) -> Store:
         found = inner(store)
-        return PostgresStore(found.location, found.folder)
+        return PostgresStore(found.location, os.path.dirname(found.folder))
 
     def open_backup(self, folder: Path) -> Store:
         return SqliteStore(str(folder))
@@ -47,13 +47,16 @@ class TestPostgresStore(StoreContract):
         with self._sql(store) as conn:
             for table in _TABLES:
                 conn.execute(f"VACUUM FULL {table}".encode())
-            sizes = [conn.execute(f"SELECT pg_total_relation_size('{t}')".encode()).fetchone() for t in _TABLES]
+            sizes = [
+                conn.execute(f"SELECT pg_total_relation_size('{t}')".encode()).fetchone() for t in _TABLES
+            ]
         return sum(size[0] for size in sizes if size is not None)
 
     def damage_blob(self, store: Store, hash: bytes) -> Callable[[], None]:
         where = "WHERE (upload, number) = (SELECT p.upload, max(p.number) / 2 FROM piece p JOIN blob b USING (upload) "
         where += "WHERE b.hash = %s GROUP BY p.upload)"
-        flip = f"UPDATE piece SET data = set_bit(data, octet_length(data) / 2 * 8, 1 - get_bit(data, octet_length(data) / 2 * 8)) {where}"
+        bit = "octet_length(data) / 2 * 8"
+        flip = f"UPDATE piece SET data = set_bit(data, {bit}, 1 - get_bit(data, {bit})) {where}"
 
         def change() -> None:
             with self._sql(store) as conn:

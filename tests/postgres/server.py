@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 USER = "leftoff"
 SETTINGS = {
@@ -74,7 +75,7 @@ class Server:
         assert done.returncode == 0, f"{name} failed: {done.stderr}\n{done.stdout}"
         return done.stdout
 
-    def as_user(self) -> dict[str, object]:
+    def as_user(self) -> dict[str, Any]:
         return {"user": self._user[0], "group": self._user[1], "extra_groups": []} if self._user else {}
 
     def is_up(self) -> bool:
@@ -83,7 +84,7 @@ class Server:
     def guard(self, users: Path) -> None:
         """End it once nobody holds the lock."""
         stop = '"$1" stop --pgdata="$2" --mode=immediate; rm -rf "$3"'
-        script = f"setsid flock -x \"$1\" sh -c '{stop}' - \"$2\" \"$3\" \"$4\" >/dev/null 2>&1 </dev/null &"
+        script = f'setsid flock -x "$1" sh -c \'{stop}\' - "$2" "$3" "$4" >/dev/null 2>&1 </dev/null &'
         words = ["sh", "-c", script, "-", str(users), binary("pg_ctl"), str(self.data), str(users.parent)]
         subprocess.run(words, check=True, **self.as_user())
 

@@ -242,6 +242,14 @@ class View:
         """What was noted of the store, or of a run in it, under this name: no part of any run, and in no bundle."""
         raise NotImplementedError
 
+    def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
+        """The next rows of a table (``leftoff.store.transfer.TABLES``) behind a key, in an order of its own."""
+        raise NotImplementedError
+
+    def dump_runs(self) -> list[tuple[Any, ...]]:
+        """The rows of all runs, hidden ones too."""
+        raise NotImplementedError
+
 
 class Tx(View):
     """What can also be written. Nothing is seen by others before the transaction is durable."""
@@ -356,12 +364,31 @@ class Tx(View):
         """A blob whose file is durable (or is in this store's trash, from where it comes back)."""
         raise NotImplementedError
 
+    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Rows of another store's ``dump``, as they are."""
+        raise NotImplementedError
+
+    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
+        """The runs of another store, into one that has none: with their numbers, and that of the newest commit."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget all rows that were loaded; what the store says of itself stays."""
+        raise NotImplementedError
+
 
 class Store:
     """Transactions, blobs and upkeep."""
 
-    #: where it is, for people
+    #: where it is, for people; never with a password in it
     name: str
+    #: what opens it again; it may have a password in it, so it is shown nowhere
+    location: str
+    #: where facts of this machine lie that belong to it (attempts and their logs, journals, locks): private, and made
+    #: by the first write. An embedded store is in there itself
+    folder: str
+    #: whether several machines may use it: then nothing of a run may be kept in ``folder`` alone
+    shared = False
     #: whether anything was written through this object
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+TRASHED = 2  # in a run's `hidden`
+TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
+FACT = "fact "  # starts the name of what was noted, in `meta`
+
+
+def token_name(run: int, token: bytes) -> str:
+    """Under which name `meta` keeps the token of a version that was pruned."""
+    return f"token:{run}:{token.hex()}"
+
+
 def _column(index: int) -> Any:
     return property(itemgetter(index))
 
@@ -87,7 +97,8 @@ FREE = Holder()  # what a lease says that nobody holds
 class Lease:
     """Who drives a run, since when, under which epoch.
 
-    ``silent``: for how many milliseconds nothing was heard of it, where the store has a clock that all who use it share.
+    ``silent``: for how many milliseconds nothing was heard of it, where the store has a clock that all who use it
+    share.
     """
 
     __slots__ = ("beat", "epoch", "kind", "process", "session", "silent", "since", "who")

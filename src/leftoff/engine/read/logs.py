@@ -271,7 +271,7 @@ def _path(store: Store, attempt: Attempt) -> str | None:
     """The file: the row has its folder, relative to the store's."""
     if not attempt.log:
         return None
-    return os.path.join(getattr(store, "folder", store.name), attempt.log, FILE)
+    return os.path.join(store.folder, attempt.log, FILE)
 
 
 def _has_failed(attempt: Attempt, step: Any) -> bool:

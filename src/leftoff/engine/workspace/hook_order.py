@@ -25,7 +25,7 @@ class InOrder:
     ) -> None:
         from leftoff.model.hashing import sha256
 
-        folder = getattr(workspace.store, "folder", None) or os.path.join(workspace.folder, ".leftoff")
+        folder = workspace.store.folder
         name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
         self._folder = os.path.join(folder, FOLDER)
         self._path = os.path.join(self._folder, f"{name}.lock")

@@ -38,7 +38,7 @@ class Link:
         log.debug("connects to %s", place.name)
         self.place = place
         self.pid = os.getpid()
-        options = f'-c search_path={place.quoted} -c idle_in_transaction_session_timeout={IDLE_MS}'
+        options = f"-c search_path={place.quoted} -c idle_in_transaction_session_timeout={IDLE_MS}"
         self.conn = psycopg.connect(_with_options(place.conninfo, options), autocommit=True)
         self._refuse_unfit()
         self.wire = Wire(self.conn)

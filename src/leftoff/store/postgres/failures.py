@@ -99,7 +99,9 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
     if code == "54000":
         return Invalid(f"A name is too long for {place.name}: {text}")
     if code in AGAIN:
-        return _unavailable(f"{place.name} is too busy: others always were faster.", f"{SAFE} Try again.", True)
+        return _unavailable(
+            f"{place.name} is too busy: others always were faster.", f"{SAFE} Try again.", True
+        )
     if is_lost(error):
         return _out_of_reach(place, code, text)
     raise error
@@ -114,7 +116,9 @@ def _out_of_reach(place: Place, code: str, text: str) -> StoreUnavailable:
         hint = "sslmode, sslrootcert and the server's certificate must fit each other: docs/postgres.md."
         return _unavailable(f"{place.name} cannot be reached by TLS: {text}", hint, False)
     return _unavailable(
-        f"{place.name} is out of reach: {text}", f"{SAFE} Check that the server runs and the URL is right.", True
+        f"{place.name} is out of reach: {text}",
+        f"{SAFE} Check that the server runs and the URL is right.",
+        True,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from leftoff.errors import Usage
+from leftoff.model.hashing import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +38,21 @@ class Place:
         self.schema = f"{SCHEMA}_{self.project}" if self.project else SCHEMA
         rest = [(name, value) for name, value in asked if name != "project"]
         #: what libpq is given
-        self.conninfo = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(rest, quote_via=quote)))
+        self.conninfo = urlunsplit(
+            parts._replace(scheme="postgresql", query=urlencode(rest, quote_via=quote))
+        )
         self.secrets = [secret for secret in [_password(parts), *_secrets(rest)] if secret]
         #: how people see it
         shown = [(name, value) for name, value in asked if name not in _SECRET]
         query = urlencode(shown, quote_via=quote, safe="/")
         self.name = urlunsplit(parts._replace(netloc=_without_password(parts), query=query))
+
+    @property
+    def key(self) -> str:
+        """A name for a folder of this machine: the same project, by whatever user and password."""
+        where = urlsplit(self.name)
+        host = where.netloc.rpartition("@")[2] or dict(parse_qsl(where.query)).get("host", "")
+        return sha256(f"{host}\n{where.path}\n{self.schema}".encode()).hexdigest()[:16]
 
     @property
     def quoted(self) -> str:
@@ -56,8 +66,9 @@ class Place:
         return text
 
 
-def is_url(location: str) -> bool:
-    return location.partition("://")[0] in SCHEMES
+def shown(location: str) -> str:
+    """A store's folder or URL as people may see it."""
+    return Place(location).name if location.partition("://")[0] in SCHEMES else location
 
 
 def _password(parts: SplitResult) -> str:

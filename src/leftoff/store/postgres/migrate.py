@@ -28,6 +28,11 @@ def is_there(link: Link) -> bool:
     return bool(link.ask([(Q.there, (f"{link.place.quoted}.meta",))])[0][0][0])
 
 
+def is_current(link: Link) -> bool:
+    """Whether there is a store of this schema, or of a later one that this code may write to."""
+    return is_there(link) and check(dict(link.ask([(Q.meta, ())])[0]), link.place, writing=True) >= SCHEMA
+
+
 def check(facts: dict[str, str], place: Place, *, writing: bool) -> int:
     """The schema of the store, if this code may use it; the refusal names both numbers."""
     schema = int(facts.get("schema", 0))
@@ -46,8 +51,7 @@ def migrate(link: Link, facts: dict[str, str]) -> None:
     link.ask([("BEGIN", ()), ("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))", (quoted,))])
     schema = 0
     if is_there(link):
-        known = dict(link.ask([(Q.meta, ())])[0])
-        schema = check(known, link.place, writing=True)
+        schema = check(dict(link.ask([(Q.meta, ())])[0]), link.place, writing=True)
         if schema < SCHEMA:
             _refuse_while_driven(link)
     else:

@@ -25,6 +25,7 @@ from leftoff.store.postgres.location import Place
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import Again, PostgresTx
 from leftoff.store.postgres.view import PostgresView
+from leftoff.store.sqlite.location import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,15 +45,17 @@ _MISSING = ("42P01", "3F000")
 
 
 class PostgresStore(Store):
-    """A project on a server. ``folder``: where facts of this machine about it lie."""
+    """A project on a server. ``folders``: where facts of this machine lie, in a folder for each store."""
 
-    def __init__(self, url: str, folder: str, clock: Clock | None = None) -> None:
+    shared = True
+
+    def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:
         from leftoff.clock import SYSTEM
 
         self.place = Place(url)
+        self.folder = os.path.join(folders, self.place.key)
         self.name = self.place.name
         self.location = url
-        self.folder = folder
         self.clock = clock or SYSTEM
         self.pool = Pool(self.place)
         self.blobs = PostgresBlobs(self)
@@ -106,7 +109,8 @@ class PostgresStore(Store):
                 return attempt()
             except Again:
                 error: BaseException = StoreUnavailable(
-                    f"{self.name} is too busy: others always were faster.", hint="Nothing was changed. Try again."
+                    f"{self.name} is too busy: others always were faster.",
+                    hint="Nothing was changed. Try again.",
                 )
             except psycopg.Error as found:
                 if code_of(found) not in AGAIN and not is_lost(found):
@@ -180,8 +184,8 @@ class PostgresStore(Store):
         def look(link: Link) -> bool:
             while (status := link.ask([(Q.outcome, (tx.xid,))])[0][0][0]) == "in progress":
                 time.sleep(LONGEST_WAIT_S / 10)
-            if tx.versions:
-                return bool(link.ask([(Q.committed, tx.versions[-1])])[0])
+            if tx.made:
+                return bool(link.ask([(Q.committed, tx.made[-1])])[0])
             return bool(status == "committed")
 
         log.debug("looks for transaction %s, of which no answer came", tx.xid)
@@ -191,10 +195,8 @@ class PostgresStore(Store):
         from leftoff._version import __version__
 
         def work(link: Link) -> None:
-            if migrate.is_there(link):
-                known = dict(link.ask([(Q.meta, ())])[0])
-                if migrate.check(known, self.place, writing=True) >= migrate.SCHEMA:
-                    return
+            if migrate.is_current(link):
+                return
             log.debug("makes the store %s", self.name)
             facts = {
                 "store_id": os.urandom(16).hex(),
@@ -204,6 +206,7 @@ class PostgresStore(Store):
             }
             migrate.migrate(link, facts)
 
+        make_folder(self.folder)
         self.on_link(work)
         self._there = True
 

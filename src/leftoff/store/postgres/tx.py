@@ -18,8 +18,7 @@ from leftoff.store.base import INLINE, Tx
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.view import SMALL, PostgresView, checked
-from leftoff.store.rows import FREE
-from leftoff.store.sqlite.view import FACT, TRASH, TRASHED
+from leftoff.store.rows import FACT, FREE, TRASH, TRASHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,10 +94,12 @@ class PostgresTx(PostgresView, Tx):
         super().__init__(link, proved, before)
         self.xid: str | None = None
         self.schema: str | None = None
-        self.versions: list[tuple[int, int, bytes]] = []  # run, seq and token of what is committed
+        self.made: list[tuple[int, int, bytes]] = []  # run, seq and token of what is committed
         self._heads: dict[int, tuple[Any, ...] | None] = {}  # of the runs that are held
         self._known: dict[int, Known] = {}
-        self._seen: dict[int, tuple[int, int, str]] = {}  # seq, hidden and status of runs before they were held
+        self._seen: dict[
+            int, tuple[int, int, str]
+        ] = {}  # seq, hidden and status of runs before they were held
         self._listed: list[tuple[dict[str, Any], int | None, list[tuple[int, str]]]] = []
         self._wanted: dict[int, list[Address]] = {}
         self._tries: dict[tuple[int, str], int] = {}
@@ -198,7 +199,7 @@ class PostgresTx(PostgresView, Tx):
         if row.run in self._heads:
             return
         rows = self.ask(Q.small, (row.run, most + 1), row.run)
-        if not self.versions:
+        if not self.made:
             self.add_up(row, rows, most)
         if len(rows) <= most:
             known = self._of(row.run)
@@ -208,7 +209,7 @@ class PostgresTx(PostgresView, Tx):
 
     def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
         head = self.hold(run)
-        return head[:5] if head is not None and head[5] < TRASHED else None  # type: ignore[return-value]
+        return head[:5] if head is not None and head[5] < TRASHED else None
 
     def row(
         self, run: int, collection: str, key: str
@@ -216,7 +217,7 @@ class PostgresTx(PostgresView, Tx):
         known = self._of(run).get(collection, key)
         if known is _UNKNOWN:
             return super().row(run, collection, key)
-        return (known[1], *known[3:]) if known is not None else None  # type: ignore[return-value]
+        return (known[1], *known[3:]) if known is not None else None
 
     def record(self, run: int, collection: str, key: str) -> Record | None:
         known = self._of(run).get(collection, key)
@@ -401,7 +402,7 @@ class PostgresTx(PostgresView, Tx):
         seal: tuple[str, str, str | None, str | None] | None,
     ) -> None:
         self._change(run, seq=seq, digest=digest, counts=counts)
-        self.versions.append((run, seq, token))
+        self.made.append((run, seq, token))
         sealed = (seal[0], seal[1], plain(seal[2]), plain(seal[3])) if seal else _NOT_SEALED
         self.note(Q.add_version, (run, seq, token, digest, epoch, at, counts, *sealed))
 
@@ -455,6 +456,21 @@ class PostgresTx(PostgresView, Tx):
 
     def put_blob(self, row: BlobRow) -> None:
         self.note(Q.know_blob, (row.hash,))
+
+    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        from leftoff.store.postgres.rows_apart import load
+
+        load(self, table, rows)
+
+    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
+        from leftoff.store.postgres.rows_apart import load_runs
+
+        load_runs(self, rows)
+
+    def clear(self) -> None:
+        from leftoff.store.postgres.rows_apart import clear
+
+        clear(self)
 
 
 def _place(process: Process | None) -> tuple[str | None, int | None, str | None]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from leftoff.host import GONE, UNKNOWN
 from leftoff.store.postgres.queries import Q
+from leftoff.store.rows import TRASH, token_name
 from leftoff.store.sqlite.pace import Pace
 from leftoff.store.sqlite.upkeep import NEVER, REMOVED, TOKENS, Orphans
-from leftoff.store.sqlite.view import TRASH, token_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def prune(store: PostgresStore, run: int, drop: Iterable[int]) -> int:
     store.write(lambda tx: _drop_tokens(tx, run, head - TOKENS))
     while wanted:
         some, wanted = wanted[: pace.size], wanted[pace.size :]
-        pace.batch(lambda tx, _size, some=some: _forget(tx, run, head, Q.forget_named, (run, some, head)))
+        pace.batch(lambda tx, _, some=some: _forget(tx, run, head, Q.forget_named, (run, some, head)))  # type: ignore[misc]
     while pace.batch(lambda tx, size: _forget(tx, run, head, Q.forget_unsealed, (run, head, size))):
         pass
     place: _Place | None = ("", "", -1)
     while place is not None:
         here = place
-        place, got = pace.batch(lambda tx, size, here=here: _prune_past(tx, run, head, here, size, orphans))
+        place, got = pace.batch(lambda tx, size, here=here: _prune_past(tx, run, head, here, size, orphans))  # type: ignore[misc]
         freed += got
     return freed + _drop_orphans(pace, orphans)
 
@@ -167,4 +167,4 @@ def _empty(tx: PostgresTx, grace: float, size: int) -> int:
     hashes, uploads = [row[0] for row in blobs], [row[0] for row in strays]
     lost = tx.ask(Q.empty_blobs, (hashes,)) if hashes else []
     tx.note(Q.drop_uploads, ([*uploads, *[row[1] for row in blobs]],))
-    return sum(row[0] for row in lost) + len(uploads)
+    return int(sum(row[0] for row in lost)) + len(uploads)

@@ -10,6 +10,9 @@ from leftoff.store.base import View
 from leftoff.store.postgres.names import cut, high_bound, low_bound, plain
 from leftoff.store.postgres.queries import Q
 from leftoff.store.rows import (
+    FACT,
+    TRASH,
+    TRASHED,
     Attempt,
     BlobRow,
     Lease,
@@ -19,10 +22,10 @@ from leftoff.store.rows import (
     misplaced,
     missing_bytes,
     run_from,
+    token_name,
     version_from,
     wrong_bytes,
 )
-from leftoff.store.sqlite.view import FACT, TRASH, TRASHED, token_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +90,8 @@ class PostgresView(View):
 
     def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
         columns = self.one(
-            f"{Q.run_columns} WHERE r.run_id = $1 AND r.hidden <= $2", (plain(run_id), TRASHED if hidden else 0)
+            f"{Q.run_columns} WHERE r.run_id = $1 AND r.hidden <= $2",
+            (plain(run_id), TRASHED if hidden else 0),
         )
         return run_from(columns) if columns else None
 
@@ -136,7 +140,8 @@ class PostgresView(View):
     def trashed(self) -> list[Trashed]:
         listed = f"{Q.run_columns} WHERE r.hidden = $1"
         rows, facts = self.several([(listed, (TRASHED,)), (Q.meta_range, (TRASH, TRASH + ";"))])
-        known, out = dict(facts), []
+        known: dict[str, str] = dict(facts)
+        out = []
         for columns in rows:
             row = RunRow(columns)
             at, _, n = known.get(f"{TRASH}{row.run}", "").partition(" ")
@@ -176,7 +181,9 @@ class PostgresView(View):
                 continue
             if rows:
                 at = rows[-1][0] + "\x01"
-                rows = sorted((row for row in rows if low <= row[1] and (high is None or row[1] < high)), key=_key)
+                rows = sorted(
+                    (row for row in rows if low <= row[1] and (high is None or row[1] < high)), key=_key
+                )
                 yield rows
             if done:
                 return
@@ -320,6 +327,16 @@ class PostgresView(View):
                     yield (collection, *rest)
                 at = (rows[-1][0], rows[-1][1], rows[-1][4] or 0)
 
+    def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
+        from leftoff.store.postgres.rows_apart import dump
+
+        return dump(self, table, after, limit)
+
+    def dump_runs(self) -> list[tuple[Any, ...]]:
+        from leftoff.store.postgres.rows_apart import dump_runs
+
+        return dump_runs(self)
+
 
 def _key(row: Any) -> str:
     return row[1]  # type: ignore[no-any-return]
@@ -336,7 +353,8 @@ def _sound(run: int, collection: str, rows: Rows) -> list[tuple[str, bytes, byte
 
 def _listing(where: dict[str, Any]) -> tuple[str, list[Any]]:
     """The query that a listing starts with, and its values."""
-    tests, values = ["r.hidden = 0"], []
+    tests = ["r.hidden = 0"]
+    values: list[Any] = []
     for column in ("workflow", "branch", "title", "issue", "session"):
         if where.get(column) is not None:
             values.append(plain(where[column]))

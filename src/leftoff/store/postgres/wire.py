@@ -39,7 +39,9 @@ class Wire:
         self._pg = conn.pgconn
         self._loader = Transformer(conn)
         self._names: dict[str, bytes] = {}
-        self._owed: deque[str] = deque()  # per answer that is to come: the statement that it prepares, if it does
+        self._owed: deque[str] = (
+            deque()
+        )  # per answer that is to come: the statement that it prepares, if it does
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
         self._pg.enter_pipeline_mode()

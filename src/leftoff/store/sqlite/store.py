@@ -55,7 +55,7 @@ class SqliteStore(Store):
         from leftoff.clock import SYSTEM
 
         self.folder = os.path.abspath(folder)
-        self.name = self.folder
+        self.name = self.location = self.folder
         self.path = os.path.join(self.folder, FILE)
         self.clock = clock or SYSTEM
         self.blobs = Blobs(self.folder)
