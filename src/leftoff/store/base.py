@@ -106,9 +106,14 @@ class View:
         """
         raise NotImplementedError
 
-    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
         """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
-        name (the workflow or the title, without regard to case)."""
+        name (the workflow or the title, without regard to case).
+
+        ``ahead``: the first leaves and the lease of each will be asked for, so they may be fetched with them.
+        """
         raise NotImplementedError
 
     def leaf(self, run: int, status: str) -> str | None:
@@ -256,6 +261,12 @@ class Tx(View):
 
     #: see ``Store.follower``
     follower: Follower | None = None
+    #: whether it is worth telling ``fetch`` what will be asked for
+    fetches = False
+
+    def fetch(self, run: int, addresses: Iterable[tuple[str, str]], attempt: str | None = None) -> None:
+        """A hint: these records of a run (by collection and key; no key: the whole collection), what is below those
+        that are steps, and this attempt will be asked for. A store that is far away fetches them with the head."""
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         """A run without versions; its number, which no other run ever gets. The id must be free."""
@@ -389,6 +400,8 @@ class Store:
     folder: str
     #: whether several machines may use it: then nothing of a run may be kept in ``folder`` alone
     shared = False
+    #: whether asking twice costs more than asking at once for more than is needed
+    far = False
     #: whether anything was written through this object
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``

@@ -211,10 +211,9 @@ def _wanted(view: View, row: RunRow, choice: Choice) -> list[Attempt]:
 # -- of Python code
 
 
-def python_log(store: Store, run_id: str, step: str, number: int) -> str | None:
+def python_log(store: Store, run_id: str, step: str, number: int) -> str:
     """Where the log of an attempt of Python code at a step is."""
-    folder = getattr(store, "folder", None)
-    return os.path.join(folder, ATTEMPTS, run_id, STEPS, _file_name(step), str(number)) if folder else None
+    return os.path.join(store.folder, ATTEMPTS, run_id, STEPS, _file_name(step), str(number))
 
 
 def _file_name(step: str) -> str:
@@ -225,7 +224,7 @@ def _file_name(step: str) -> str:
 
 def _of_python(store: Store, reader: Reader, row: RunRow, choice: Choice) -> list[Log]:
     """The logs of steps that a Python program runs, and what those of them failed with that logged nothing."""
-    folder = os.path.join(getattr(store, "folder", None) or "", ATTEMPTS, row.run_id, STEPS)
+    folder = os.path.join(store.folder, ATTEMPTS, row.run_id, STEPS)
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if not names and not counts_of(row.counts)["failed"]:
         return []

@@ -21,9 +21,10 @@ from leftoff.store.postgres import migrate
 from leftoff.store.postgres.blobs import PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
+from leftoff.store.postgres.held import Again
 from leftoff.store.postgres.location import Place
 from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.tx import Again, PostgresTx
+from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.view import PostgresView
 from leftoff.store.sqlite.location import make_folder
 
@@ -48,6 +49,7 @@ class PostgresStore(Store):
     """A project on a server. ``folders``: where facts of this machine lie, in a folder for each store."""
 
     shared = True
+    far = True
 
     def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:
         from leftoff.clock import SYSTEM
@@ -129,8 +131,6 @@ class PostgresStore(Store):
     # -- transactions
 
     def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
-        if not self._there:
-            self._create()
         before = [(Q.begin_write, ()), (Q.opened, ())]
         if not durable:
             before.insert(1, (Q.relax, ()))
@@ -155,11 +155,17 @@ class PostgresStore(Store):
             self._give_up(link, tx)
             if lost and self._happened(tx):
                 return result
+            if code_of(error) in _MISSING and not self._there:
+                self._create()
+                raise Again from None
             raise
         except BaseException:
             self._give_up(link, tx)
             raise
         self.pool.give(link)
+        if not self._there:
+            make_folder(self.folder)
+            self._there = True
         return result
 
     def _check_schema(self, tx: PostgresTx) -> None:

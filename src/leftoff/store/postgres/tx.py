@@ -1,278 +1,36 @@
-"""Writing rows to PostgreSQL, in few round trips.
-
-Whoever writes to a run holds its row first: from then on nobody else changes anything of it. What was looked at before
-(a listing, the run that is meant) may have moved by then; where it has, the work begins again (``Again``), as it does
-after a deadlock. So it works on what is so, and different runs never wait for each other.
-
-What is written is only noted, and sent with the next question or with the end of the transaction. What is known of a
-run's live records is kept in step with it: a small run is read whole when it is first looked at, so most questions
-about it are answered here.
-"""
+"""Writing rows to PostgreSQL: noted, and sent with the next question or with the end of the transaction."""
 
 from __future__ import annotations
 
 from leftoff.errors import Corrupt
 from leftoff.model.codec import text
+from leftoff.model.ids import parent_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
+from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, what
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
-from leftoff.store.postgres.view import SMALL, PostgresView, checked
+from leftoff.store.postgres.view import listed, listing
 from leftoff.store.rows import FACT, FREE, TRASH, TRASHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from leftoff.host import Process
-    from leftoff.store.postgres.connection import Link
-    from leftoff.store.postgres.wire import Rows, Statement
-    from leftoff.store.rows import BlobRow, Holder, Record, RunRow
+    from leftoff.store.rows import BlobRow, Holder
 
     Address = tuple[str, str]
 
 _BLOB_TAG = ord("B")
 _NOT_A_STEP = (None, None, None)
 _NOT_SEALED = (None, None, None, None)
-_UNKNOWN: Any = object()
 
 
-class Again(BaseException):
-    """What was looked at is not so any more: begin again. No error: nobody who catches errors may stop it."""
-
-
-class Known:
-    """What a transaction knows of the live records of one run: by address, ``None`` where there is none.
-
-    Of each: seq, hash, bytes (``None``: not here), status, ord and leaf. ``all``: there are no others.
-    """
-
-    def __init__(self) -> None:
-        self.rows: dict[Address, tuple[Any, ...] | None] = {}
-        self.all = False
-
-    def get(self, collection: str, key: str) -> Any:
-        return self.rows.get((collection, key), None if self.all else _UNKNOWN)
-
-    def range(self, collection: str, low: str, high: str | None) -> list[tuple[str, tuple[Any, ...]]]:
-        """The records of a collection in key order, where all are known."""
-        found = [(a[1], row) for a, row in self.rows.items() if a[0] == collection and row is not None]
-        return sorted(each for each in found if low <= each[0] and (high is None or each[0] < high))
-
-
-class _Batch:
-    """Records of one run and version that are put, or ended, together."""
-
-    def __init__(self, run: int, seq: int) -> None:
-        self.run, self.seq = run, seq
-        self.superseded: list[Address] = []
-        self.put: list[tuple[Any, ...]] = []
-        self.dropped: list[Address] = []
-        self.values: dict[bytes, bytes] = {}
-        self.touched: set[Address] = set()
-
-    def statements(self) -> Iterator[Statement]:
-        if self.superseded:
-            yield Q.supersede, (self.run, self.seq, *_columns(self.superseded, 2))
-        if self.dropped:
-            yield Q.drop_records, (self.run, *_columns(self.dropped, 2))
-        if self.values:
-            yield Q.put_values, (list(self.values), list(self.values.values()))
-        if self.put:
-            yield Q.put_records, (self.run, self.seq, *_columns(self.put, 10))
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    return [[row[i] for row in rows] for i in range(width)]
-
-
-class PostgresTx(PostgresView, Tx):
+class PostgresTx(HoldingView, Tx):
     """A write transaction on this connection."""
 
-    def __init__(self, link: Link, proved: set[int], before: Sequence[Statement]) -> None:
-        super().__init__(link, proved, before)
-        self.xid: str | None = None
-        self.schema: str | None = None
-        self.made: list[tuple[int, int, bytes]] = []  # run, seq and token of what is committed
-        self._heads: dict[int, tuple[Any, ...] | None] = {}  # of the runs that are held
-        self._known: dict[int, Known] = {}
-        self._seen: dict[
-            int, tuple[int, int, str]
-        ] = {}  # seq, hidden and status of runs before they were held
-        self._listed: list[tuple[dict[str, Any], int | None, list[tuple[int, str]]]] = []
-        self._wanted: dict[int, list[Address]] = {}
-        self._tries: dict[tuple[int, str], int] = {}
-        self._pending: list[Statement | _Batch] = []
-
-    # -- asking
-
-    def opened(self, found: list[Rows]) -> None:
-        self.xid, self.schema = found[-1][0]
-
-    def note(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """A statement whose answer nobody needs: it goes with the next one."""
-        self._pending.append((sql, values))
-
-    def flushed(self) -> list[Statement]:
-        """What was noted, to be sent now."""
-        pending, self._pending = self._pending, []
-        out: list[Statement] = []
-        for each in pending:
-            out.extend(each.statements() if isinstance(each, _Batch) else (each,))
-        return out
-
-    def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:
-        return self.gather(run, [(sql, values)])[-1]
-
-    def gather(self, run: int | None, questions: Sequence[Statement] = ()) -> list[Rows]:
-        """Hold a run, fetch what is wanted of it, send what was noted, and ask: all of it at once."""
-        first: list[Statement] = []
-        wanted: list[Address] = []
-        if run is not None and run not in self._heads:
-            first.append((Q.hold, (run,)))
-            wanted = self._wanted.pop(run, [])
-            if wanted:
-                first += self._fetching(run, wanted)
-        noted = self.flushed()
-        found = self.several([*first, *noted, *questions])
-        if first and run is not None:
-            self._held(run, found[0])
-            if wanted:
-                self._fetched(run, wanted, found[1], found[2])
-        return found[len(found) - len(questions) :] if questions else []
-
-    def hold(self, run: int) -> tuple[Any, ...] | None:
-        """Where the run stands, which from now on only this transaction changes."""
-        if run not in self._heads:
-            self.gather(run)
-        return self._heads[run]
-
-    def _held(self, run: int, rows: Rows) -> None:
-        head = rows[0] if rows else None
-        if run in self._seen and (head is None or (head[0], head[5], head[6]) != self._seen[run]):
-            raise Again
-        self._heads[run] = head
-
-    def _saw(self, row: RunRow | None) -> RunRow | None:
-        """A run that is not held yet: if it moves before it is, all begins again."""
-        if row is not None and row.run not in self._heads:
-            self._seen[row.run] = (row.seq, row.hidden, row.status)
-        return row
-
-    def fetch(self, run: int, addresses: Iterable[Address]) -> None:
-        if run not in self._heads:
-            self._wanted.setdefault(run, []).extend(addresses)
-
-    def _fetching(self, run: int, wanted: list[Address]) -> list[Statement]:
-        cuts = [(collection, cut(key)) for collection, key in wanted]
-        steps = [key for collection, key in cuts if collection == "step"]
-        return [(Q.rows, (run, *_columns(cuts, 2))), (Q.last_attempts, (run, steps))]
-
-    def _fetched(self, run: int, wanted: list[Address], rows: Rows, tries: Rows) -> None:
-        known = self._of(run)
-        names = {(collection, cut(key)): (collection, key) for collection, key in wanted}
-        for collection, key, hash, status, order, leaf, there in rows:
-            address = names[collection, key]
-            known.rows[address] = (None, hash, None, status, order, leaf) if there else None
-        for place, number in tries:
-            self._tries[run, place] = number
-
-    def _of(self, run: int) -> Known:
-        if run not in self._known:
-            self._known[run] = Known()
-        return self._known[run]
-
-    # -- what is known is answered here
-
-    def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
-        return self._saw(super().find_run(run_id, hidden=hidden))
-
-    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
-        rows = super().list_runs(where, limit)
-        self._listed.append((where, limit, [(row.run, row.status) for row in rows]))
-        for row in rows:
-            self._saw(row)
-        return rows
-
-    def prove(self, row: RunRow, most: int = SMALL) -> None:
-        if row.run in self._heads:
-            return
-        rows = self.ask(Q.small, (row.run, most + 1), row.run)
-        if not self.made:
-            self.add_up(row, rows, most)
-        if len(rows) <= most:
-            known = self._of(row.run)
-            known.all = True
-            for collection, key, *facts in rows:
-                known.rows[collection, key] = tuple(facts)
-
-    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
-        head = self.hold(run)
-        return head[:5] if head is not None and head[5] < TRASHED else None
-
-    def row(
-        self, run: int, collection: str, key: str
-    ) -> tuple[bytes, str | None, str | None, int | None] | None:
-        known = self._of(run).get(collection, key)
-        if known is _UNKNOWN:
-            return super().row(run, collection, key)
-        return (known[1], *known[3:]) if known is not None else None
-
-    def record(self, run: int, collection: str, key: str) -> Record | None:
-        known = self._of(run).get(collection, key)
-        if known is None:
-            return None
-        if known is _UNKNOWN or known[2] is None:
-            return super().record(run, collection, key)
-        return checked(run, collection, key, *known[:3])
-
-    def _batches(self, run: int, collection: str, low: str = "", high: str | None = None) -> Iterator[Rows]:
-        known = self._of(run)
-        found = known.range(collection, low, high) if known.all else []
-        if not known.all or any(row[2] is None for _, row in found):
-            yield from super()._batches(run, collection, low, high)
-        else:
-            yield [(key, key, *row[:3]) for key, row in found]
-
-    def hashes(self, run: int, collection: str, low: str = "", high: str | None = None) -> dict[str, bytes]:
-        known = self._of(run)
-        if known.all:
-            return {key: row[1] for key, row in known.range(collection, low, high)}
-        return super().hashes(run, collection, low, high)
-
-    def last_key(self, run: int, collection: str, low: str, high: str) -> str | None:
-        known = self._of(run)
-        if known.all:
-            return max((key for key, _ in known.range(collection, low, high)), default=None)
-        return super().last_key(run, collection, low, high)
-
-    def has_below(self, run: int, step: str) -> bool:
-        known = self._of(run)
-        if known.all:
-            return bool(known.range("step", step + "/", step + "0"))
-        return super().has_below(run, step)
-
-    def leaves(self, run: int, status: str, limit: int) -> list[str]:
-        known = self._of(run)
-        if not known.all:
-            return super().leaves(run, status, limit)
-        steps = known.range("step", "", None)
-        found = sorted((row[4], key) for key, row in steps if row[3] == status and row[5])
-        return [key for _, key in found[:limit]]
-
-    def last_order(self, run: int, prefix: str) -> str | None:
-        known = self._of(run)
-        if not known.all:
-            return super().last_order(run, prefix)
-        orders = (row[4] for _, row in known.range("step", "", None) if row[5])
-        return max((order for order in orders if order.startswith(prefix)), default=None)
-
-    def collections(self, run: int, *, past: bool = False) -> list[str]:
-        known = self._of(run)
-        if past or not known.all:
-            return super().collections(run, past=past)
-        return sorted({address[0] for address, row in known.rows.items() if row is not None})
+    fetches = True
 
     # -- runs
 
@@ -281,12 +39,12 @@ class PostgresTx(PostgresView, Tx):
         it, all begins again."""
         names = plain(workflow), plain(branch)
         facts = (plain(run_id), NO_COUNTS, at, *names, status, int(hidden))
-        self.gather(None, [(Q.start_turn, names)])
-        for where, limit, before in self._listed:
-            found = PostgresView.list_runs(self, where, limit)
-            if before != [(row.run, row.status) for row in found]:
+        again = [listing(where, limit) for where, limit, _ in self._listings]
+        _, *found, made = self.gather(None, [(Q.start_turn, names), *again, (Q.add_run, facts)])
+        for (where, limit, before), rows in zip(self._listings, found, strict=True):
+            if before != what(listed(rows, where, limit)):
                 raise Again
-        run = int(self.ask(Q.add_run, facts)[0][0])
+        run = int(made[0][0])
         self._heads[run] = (0, bytes(32), NO_COUNTS, 0, run_id, int(hidden), status)
         self._of(run).all = True
         return run
@@ -348,16 +106,19 @@ class PostgresTx(PostgresView, Tx):
         facts = step or _NOT_A_STEP
         batch.put.append((*place, whole(key), hash, data, outside, blob, *facts))
         self._of(run).rows[collection, key] = (seq, hash, data, *facts)
+        if collection == "step":
+            while key := parent_of(key):
+                self._below[run, key] = True
 
-    def _batch(self, run: int, seq: int, collection: str, key: str) -> _Batch:
+    def _batch(self, run: int, seq: int, collection: str, key: str) -> Batch:
         """Where a change goes: to the last ones, if it is of the same version and of another key."""
         last = self._pending[-1] if self._pending else None
         if (
-            not isinstance(last, _Batch)
+            not isinstance(last, Batch)
             or (last.run, last.seq) != (run, seq)
             or (collection, key) in last.touched
         ):
-            last = _Batch(run, seq)
+            last = Batch(run, seq)
             self._pending.append(last)
         last.touched.add((collection, key))
         return last
@@ -375,6 +136,8 @@ class PostgresTx(PostgresView, Tx):
         batch.superseded.append(place)
         batch.dropped.append(place)
         self._of(run).rows[collection, key] = None
+        if collection == "step":
+            self._below.clear()
 
     def set_leaf(self, run: int, step: str, leaf: bool) -> None:
         self._set_step(run, step, 5, int(leaf))
@@ -387,7 +150,7 @@ class PostgresTx(PostgresView, Tx):
     def _set_step(self, run: int, step: str, column: int, value: Any) -> None:
         self.hold(run)
         known = self._of(run).get("step", step)
-        if known is not _UNKNOWN and known is not None:
+        if known is not UNKNOWN and known is not None:
             self._of(run).rows["step", step] = (*known[:column], value, *known[column + 1 :])
 
     def add_version(
@@ -418,7 +181,11 @@ class PostgresTx(PostgresView, Tx):
         self.note(Q.set_epoch, (epoch, run))
 
     def beat(self, run: int, epoch: int, at: int) -> bool:
-        return bool(self.ask(Q.beat, (at, run, epoch)))
+        done = bool(self.ask(Q.beat, (at, run, epoch)))
+        seen = self._leases.pop(run, None)
+        if not done and seen is not None and seen.held and seen.epoch == epoch:
+            raise Again  # freed since we looked
+        return done
 
     def add_attempt(
         self,
@@ -443,6 +210,7 @@ class PostgresTx(PostgresView, Tx):
 
     def drop_attempt(self, token: str) -> None:
         self._tries.clear()
+        self._attempts.clear()
         self.note(Q.drop_attempt, (token,))
 
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:

@@ -43,6 +43,8 @@ _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _LAST_CHARACTER = "\U0010ffff"
 _LIVE = (1 << 63) - 1  # until when a live record holds
 
+_FIRST = ("pending", "running", "waiting", "failed")  # the statuses whose first leaves a listing shows
+
 _by_n = attrgetter("n")
 
 
@@ -64,6 +66,10 @@ class PostgresView(View):
         self.began = False
         self._proved = proved
         self._before = before  # what is sent ahead of the first question
+        # Of runs that were listed: their first leaves by status, where those stand, and their leases.
+        self._leaves: dict[tuple[int, str], str | None] = {}
+        self._orders: dict[tuple[int, str], str] = {}
+        self._leases: dict[int, Lease | None] = {}
 
     def several(self, statements: Sequence[Statement]) -> list[Rows]:
         """The rows of each statement, for one time of waiting."""
@@ -112,19 +118,28 @@ class PostgresView(View):
                 raise misplaced(f"run {row.run_id}@{row.seq}")
             self._proved.add(row.run)
 
-    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
-        sql, values = _listing(where)
-        if where.get("name") is not None:  # without regard to case, as Python has it
-            rows = [row for row in map(run_from, self.ask(sql, values)) if _is_named(row, where["name"])]
-        elif limit is not None:
-            values.append(limit)
-            return list(map(run_from, self.ask(f"{sql} ORDER BY r.n DESC LIMIT ${len(values)}", values)))
-        else:
-            rows = list(map(run_from, self.ask(sql, values)))
-        rows.sort(key=_by_n, reverse=True)
-        return rows[:limit]
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
+        sql, values = listing(where, limit)
+        if not ahead:
+            return listed(self.ask(sql, values), where, limit)
+        more = [(question.replace("{listing}", sql), values) for question in (Q.first_leaves, Q.their_leases)]
+        found, leaves, leases = self.several([(sql, values), *more])
+        rows = listed(found, where, limit)
+        for row in rows:
+            self._leaves.update(((row.run, status), None) for status in _FIRST)
+            self._leases[row.run] = None
+        for run, status, key, order in leaves:
+            self._leaves[run, status] = key
+            self._orders[run, key] = order
+        for columns in leases:
+            self._leases[columns[0]] = Lease(columns[1:10], columns[10])
+        return rows
 
     def leaf(self, run: int, status: str) -> str | None:
+        if (run, status) in self._leaves:
+            return self._leaves[run, status]
         return next(iter(self.leaves(run, status, 1)), None)
 
     def leaves(self, run: int, status: str, limit: int) -> list[str]:
@@ -159,6 +174,10 @@ class PostgresView(View):
     def row(
         self, run: int, collection: str, key: str
     ) -> tuple[bytes, str | None, str | None, int | None] | None:
+        if (
+            collection == "step" and (run, key) in self._orders
+        ):  # of a listing: where it stands is all that is asked
+            return b"", None, self._orders[run, key], 1
         return self.one(Q.row, (run, collection, cut(key)), run)  # type: ignore[no-any-return]
 
     def record(self, run: int, collection: str, key: str) -> Record | None:
@@ -291,6 +310,8 @@ class PostgresView(View):
     # -- drivers, attempts, facts, blobs
 
     def lease(self, run: int) -> Lease | None:
+        if run in self._leases:
+            return self._leases[run]
         columns = self.one(Q.lease, (run,), run)
         return Lease(columns[:9], columns[9]) if columns else None
 
@@ -351,8 +372,8 @@ def _sound(run: int, collection: str, rows: Rows) -> list[tuple[str, bytes, byte
     return some
 
 
-def _listing(where: dict[str, Any]) -> tuple[str, list[Any]]:
-    """The query that a listing starts with, and its values."""
+def listing(where: dict[str, Any], limit: int | None) -> tuple[str, list[Any]]:
+    """The query of a listing, and its values."""
     tests = ["r.hidden = 0"]
     values: list[Any] = []
     for column in ("workflow", "branch", "title", "issue", "session"):
@@ -365,8 +386,20 @@ def _listing(where: dict[str, Any]) -> tuple[str, list[Any]]:
     if where.get("prefix") is not None:
         values.append(plain(where["prefix"]))
         tests.append(f"starts_with(r.run_id, ${len(values)})")
-    return f"{Q.run_columns} WHERE {' AND '.join(tests)}", values
+    sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
+    if limit is not None and where.get("name") is None:
+        values.append(limit)
+        sql += f" ORDER BY r.n DESC LIMIT ${len(values)}"
+    return sql, values
 
 
-def _is_named(row: RunRow, name: str) -> bool:
-    return name.casefold() in (row.workflow.casefold(), (row.title or "").casefold())
+def listed(found: Rows, where: dict[str, Any], limit: int | None) -> list[RunRow]:
+    """The rows of a listing, latest commit first; names without regard to case, as Python has it."""
+    rows = list(map(run_from, found))
+    name = where.get("name")
+    if name is not None:
+        rows = [
+            row for row in rows if name.casefold() in (row.workflow.casefold(), (row.title or "").casefold())
+        ]
+    rows.sort(key=_by_n, reverse=True)
+    return rows[:limit]

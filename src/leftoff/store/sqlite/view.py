@@ -110,7 +110,9 @@ class SqliteView(View):
         """Whether nothing was changed in this transaction yet."""
         return True
 
-    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
         tests, values = ["r.hidden = 0"], []
         for column in ("workflow", "branch", "title", "issue", "session"):
             if where.get(column) is not None:

@@ -47,8 +47,11 @@ FROM run r
 SELECT collection, coalesce(whole, key), seq, hash, data, status, ord, leaf FROM record WHERE run = $1 LIMIT $2
 
 -- name: rows
--- What is live under some keys, without their bytes.
-SELECT t.c, t.k, r.hash, r.status, r.ord, r.leaf, r.seq IS NOT NULL
+-- What is live under some keys, with the bytes that are in the row; and whether any step is below.
+SELECT t.c, t.k, r.seq, r.hash, r.data, r.status, r.ord, r.leaf, t.c = 'step' AND EXISTS (
+    SELECT 1 FROM record b WHERE b.run = $1 AND b.collection = 'step'
+    AND b.key > (t.k || '/') COLLATE "C" AND b.key < (t.k || '0') COLLATE "C"
+)
 FROM unnest($2::text[], $3::text[]) AS t(c, k)
 LEFT JOIN record r ON r.run = $1 AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C"
 
@@ -149,6 +152,22 @@ SELECT seq FROM version WHERE run = $1 AND seq > $2 AND token = $3
 -- The other names of checkpoints that start with some text.
 SELECT DISTINCT a.name FROM alias a JOIN run r ON r.run = a.run
 WHERE a.name >= $1 AND a.name < $2 AND r.hidden = 0 AND ($3::bigint IS NULL OR a.run = $3) ORDER BY a.name LIMIT $4
+
+-- name: first_leaves
+-- Of each run of a listing (a fragment comes in between) the first leaf of the statuses that it has any of.
+SELECT s.run, w.status, l.key, l.ord FROM ({listing}) s
+JOIN (VALUES ('pending', 0), ('running', 1), ('waiting', 2), ('failed', 4)) AS w(status, at)
+ON (s.counts::json ->> w.at)::integer > 0
+CROSS JOIN LATERAL (
+    SELECT coalesce(whole, key) AS key, ord FROM record
+    WHERE run = s.run AND status = w.status AND leaf = 1 ORDER BY left(ord, 500), ord LIMIT 1
+) l
+
+-- name: their_leases
+-- Of each run of a listing the lease.
+SELECT l.run, l.epoch, l.kind, l.scope, l.pid, l.started, l.session, l.who, l.since, l.beat,
+       (extract(epoch FROM clock_timestamp() - l.heard) * 1000)::bigint
+FROM lease l JOIN ({listing}) s ON s.run = l.run
 
 -- name: lease
 -- Who drives a run, and for how many milliseconds nothing was heard of it, by the server's clock.
