@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server, shared
 
 _numbers = itertools.count(1)
@@ -23,11 +24,25 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def url(server: Server) -> Iterator[str]:
-    """A project of its own, dropped behind the test."""
+def name(server: Server) -> Iterator[str]:
+    """The name of a project of its own, dropped behind the test."""
     project = f"t{os.getpid()}-{next(_numbers)}"
-    yield server.url(project)
+    yield project
     drop(server, project)
+
+
+@pytest.fixture
+def url(server: Server, name: str) -> str:
+    """Where that project is."""
+    return server.url(name)
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    """What stands between a test and the server, and can do what networks do."""
+    between = Proxy(server.folder)
+    yield between
+    between.close()
 
 
 def drop(server: Server, project: str) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 USER = "leftoff"
+LOCKED = "locked"  # a user who needs a password
 SETTINGS = {
     "listen_addresses": "''",
     "fsync": "off",  # what a server does at a power cut is its own affair
@@ -56,6 +57,8 @@ class Server:
             os.chown(self.folder, *self._user)
         how = ["--no-sync", "--auth=trust", f"--username={USER}", "--encoding=UTF8", "--locale=C"]
         self.run("initdb", f"--pgdata={self.data}", *how)
+        hba = self.data / "pg_hba.conf"
+        hba.write_text(f"local all {LOCKED} scram-sha-256\nlocal all all trust\n", encoding="ascii")
         settings = "\n".join(f"{name} = {value}" for name, value in SETTINGS.items())
         with open(self.data / "postgresql.auto.conf", "a", encoding="utf-8") as file:
             file.write(f"{settings}\nunix_socket_directories = '{self.folder}'\n")
