@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,10 +82,11 @@ def test_a_connection_that_went_while_nobody_looked(store: PostgresStore, proxy:
 
 def test_a_server_that_is_restarted(tmp_path: Path) -> None:
     """Whoever is at work goes on once it is back; what was committed is there."""
-    server = Server(tmp_path / "server")
-    tmp_path.chmod(0o755)
-    for above in [tmp_path, *tmp_path.parents][:3]:
-        above.chmod(above.stat().st_mode | 0o011)
+    folder = Path(
+        tempfile.mkdtemp(prefix="leftoff-pg-")
+    )  # other users must come by, which pytest's folder is not for
+    folder.chmod(0o755)
+    server = Server(folder / "server")
     server.make()
     server.start()
     try:
@@ -99,6 +102,7 @@ def test_a_server_that_is_restarted(tmp_path: Path) -> None:
         store.close()
     finally:
         server.stop()
+        shutil.rmtree(folder)
 
 
 def test_a_server_that_never_answered(tmp_path: Path) -> None:
@@ -199,7 +203,7 @@ def test_a_run_that_moved_since_it_was_seen(
     scribe = Scribe(store)
     other = Scribe.__new__(Scribe)
     other.__dict__.update(scribe.__dict__)
-    seen = []
+    seen: list[int] = []
 
     def work(tx: Tx) -> None:
         (row,) = tx.list_runs({"status": ["running"]})
@@ -218,7 +222,7 @@ def test_a_run_that_moved_since_it_was_seen(
 def test_a_twin_that_was_started_since(store: PostgresStore, proxy: Proxy, name: str, tmp_path: Path) -> None:
     """Who starts a run because there is none finds the one that somebody else has just started."""
     store.write(lambda tx: None)
-    found = []
+    found: list[list[str]] = []
 
     def start(tx: Tx) -> None:
         rows = tx.list_runs({"workflow": "work"})
@@ -237,6 +241,7 @@ def test_a_twin_that_was_started_since(store: PostgresStore, proxy: Proxy, name:
 def test_all_connections_in_use(store: PostgresStore) -> None:
     """Who waits longer than was said is told so."""
     Scribe(store)
+    store.close()
     store.pool = Pool(store.place, 1)
     store.patience = 0.05
 

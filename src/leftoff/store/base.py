@@ -471,6 +471,15 @@ class Store:
         """A consistent copy into an empty folder while others write."""
         raise NotImplementedError
 
+    def about(self) -> dict[str, Any]:
+        """What it is: ``kind``, and where it is there ``schema`` (its number), ``store_id``, ``created_at``,
+        ``created_by``, ``written_by``, ``runs`` and ``bytes``; and what only its kind has."""
+        raise NotImplementedError
+
+    def migrate(self) -> None:
+        """Make the store, or bring its schema up to date; not while somebody drives a run with older code."""
+        self.write(lambda tx: None)
+
     def check(self, *, repair: bool = False) -> dict[str, Any]:
         """fsck of bytes and rows: ``checked`` (counts), ``problems`` and ``quarantined``."""
         raise NotImplementedError

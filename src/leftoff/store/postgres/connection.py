@@ -84,6 +84,12 @@ class Link:
             raise
 
     @property
+    def version(self) -> str:
+        """Of the server, as people know it."""
+        number = self.conn.info.server_version
+        return f"{number // 10_000}.{number % 10_000}"
+
+    @property
     def usable(self) -> bool:
         return self.pid == os.getpid() and not self.conn.closed
 

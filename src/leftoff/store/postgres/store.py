@@ -15,7 +15,7 @@ from _weakref import ref
 import psycopg
 
 from leftoff import log
-from leftoff.errors import LeftoffError, NotFound, StoreUnavailable
+from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.store.base import Store
 from leftoff.store.postgres import migrate
 from leftoff.store.postgres.blobs import PostgresBlobs
@@ -169,7 +169,12 @@ class PostgresStore(Store):
         return result
 
     def _check_schema(self, tx: PostgresTx) -> None:
-        migrate.check(dict(tx.ask(Q.meta)), self.place, writing=True)
+        schema = migrate.check(dict(tx.ask(Q.meta)), self.place, writing=True)
+        if schema < migrate.SCHEMA:
+            raise Unsupported(
+                f"{self.name} has schema {schema}; this leftoff needs {migrate.SCHEMA}.",
+                hint="`leftoff store migrate` brings it up to date, for all who use it.",
+            )
 
     def _give_up(self, link: Link, tx: PostgresView) -> None:
         """Nothing of it is to be there. A connection that may be half way through something is not used again."""
@@ -283,10 +288,29 @@ class PostgresStore(Store):
 
         backup(self, folder)
 
+    def about(self) -> dict[str, Any]:
+        from leftoff.store.facts import about
+
+        def look(view: Any) -> dict[str, Any]:
+            meta, runs, size = view.several([(Q.meta, ()), (Q.count_runs, ()), (Q.bytes, ())])
+            found = about("postgresql", dict(meta), runs[0][0], size[0][0])
+            return {**found, "project": self.place.project or None, "server": view.link.version}
+
+        return self.read(look) if self.exists() else {"kind": "postgresql"}
+
+    def migrate(self) -> None:
+        self._create()
+
     def check(self, *, repair: bool = False) -> dict[str, Any]:
         from leftoff.store.postgres.check import inspect
 
-        return inspect(self)
+        found = inspect(self)
+        if repair and found["problems"]:
+            raise Unsupported(
+                f"{self.name} has {len(found['problems'])} problem(s), and leftoff repairs no store on a server yet.",
+                hint="Nothing was changed. `leftoff fsck` names them; restore a backup (docs/postgres.md).",
+            )
+        return found
 
     def close(self, *, soon: bool = False) -> None:
         self.pool.close()

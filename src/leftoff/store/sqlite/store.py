@@ -445,6 +445,18 @@ class SqliteStore(Store):
 
         self._typed(lambda: backup(self, folder))
 
+    def about(self) -> dict[str, Any]:
+        from leftoff.store.facts import about
+
+        def look(view: Any) -> dict[str, Any]:
+            runs = len(view.dump_runs())
+            size = sum(
+                os.path.getsize(path) for path in (self.path, self.path + "-wal") if os.path.exists(path)
+            )
+            return about("sqlite", dict(view.notes()), runs, size)
+
+        return self.read(look) if self.exists() else {"kind": "sqlite"}
+
     def check(self, *, repair: bool = False) -> dict[str, Any]:
         if repair:
             from leftoff.store.repair.repair import check_and_repair

@@ -513,6 +513,15 @@ AND NOT EXISTS (SELECT 1 FROM blob b WHERE b.upload = u.upload) LIMIT $2
 -- Runs on their way in or out.
 SELECT run, run_id FROM run WHERE hidden = 1
 
+-- name: count_runs
+-- How many runs there are, hidden ones too.
+SELECT count(*) FROM run
+
+-- name: bytes
+-- What all tables and indexes of this project take on the server's disk.
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
+
 -- name: runs_to_check
 -- Every run that fsck looks at: those on their way in or out are nobody's yet, or no longer.
 SELECT run FROM run WHERE hidden IN (0, 2) ORDER BY run
