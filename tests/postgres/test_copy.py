@@ -169,10 +169,3 @@ def test_by_the_command(project: Path, url: str) -> None:
     assert 0 == call("store", "migrate", cwd=project, LEFTOFF_STORE=url).code
     again = call("store", "copy", ".leftoff", url, cwd=project)
     assert (4, True) == (again.code, "has runs already" in again.err)
-
-
-@pytest.mark.parametrize("words", ["", "copy", "copy a", "info x", "what", "copy .leftoff .leftoff"])
-def test_wrong_words(project: Path, words: str) -> None:
-    """Are refused, and nothing is made."""
-    assert 2 == call("store", *words.split(), cwd=project).code
-    assert [] == list(project.iterdir())
