@@ -1,0 +1,58 @@
+"""Drivers on several machines: who cannot be heard stops before another may follow; steps find the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leftoff.engine.write.lease import LIMIT_MS
+from leftoff.errors import StoreUnavailable
+from leftoff.workflow.run.driver import Driver
+from tests.cli.command import LEFTOFF, call
+
+
+def driver(*, shared: bool) -> Any:
+    """One whose beats do not arrive."""
+
+    def beat() -> None:
+        if made.lost:
+            raise StoreUnavailable("out of reach")
+
+    made: Any = SimpleNamespace(now=0.0, lost=True, _heard=0.0)
+    ledger = SimpleNamespace(beat=beat, store=SimpleNamespace(shared=shared))
+    made.stage = SimpleNamespace(ledger=ledger, monotonic=lambda: made.now)
+    return made
+
+
+def test_a_driver_that_nobody_hears_stops() -> None:
+    """Before its lease is over by anybody's clock; what it started is ended by whoever catches this (`drive`)."""
+    alone = driver(shared=True)
+    alone.now = LIMIT_MS / 1000 * 0.7
+    Driver._beat(alone)
+    alone.lost = False
+    Driver._beat(alone)  # it was heard: the time counts from here
+    alone.lost = True
+    alone.now += LIMIT_MS / 1000 * 0.7
+    Driver._beat(alone)
+    alone.now += LIMIT_MS / 1000 * 0.1
+    with pytest.raises(StoreUnavailable):
+        Driver._beat(alone)
+
+
+def test_a_driver_that_can_be_seen_goes_on() -> None:
+    """On one machine its process shows that it lives."""
+    seen = driver(shared=False)
+    seen.now = LIMIT_MS
+    Driver._beat(seen)
+
+
+def test_what_a_step_reports_goes_to_the_server(project: Path, url: str) -> None:
+    """A step's process is told the store, and the token of its attempt."""
+    flow = "name: f\nsteps:\n  - id: a\n    run: leftoff set found=yes\n"
+    (project / "flow.yaml").write_text(flow)
+    assert 0 == call("run", "flow.yaml", "--run-id", "r", cwd=project, LEFTOFF_STORE=url).code
+    assert "yes" == call("get", "found", "--run", "r", cwd=project, LEFTOFF_STORE=url).out.strip()
+    assert ["flow.yaml"] == [path.name for path in project.iterdir()]
