@@ -51,7 +51,7 @@ def test_a_driver_that_can_be_seen_goes_on() -> None:
 
 def test_what_a_step_reports_goes_to_the_server(project: Path, url: str) -> None:
     """A step's process is told the store, and the token of its attempt."""
-    flow = "name: f\nsteps:\n  - id: a\n    run: leftoff set found=yes\n"
+    flow = f"name: f\nsteps:\n  - id: a\n    run: {LEFTOFF} set found=yes\n"
     (project / "flow.yaml").write_text(flow)
     assert 0 == call("run", "flow.yaml", "--run-id", "r", cwd=project, LEFTOFF_STORE=url).code
     assert "yes" == call("get", "found", "--run", "r", cwd=project, LEFTOFF_STORE=url).out.strip()
