@@ -82,9 +82,9 @@ step done nothing --run s-2
 
 
 @pytest.fixture
-def sides(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, str]]]:
+def sides(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]]]:
     """A project with a folder, and one with a server: where it is, and its environment."""
-    found: list[tuple[Path, dict[str, str]]] = []
+    found: list[tuple[Path, dict[str, Any]]] = []
     for name, more in (("folder", {}), ("server", {"LEFTOFF_STORE": url})):
         project = tmp_path / name
         project.mkdir()
@@ -94,14 +94,14 @@ def sides(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> list[tup
     return found
 
 
-def test_the_same_words_say_the_same(sides: list[tuple[Path, dict[str, str]]]) -> None:
+def test_the_same_words_say_the_same(sides: list[tuple[Path, dict[str, Any]]]) -> None:
     """Exit codes, results, JSON and messages; times, places and how many bytes there are aside."""
     for line in SESSION.strip().splitlines():
         one, other = (_played(line, project, env) for project, env in sides)
         assert one == other, f"{line}\n--- folder\n{one}\n--- server\n{other}"
 
 
-def _played(line: str, project: Path, env: dict[str, str]) -> tuple[int, Any, str]:
+def _played(line: str, project: Path, env: dict[str, Any]) -> tuple[int, Any, str]:
     words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line)]
     if line.startswith("put "):
         words = line.split()
@@ -145,7 +145,7 @@ def _plain(text: str, project: Path) -> str:
     return re.sub(r"[\d,]+ bytes", "BYTES", text)
 
 
-def test_a_role_that_only_looks(sides: list[tuple[Path, dict[str, str]]], server: Server, name: str) -> None:
+def test_a_role_that_only_looks(sides: list[tuple[Path, dict[str, Any]]], server: Server, name: str) -> None:
     """It can list, show and check; what would write is refused, and nothing is changed."""
     import psycopg
 
@@ -161,7 +161,7 @@ def test_a_role_that_only_looks(sides: list[tuple[Path, dict[str, str]]], server
             f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
         ):
             conn.execute(sql.encode())
-    reads = {**env, "LEFTOFF_STORE": env["LEFTOFF_STORE"].replace(f"{USER}@", f"{role}@")}
+    reads: dict[str, Any] = {**env, "LEFTOFF_STORE": env["LEFTOFF_STORE"].replace(f"{USER}@", f"{role}@")}
     try:
         for line in ("ls", "show r-1", "status", "log r-1", "diff r-1@1 r-1", "verify r-1", "fsck"):
             done = call(*line.split(), cwd=project, **reads)
