@@ -56,3 +56,15 @@ def test_what_a_step_reports_goes_to_the_server(project: Path, url: str) -> None
     assert 0 == call("run", "flow.yaml", "--run-id", "r", cwd=project, LEFTOFF_STORE=url).code
     assert "yes" == call("get", "found", "--run", "r", cwd=project, LEFTOFF_STORE=url).out.strip()
     assert ["flow.yaml"] == [path.name for path in project.iterdir()]
+
+
+def test_logs_from_another_machine(project: Path, url: str, tmp_path: Path) -> None:
+    """What a step printed is in the store once it has ended; also what comes of a step that failed."""
+    flow = "name: f\nsteps:\n  - id: a\n    run: echo hello\n  - id: b\n    run: echo no; exit 3\n"
+    (project / "flow.yaml").write_text(flow)
+    here = {"LEFTOFF_STORE": url, "XDG_STATE_HOME": str(tmp_path / "here")}
+    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=project, **here).code  # type: ignore[arg-type]
+    there = {**here, "XDG_STATE_HOME": str(tmp_path / "there")}
+    first, second = (call("logs", "r", cwd=project, **env).out for env in (here, there))  # type: ignore[arg-type]
+    assert first == second
+    assert "hello\n" in first and "no\n" in first

@@ -229,6 +229,10 @@ class View:
     def attempts(self, run: int) -> list[Attempt]:
         raise NotImplementedError
 
+    def kept_log(self, token: str) -> bytes | None:
+        """The last of what an attempt printed, where the store keeps that itself: its machine may be another one."""
+        return None
+
     def blob(self, hash: bytes) -> BlobRow | None:
         raise NotImplementedError
 
@@ -367,6 +371,7 @@ class Tx(View):
         raise NotImplementedError
 
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
+        """A try is over. A store that several machines share takes its log in, if that lies on this one."""
         raise NotImplementedError
 
     def put_fact(self, name: str, value: str | None) -> None:

@@ -147,7 +147,7 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
         steps = {attempt.step: view.row(run, "step", attempt.step) for attempt in attempts}
         reader = Reader(store, view, run, run_id)
         logs = [
-            Log(each, _path(store, each), _has_failed(each, steps[each.step]), _error(reader, each))
+            Log(each, _path(store, view, each), _has_failed(each, steps[each.step]), _error(reader, each))
             for each in attempts
         ]
         driven = row.status == "running" and lease_state(view.lease(run), now) in (ALIVE, "unknown")
@@ -266,11 +266,25 @@ def _is_step(view: View, row: RunRow, step: str) -> bool:
     return view.row(row.run, "step", step) is not None or view.has_below(row.run, step)
 
 
-def _path(store: Store, attempt: Attempt) -> str | None:
-    """The file: the row has its folder, relative to the store's."""
+def _path(store: Store, view: View, attempt: Attempt) -> str | None:
+    """The file: the row has its folder, relative to the store's. One of another machine is as the store kept it."""
     if not attempt.log:
         return None
-    return os.path.join(store.folder, attempt.log, FILE)
+    path = os.path.join(store.folder, attempt.log, FILE)
+    if store.shared and attempt.ended_at is not None and not os.path.exists(path):
+        kept = view.kept_log(attempt.token)
+        if kept:
+            _keep(path, kept)
+    return path
+
+
+def _keep(path: str, kept: bytes) -> None:
+    """Whoever looks at it again, or follows it, finds it here."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    temp = f"{path}.{os.getpid()}"
+    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(kept)
+    os.replace(temp, path)
 
 
 def _has_failed(attempt: Attempt, step: Any) -> bool:

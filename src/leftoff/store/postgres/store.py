@@ -141,6 +141,7 @@ class PostgresStore(Store):
     def _transact(self, fn: Callable[[Tx], T], before: list[Any]) -> T:
         link = self._take()
         tx = PostgresTx(link, self._proved, before)
+        tx.folder = self.folder
         sent = False
         try:
             result = fn(tx)

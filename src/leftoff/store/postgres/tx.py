@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     Address = tuple[str, str]
 
+MOST_OUTPUT = 1 << 20  # bytes of a log that the store keeps
 _BLOB_TAG = ord("B")
 _NOT_A_STEP = (None, None, None)
 _NOT_SEALED = (None, None, None, None)
@@ -31,6 +34,7 @@ class PostgresTx(HoldingView, Tx):
     """A write transaction on this connection."""
 
     fetches = True
+    folder = ""  # of this machine: see ``Store.folder``
 
     # -- runs
 
@@ -214,7 +218,20 @@ class PostgresTx(HoldingView, Tx):
         self.note(Q.drop_attempt, (token,))
 
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
-        self.note(Q.end_attempt, (at, exit_code, token))
+        self.note(Q.end_attempt, (at, exit_code, token, self._output(token)))
+
+    def _output(self, token: str) -> bytes | None:
+        """The end of the attempt's log, if it lies on this machine: one that ended is in the system's cache."""
+        for head in self._heads.values():
+            path = os.path.join(self.folder, "attempts", head[4], token, "log") if head else ""
+            try:
+                with open(path, "rb") as file:
+                    size = file.seek(0, os.SEEK_END)
+                    file.seek(max(0, size - MOST_OUTPUT))
+                    return file.read(MOST_OUTPUT)
+            except OSError:
+                continue
+        return None
 
     def put_fact(self, name: str, value: str | None) -> None:
         if value is None:

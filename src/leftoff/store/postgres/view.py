@@ -325,6 +325,10 @@ class PostgresView(View):
     def attempts(self, run: int) -> list[Attempt]:
         return [Attempt(columns) for columns in self.ask(Q.attempts, (run,), run)]
 
+    def kept_log(self, token: str) -> bytes | None:
+        row = self.one(Q.kept_log, (token,))
+        return row[0] if row else None
+
     def fact(self, name: str) -> str | None:
         row = self.one(Q.fact, (FACT + name,))
         return row[0] if row is not None else None

@@ -350,7 +350,11 @@ DELETE FROM attempt WHERE token = $1
 
 -- name: end_attempt
 -- How a try ended.
-UPDATE attempt SET ended_at = $1, exit_code = $2 WHERE token = $3
+UPDATE attempt SET ended_at = $1, exit_code = $2, output = coalesce($4::bytea, output) WHERE token = $3
+
+-- name: kept_log
+-- What it printed last.
+SELECT output FROM attempt WHERE token = $1
 
 -- name: know_blob
 -- A blob whose pieces are durable is referred to from now on.

@@ -149,5 +149,6 @@ CREATE TABLE attempt (
     started_at bigint NOT NULL,
     ended_at   bigint,
     exit_code  bigint,
+    output     bytea,                          -- the last of what it printed: its machine may be out of reach
     UNIQUE (run, place, number)
 );
