@@ -174,3 +174,20 @@ def test_a_role_that_only_looks(sides: list[tuple[Path, dict[str, Any]]], server
         with psycopg.connect(server.url(), autocommit=True) as conn:
             conn.execute(f"DROP OWNED BY {role}".encode())
             conn.execute(f"DROP ROLE {role}".encode())
+
+
+def test_a_store_that_the_settings_name(project: Path, url: str) -> None:
+    """It leads outside of the project: it is used once somebody has trusted it, and its password is not shown."""
+    secret = url.replace("@", ":geheim@", 1)
+    (project / "leftoff.toml").write_text(f'store = "{secret}"\n')
+    asked = call("trust", "--json", cwd=project)
+    assert (7, True) == (asked.code, "project=" in asked.out)
+    before = call("start", "site", "--run-id", "here", cwd=project)
+    assert 0 == before.code and (project / ".leftoff").is_dir()
+    assert 0 == call("trust", "--yes", cwd=project).code
+    assert 0 == call("start", "site", "--run-id", "there", cwd=project).code
+    listed = call("trust", "--list", cwd=project)
+    found = call("show", "there", "--json", cwd=project, LEFTOFF_STORE=url)
+    assert (0, "there") == (found.code, found.json["run_id"])
+    assert "geheim" not in "".join(each.out + each.err for each in (asked, before, listed, found))
+    assert 3 == call("show", "here", cwd=project).code

@@ -84,13 +84,14 @@ def _drop_orphans(pace: Pace, orphans: Orphans) -> int:
     """Looked at again, once whoever may be about to refer to them has ended."""
     freed = 0
     while orphans.values or orphans.blobs:
-        freed += pace.batch(lambda tx, size: _drop_some(tx, size, orphans))
+        # Taken out here: the transaction may be tried again.
+        values = [orphans.values.pop() for _ in range(min(pace.size, len(orphans.values)))]
+        blobs = [orphans.blobs.pop() for _ in range(min(pace.size, len(orphans.blobs)))]
+        freed += pace.batch(lambda tx, _, values=values, blobs=blobs: _drop_some(tx, values, blobs))  # type: ignore[misc]
     return freed
 
 
-def _drop_some(tx: PostgresTx, size: int, orphans: Orphans) -> int:
-    values = [orphans.values.pop() for _ in range(min(size, len(orphans.values)))]
-    blobs = [orphans.blobs.pop() for _ in range(min(size, len(orphans.blobs)))]
+def _drop_some(tx: PostgresTx, values: list[bytes], blobs: list[bytes]) -> int:
     tx.gather(None, [(Q.lock_values, (values,)), (Q.lock_blobs, (blobs,))])
     lost = tx.gather(None, [(Q.drop_values, (values,)), (Q.discard_blobs, (blobs,))])
     return sum(row[0] for rows in lost for row in rows)
