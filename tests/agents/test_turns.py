@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from leftoff.engine.workspace.hook_order import InOrder
+from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
 from leftoff.operations import Project
 from tests.agents.hooking import Living, Session, event_of
 from tests.cli.command import spawn, succeed
@@ -353,13 +354,25 @@ def test_what_is_still_on_its_way_is_waited_for(
 
 
 def test_a_hook_at_work_is_seen(repository: Path) -> None:
-    """By the lock that it has; a session without any hook has none."""
+    """By the lock that it has, and that the process keeps which goes on without it; a session without any has none."""
     project = Project(str(repository))
+    store = str(repository / ".leftoff")
     try:
         workspace = project.workspace(project.at)
         assert InOrder(workspace, "s1").settled(0)
-        with InOrder(workspace, "s1", make=True):
-            assert not InOrder(workspace, "s1").settled(0)
+        with InOrder(workspace, "s1", make=True), OnItsWay(store, "s1"):
+            goes_on = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(goes_on[1])
+                os.read(goes_on[0], 1)
+                os._exit(0)
+            os.close(goes_on[0])
+        assert not InOrder(workspace, "s1").settled(0)
+        os.close(goes_on[1])
+        os.waitpid(child, 0)
         assert InOrder(workspace, "s1").settled(0)
+        InOrder(workspace, "s1").forget()
+        assert not (repository / ".leftoff").exists()
     finally:
         project.close()

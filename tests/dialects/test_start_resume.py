@@ -31,8 +31,8 @@ def test_sitebuilder(project: Path) -> None:
     succeed("step", "done", "post-01", cwd=project)
     edit(project / SITEBUILDER_FILE, resumable=False)
     refused = call(*words, "--resume", cwd=project)
-    assert (6, "", True) == (refused.code, refused.out, "cannot be resumed" in refused.err)
-    with pytest.raises(CannotResume, match="cannot be resumed"):
+    assert (6, "", True) == (refused.code, refused.out, "not resumable" in refused.err)
+    with pytest.raises(CannotResume, match="not resumable"):
         Tools(str(project), None).start_run("migration", task="T060", resume=True)
     edit(project / SITEBUILDER_FILE, resumable=True)
     gone_on = succeed(*words, "--resume", cwd=project)

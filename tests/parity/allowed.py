@@ -37,6 +37,9 @@ OF_A_FACE: dict[str, Reasons] = {
         "checkpoint *:run/completed_at": LAST_STEP,
     },
     "functions": {
+        "error/*.traceback": RAISED,
+        "step/*.error.traceback": RAISED,
+        "checkpoint *.traceback": RAISED,
         "run/program": PROGRAM,
         "checkpoint *:run/program": PROGRAM,
         "context/function": ITS_CALL,

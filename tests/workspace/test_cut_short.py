@@ -119,7 +119,7 @@ def test_an_error_half_way(cut: Cut) -> None:
     """The file is named, not what it is written under; how far it came, and that the same call goes on."""
     done = cut.hooked(2, "fail", "rollback", f"r@{cut.first}", "--files")
     assert 8 == done.returncode, done.stderr
-    assert "f3 cannot be restored: Operation not permitted. 2 of 4 files are in their place" in done.stderr
+    assert "f3 cannot be restored: Operation not permitted. 2 of 4 files are in place" in done.stderr
     assert "the same `leftoff rollback` completes it" in done.stderr
     cut.run("rollback", f"r@{cut.first}", "--files")
     assert ["one"] * 4 == cut.words()

@@ -67,7 +67,7 @@ def test_nothing_to_do(tmp_path: Path) -> None:
     succeed("rollback", checkpoint, "--files", cwd=tmp_path)
     before = len(succeed("log", "--json", cwd=tmp_path).json["checkpoints"])
     result = succeed("rollback", checkpoint, "--files", cwd=tmp_path)
-    assert "as it was then" in result.err
+    assert "already as it was" in result.err
     assert (before + 1, then) == (
         len(succeed("log", "--json", cwd=tmp_path).json["checkpoints"]),
         tree(tmp_path),

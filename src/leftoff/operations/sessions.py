@@ -14,7 +14,7 @@ from leftoff.engine.config.project import find_project, in_git, store_location
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
-from leftoff.engine.workspace.hook_order import InOrder
+from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -119,6 +119,11 @@ def process_of(project: Project, session: str, found: list[Process]) -> Process 
 def in_order(session: Session, *, alone: bool, begins: bool) -> InOrder:
     """What is done under it comes after what the session's hooks before did. ``alone``: a turn begins or ends."""
     return InOrder(session.workspace, session.who.session, alone=alone, make=begins and session.has_home)
+
+
+def on_its_way(store: str, session: str) -> OnItsWay:
+    """Held while an event of a session is at work: see ``_offered``."""
+    return OnItsWay(store, session)
 
 
 # -- which run

@@ -42,11 +42,12 @@ def run_hook(call: Call, data: bytes) -> bytes:
     folder = ""
     try:
         event = read_event(data)
-        from leftoff.operations.sessions import find_place
+        from leftoff.operations.sessions import find_place, on_its_way
 
         project, folder = find_place(event.cwd, started_in(), call.project, call.store)
         caller = Caller(agent=agent_above(call.agent))
-        answer = bounded(lambda: _work(call, event, project, folder, caller), _limit(event))
+        with on_its_way(folder, event.session):
+            answer = bounded(lambda: _work(call, event, project, folder, caller), _limit(event))
         seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and continues by itself")

@@ -13,6 +13,39 @@ if TYPE_CHECKING:
 FOLDER = "pending"
 
 
+def _path(store: str, session: str, kind: str) -> str:
+    from leftoff.model.hashing import sha256
+
+    name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+    return os.path.join(store, FOLDER, f"{name}.{kind}")
+
+
+class OnItsWay:
+    """While an event of a session is at work, from before its process is made: see ``InOrder.settled``.
+
+    The process that is made meanwhile shares the lock, and keeps it to its own end.
+    """
+
+    def __init__(self, store: str, session: str) -> None:
+        self._path = _path(store, session, "way")
+        self._fd = -1
+
+    def __enter__(self) -> None:
+        import fcntl
+
+        from leftoff.store.sqlite.writer import lock_within
+
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock_within(self._fd, fcntl.LOCK_SH, 0.1)  # whoever looks has it for a moment
+        except OSError:  # no event of any session was at work here yet
+            pass
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
 class InOrder:
     """Hooks of one session that come one after another stay so, however long one of them takes.
 
@@ -23,12 +56,9 @@ class InOrder:
     def __init__(
         self, workspace: Workspace, session: str, *, alone: bool = False, make: bool = False
     ) -> None:
-        from leftoff.model.hashing import sha256
-
         folder = workspace.store.folder
-        name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
-        self._folder = os.path.join(folder, FOLDER)
-        self._path = os.path.join(self._folder, f"{name}.lock")
+        self._path, self._way = (_path(folder, session, kind) for kind in ("lock", "way"))
+        self._folder = os.path.dirname(self._path)
         self._patience = workspace.store.patience
         self._alone = alone
         self._make = make
@@ -67,7 +97,7 @@ class InOrder:
         from leftoff.store.sqlite.writer import lock_within
 
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(self._way, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return True
         try:
@@ -80,7 +110,9 @@ class InOrder:
         from leftoff.store.sqlite.location import forget_folder
 
         try:
-            os.unlink(self._path)
+            for path in (self._path, self._way):
+                if os.path.exists(path):
+                    os.unlink(path)
             os.rmdir(self._folder)
             forget_folder(os.path.dirname(self._folder))
         except OSError:
