@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from leftoff.engine.config.project import local_folder, open_store
 from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import StoreUnavailable
 from leftoff.workflow.run.driver import Driver
@@ -68,3 +70,21 @@ def test_logs_from_another_machine(project: Path, url: str, tmp_path: Path) -> N
     first, second = (call("logs", "r", cwd=project, **env).out for env in (here, there))  # type: ignore[arg-type]
     assert first == second
     assert "hello\n" in first and "no\n" in first
+
+
+def test_hooks_of_an_agent(project: Path, url: str) -> None:
+    """A session's run is on the server; what its hooks remember lies in the folder of this machine."""
+    opened = open_store(url)
+    assert opened.folder == local_folder(url) == local_folder(url.replace("@", ":geheim@", 1))
+    event = {
+        "session_id": "s-1",
+        "cwd": str(project),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "go on",
+    }
+    done = call("hook", "claude", cwd=project, input=json.dumps(event), LEFTOFF_STORE=url)
+    assert 0 == done.code, done
+    (row,) = opened.read(lambda view: view.list_runs({"session": "s-1"}))
+    assert "session" == row.workflow
+    assert [] == list(project.iterdir())
+    opened.close()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
+STORES = "stores"  # in the user's own folder: what is a fact of this machine about stores on servers
 _HURRY_S, _STUCK_S = 10.0, 2.0  # seconds: what one in a hurry waits for others, and for the same one of them
 _told: set[tuple[str, str]] = set()  # what was said of settings that are not used
 
@@ -128,7 +129,17 @@ def _open_server(location: str, clock: Clock | None) -> Store:
             "A store on PostgreSQL needs psycopg, which is not installed.",
             hint="pip install 'leftoff[postgres]'",
         ) from None
-    return PostgresStore(location, os.path.join(CALLER.user_folder, "stores"), clock)
+    return PostgresStore(location, os.path.join(CALLER.user_folder, STORES), clock)
+
+
+def local_folder(location: str) -> str:
+    """``Store.folder`` of a store by its folder or URL, which is not opened for it."""
+    scheme, mark, rest = location.partition("://")
+    if mark and scheme in ("postgresql", "postgres"):
+        from leftoff.store.postgres.location import Place
+
+        return os.path.join(CALLER.user_folder, STORES, Place(location).key)
+    return rest if mark else location
 
 
 def open_followed(
