@@ -47,6 +47,9 @@ def abandon(store: leftoff.Store) -> None:
         if run._buffer.heart is not None:
             run._buffer.heart.stop()
     inner: Any = store._store
+    if inner.shared:
+        inner.close()
+        return
     while inner._free:
         inner._free.pop().close()
     if inner._writer is not None:
@@ -71,7 +74,15 @@ class Ground(RuleBasedStateMachine):
     def open(self, project: Path) -> leftoff.Store:
         project.mkdir(exist_ok=True)
         self.project = project
-        return leftoff.Store(str(project / ".leftoff"), str(project), self.clock)
+        return leftoff.Store(self.location(project), str(project), self.clock)
+
+    def location(self, project: Path) -> str:
+        """Where the store of a project is."""
+        return str(project / ".leftoff")
+
+    def copy(self, old: Path, new: Path) -> None:
+        """All of a project, while its store is open."""
+        shutil.copytree(old, new, ignore=shutil.ignore_patterns("*-shm"))
 
     @property
     def now(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
@@ -344,7 +343,7 @@ class LifeRules(Ground):
         crashed, old = self.store, self.project
         if how == "copy":
             self.folders += 1
-            shutil.copytree(old, self.base / f"p{self.folders}", ignore=shutil.ignore_patterns("*-shm"))
+            self.copy(old, self.base / f"p{self.folders}")
         for handle in list(self.handles):
             self.forget(handle)
         abandon(crashed)

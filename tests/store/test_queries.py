@@ -19,7 +19,7 @@ SRC = Path(__file__).parents[2] / "src" / "leftoff"
 FILES = {"queries.sql": MIGRATIONS, "bundle/queries.sql": ["bundle/0001.sql"]}
 QUERIES = {(file, name): (about, sql) for file in FILES for name, about, sql in parse(read(file))}
 # fsck reads everything; so does nothing else.
-READS_EVERYTHING = {"all_records", "rows_of_no_run"}
+READS_EVERYTHING = {"every_record", "rows_of_no_run"}
 MUST_SEARCH = [
     "record",
     "row",

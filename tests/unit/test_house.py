@@ -25,6 +25,8 @@ MANY_PARAMETERS = {
     "leftoff.model.versions.__init__",
     "leftoff.store.base.add_version",
     "leftoff.store.base.put",
+    "leftoff.store.postgres.tx.add_version",
+    "leftoff.store.postgres.tx.put",
     "leftoff.store.sqlite.tx.add_version",
     "leftoff.store.sqlite.tx.put",
     "leftoff.workflow.functions.decorators.step",

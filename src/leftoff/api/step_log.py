@@ -72,8 +72,6 @@ class StepLog:
 
     def _make(self) -> int:
         file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
-        if file is None:
-            raise OSError("this store has no folder")
         os.makedirs(os.path.dirname(file), 0o700, exist_ok=True)
         return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 

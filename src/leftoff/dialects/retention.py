@@ -161,10 +161,9 @@ class Upkeep:
 
     def due(self) -> bool:
         """Whether retention runs by itself here, and has not today."""
-        folder = getattr(self.store, "folder", None)
-        if folder is None or not self.store.exists() or not self.rules().auto:
+        if not self.store.exists() or not self.rules().auto:
             return False
-        return is_due(os.path.join(folder, STAMP), self.now)
+        return is_due(os.path.join(self.store.folder, STAMP), self.now)
 
     def by_itself(self) -> None:
         """Once a day, after a run starts or ends."""

@@ -210,7 +210,7 @@ def setting_of(project: Project, workflow: Workflow, execution: Execution, issue
         project.clock,
         execution.observer,
         questions,
-        store_url=project.store.name,
+        store_url=project.store.location,
         secrets=secrets,
         seen=seen,
         tree=_tree(project, redactor),

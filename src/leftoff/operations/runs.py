@@ -127,8 +127,8 @@ def _archived_id(store: Store, text: str) -> str | None:
 
 def _bundles(store: Store) -> list[str]:
     """The files of archived runs, without loading what reads them."""
-    folder = os.path.join(getattr(store, "folder", None) or "", "archive")
-    names = os.listdir(folder) if os.path.isabs(folder) and os.path.isdir(folder) else []
+    folder = os.path.join(store.folder, "archive")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
     return [name for name in names if name.endswith(".leftoff")]
 
 

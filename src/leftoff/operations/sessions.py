@@ -10,7 +10,7 @@ import os
 import time
 
 from leftoff.engine.config.git_head import main_worktree
-from leftoff.engine.config.project import find_project, in_git, store_location
+from leftoff.engine.config.project import find_project, in_git, local_folder, store_location
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
@@ -81,8 +81,7 @@ def find_place(cwd: str, started_in: str | None, project: str | None, store: str
     """The folder of a session's project, and that of its store. ``project``, ``store``: as somebody said."""
     start = _looked_from(cwd, started_in)
     folder = find_project(start if os.path.isdir(start) else None, project)
-    location = store_location(folder, store)
-    return folder, location if "://" not in location else os.path.join(folder, ".leftoff")
+    return folder, local_folder(store_location(folder, store))
 
 
 def _looked_from(cwd: str, given: str | None) -> str:

@@ -201,10 +201,12 @@ def remove_run(project: Project, row: RunRow) -> Removed:
 
     folder = project.store_folder
     before = disk_use(folder)
-    remove(project.store, row.run_id, project.now, row)
+    freed = remove(project.store, row.run_id, project.now, row)
     project.store.sweep(thorough=False, at_once=one_thread())
     waiting = disk_use(os.path.join(folder, "trash"))
-    return Removed(row.run_id, max(0, before - disk_use(folder)), waiting)
+    if not project.store.shared:  # what a server gave back is for the store to say; here it can be measured
+        freed = max(0, before - disk_use(folder))
+    return Removed(row.run_id, freed, waiting)
 
 
 # -- back from the trash

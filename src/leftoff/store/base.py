@@ -9,7 +9,9 @@ Obligations:
 1. ``write(fn)`` runs ``fn`` in one transaction. When it returns, everything ``fn`` wrote survives power loss. When
    it raises, nothing of it is there, and the next call can succeed. Several calls may share a transaction, but one
    that fails never takes another with it.
-2. ``fn`` sees the newest committed state, and no other writer changes it before ``fn`` is durable.
+2. ``fn`` sees the newest committed state of the runs that it writes to, and no other writer changes it before ``fn`` is
+   durable. Where what it has seen moves before it writes, it is called again from its beginning: so it may be called
+   several times, and changes nothing but rows.
 3. ``read(fn)`` gives ``fn`` one consistent snapshot; it never blocks a writer, nor a writer it.
 4. Bytes that are read are checked against their recorded hash: ``Corrupt``, never a wrong value.
 5. Inside ``fn`` nothing waits: no I/O but the store's own, no locks, under 50 ms.
@@ -106,9 +108,14 @@ class View:
         """
         raise NotImplementedError
 
-    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
         """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
-        name (the workflow or the title, without regard to case)."""
+        name (the workflow or the title, without regard to case).
+
+        ``ahead``: the first leaves and the lease of each will be asked for, so they may be fetched with them.
+        """
         raise NotImplementedError
 
     def leaf(self, run: int, status: str) -> str | None:
@@ -222,6 +229,10 @@ class View:
     def attempts(self, run: int) -> list[Attempt]:
         raise NotImplementedError
 
+    def kept_log(self, token: str) -> bytes | None:
+        """The last of what an attempt printed, where the store keeps that itself: its machine may be another one."""
+        return None
+
     def blob(self, hash: bytes) -> BlobRow | None:
         raise NotImplementedError
 
@@ -242,12 +253,26 @@ class View:
         """What was noted of the store, or of a run in it, under this name: no part of any run, and in no bundle."""
         raise NotImplementedError
 
+    def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
+        """The next rows of a table (``leftoff.store.transfer.TABLES``) behind a key, in an order of its own."""
+        raise NotImplementedError
+
+    def dump_runs(self) -> list[tuple[Any, ...]]:
+        """The rows of all runs, hidden ones too."""
+        raise NotImplementedError
+
 
 class Tx(View):
     """What can also be written. Nothing is seen by others before the transaction is durable."""
 
     #: see ``Store.follower``
     follower: Follower | None = None
+    #: whether it is worth telling ``fetch`` what will be asked for
+    fetches = False
+
+    def fetch(self, run: int, addresses: Iterable[tuple[str, str]], attempt: str | None = None) -> None:
+        """A hint: these records of a run (by collection and key; no key: the whole collection), what is below those
+        that are steps, and this attempt will be asked for. A store that is far away fetches them with the head."""
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         """A run without versions; its number, which no other run ever gets. The id must be free."""
@@ -346,6 +371,7 @@ class Tx(View):
         raise NotImplementedError
 
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
+        """A try is over. A store that several machines share takes its log in, if that lies on this one."""
         raise NotImplementedError
 
     def put_fact(self, name: str, value: str | None) -> None:
@@ -356,12 +382,33 @@ class Tx(View):
         """A blob whose file is durable (or is in this store's trash, from where it comes back)."""
         raise NotImplementedError
 
+    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Rows of another store's ``dump``, as they are."""
+        raise NotImplementedError
+
+    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
+        """The runs of another store, into one that has none: with their numbers, and that of the newest commit."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget all rows that were loaded; what the store says of itself stays."""
+        raise NotImplementedError
+
 
 class Store:
     """Transactions, blobs and upkeep."""
 
-    #: where it is, for people
+    #: where it is, for people; never with a password in it
     name: str
+    #: what opens it again; it may have a password in it, so it is shown nowhere
+    location: str
+    #: where facts of this machine lie that belong to it (attempts and their logs, journals, locks): private, and made
+    #: by the first write. An embedded store is in there itself
+    folder: str
+    #: whether several machines may use it: then nothing of a run may be kept in ``folder`` alone
+    shared = False
+    #: whether asking twice costs more than asking at once for more than is needed
+    far = False
     #: whether anything was written through this object
     wrote = False
     #: seconds that a write may wait for other processes, before it is ``StoreUnavailable``
@@ -430,6 +477,15 @@ class Store:
     def backup(self, folder: str) -> None:
         """A consistent copy into an empty folder while others write."""
         raise NotImplementedError
+
+    def about(self) -> dict[str, Any]:
+        """What it is: ``kind``, and where it is there ``schema`` (its number), ``store_id``, ``created_at``,
+        ``created_by``, ``written_by``, ``runs`` and ``bytes``; and what only its kind has."""
+        raise NotImplementedError
+
+    def migrate(self) -> None:
+        """Make the store, or bring its schema up to date; not while somebody drives a run with older code."""
+        self.write(lambda tx: None)
 
     def check(self, *, repair: bool = False) -> dict[str, Any]:
         """fsck of bytes and rows: ``checked`` (counts), ``problems`` and ``quarantined``."""

@@ -71,37 +71,14 @@ class Blobs:
             raise
 
     def _write(self, temp: str, chunks: Iterable[bytes]) -> BlobRow:
-        digest, packed, size, stored = sha256(), sha256(), 0, 0
-        packer: Any = None
+        packing = Packing(chunks)
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            for chunk in _with_sample(chunks):
-                if size == 0:
-                    packer = self._packer(chunk)
-                digest.update(chunk)
-                size += len(chunk)
-                if packer:
-                    chunk = packer.compress(chunk)
-                    packed.update(chunk)
-                stored += _write_all(fd, chunk)
-            if packer:
-                rest = packer.flush()
-                packed.update(rest)
-                stored += _write_all(fd, rest + SKIPPED + packed.digest())
+            for piece in packing:
+                _write_all(fd, piece)
         finally:
             os.close(fd)
-        return BlobRow(digest.digest(), size, stored, "zstd" if packer else "raw")
-
-    @staticmethod
-    def _packer(sample: bytes) -> Any:
-        """A compressor where the first piece gains at least a tenth by it."""
-        if len(sample) < SMALL:
-            return None
-        library = zstd()
-        sample = sample[:SAMPLE]
-        if len(library.compress(sample, LEVEL)) > 0.9 * len(sample):
-            return None
-        return library.ZstdCompressor(level=LEVEL)
+        return packing.row
 
     def place(self, made: dict[str, BlobRow]) -> None:
         """Put temporary files that are synced in their places, and sync the names."""
@@ -125,29 +102,15 @@ class Blobs:
 
         ``forgotten``: where there is no file, whether the store does not know the blob any more, either.
         """
-        where, digest, size, held = self.path(row.hash), sha256(), 0, b""
+        where = self.path(row.hash)
         try:
             file = self._open(row.hash)
             where = file.name
-            for piece in _content(file, row.encoding):
-                digest.update(piece)
-                size += len(piece)
-                if size > row.size:
-                    raise Corrupt(f"The blob {where} is longer than was recorded.", where=where)
-                if held:
-                    yield held
-                held = piece
+            yield from proved(row, _content(file, row.encoding), where)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and forgotten is not None and forgotten():
-                raise StoreUnavailable(
-                    f"The blob sha256:{row.hash.hex()} was pruned while what refers to it was being read.",
-                    hint="Nothing is damaged. Read again: the newest version does not refer to it.",
-                ) from None
+                raise pruned(row.hash) from None
             raise Corrupt(f"The blob {where} cannot be read: {error.strerror}", where=where) from error
-        if digest.digest() != row.hash or size != row.size:
-            raise Corrupt(f"The blob {where} is damaged: its content has another hash.", where=where)
-        if held:
-            yield held
 
     def _open(self, hash: bytes) -> BinaryIO:
         """The file, in its place or in the trash. It may move from one to the other, and back, while we look."""
@@ -229,6 +192,47 @@ class Blobs:
         return freed
 
 
+class Packing:
+    """Content as it is stored, in pieces of any size; ``row`` says what it was, once all of it was taken."""
+
+    row: BlobRow
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        digest, packed, size, stored = sha256(), sha256(), 0, 0
+        packer: Any = None
+        for chunk in _with_sample(self._chunks):
+            if size == 0:
+                packer = _packer(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+            if packer:
+                chunk = packer.compress(chunk)
+                packed.update(chunk)
+            stored += len(chunk)
+            yield chunk
+        if packer:
+            rest = packer.flush()
+            packed.update(rest)
+            rest += SKIPPED + packed.digest()
+            stored += len(rest)
+            yield rest
+        self.row = BlobRow(digest.digest(), size, stored, "zstd" if packer else "raw")
+
+
+def _packer(sample: bytes) -> Any:
+    """A compressor where the first piece gains at least a tenth by it."""
+    if len(sample) < SMALL:
+        return None
+    library = zstd()
+    sample = sample[:SAMPLE]
+    if len(library.compress(sample, LEVEL)) > 0.9 * len(sample):
+        return None
+    return library.ZstdCompressor(level=LEVEL)
+
+
 class Batch:
     """Blobs that are saved together: synced behind the last one, as many take a disk little longer than one."""
 
@@ -264,30 +268,57 @@ class Batch:
 def _content(file: BinaryIO, encoding: str) -> Iterator[bytes]:
     """What is in a blob's file. Its length is not compared: another zstd may have packed the same content since."""
     with file:
-        length = os.fstat(file.fileno()).st_size
-        if encoding == "zstd":
-            yield from _unpacked(file, length - TRAILER, file.name)
-        else:
-            yield from _chunks(file, length)
+        yield from unpacked(_chunks(file), encoding, file.name)
 
 
-def _unpacked(file: BinaryIO, length: int, path: str) -> Iterator[bytes]:
-    unpack, packed = zstd().ZstdDecompressor(), sha256()
-    for raw in _chunks(file, length):
+def proved(row: BlobRow, content: Iterable[bytes], where: str) -> Iterator[bytes]:
+    """Content in pieces, the last one only once everything proved right."""
+    digest, size, held = sha256(), 0, b""
+    for piece in content:
+        digest.update(piece)
+        size += len(piece)
+        if size > row.size:
+            raise Corrupt(f"The blob {where} is longer than was recorded.", where=where)
+        if held:
+            yield held
+        held = piece
+    if digest.digest() != row.hash or size != row.size:
+        raise Corrupt(f"The blob {where} is damaged: its content has another hash.", where=where)
+    if held:
+        yield held
+
+
+def pruned(hash: bytes) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"The blob sha256:{hash.hex()} was pruned while what refers to it was being read.",
+        hint="Nothing is damaged. Read again: the newest version does not refer to it.",
+    )
+
+
+def unpacked(chunks: Iterable[bytes], encoding: str, where: str) -> Iterator[bytes]:
+    """Content from what is stored. Of what is packed, the last bytes prove the others."""
+    if encoding != "zstd":
+        yield from chunks
+        return
+    unpack, packed, tail = zstd().ZstdDecompressor(), sha256(), b""
+    for chunk in chunks:
+        tail += chunk
+        raw, tail = tail[:-TRAILER], tail[-TRAILER:]
+        if not raw:
+            continue
         packed.update(raw)
         try:
             piece = unpack.decompress(raw)
         except Exception as error:
-            raise Corrupt(f"The blob {path} is damaged: {error}", where=path) from error
+            raise Corrupt(f"The blob {where} is damaged: {error}", where=where) from error
         if piece:
             yield piece
-    if file.read(TRAILER) != SKIPPED + packed.digest():
-        raise Corrupt(f"The blob {path} is damaged: its packed bytes have another hash.", where=path)
+    if tail != SKIPPED + packed.digest():
+        raise Corrupt(f"The blob {where} is damaged: its packed bytes have another hash.", where=where)
 
 
-def _chunks(file: BinaryIO, length: int) -> Iterator[bytes]:
-    while length > 0 and (raw := file.read(min(CHUNK, length))):
-        length -= len(raw)
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while raw := file.read(CHUNK):
         yield raw
 
 

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+TRASHED = 2  # in a run's `hidden`
+TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
+FACT = "fact "  # starts the name of what was noted, in `meta`
+
+
+def token_name(run: int, token: bytes) -> str:
+    """Under which name `meta` keeps the token of a version that was pruned."""
+    return f"token:{run}:{token.hex()}"
+
+
 def _column(index: int) -> Any:
     return property(itemgetter(index))
 
@@ -85,17 +95,26 @@ FREE = Holder()  # what a lease says that nobody holds
 
 
 class Lease:
-    """Who drives a run, since when, under which epoch."""
+    """Who drives a run, since when, under which epoch.
 
-    __slots__ = ("beat", "epoch", "kind", "process", "session", "since", "who")
+    ``silent``: for how many milliseconds nothing was heard of it, where the store has a clock that all who use it
+    share.
+    """
 
-    def __init__(self, columns: tuple[Any, ...]) -> None:
+    __slots__ = ("beat", "epoch", "kind", "process", "session", "silent", "since", "who")
+
+    def __init__(self, columns: tuple[Any, ...], silent: int | None = None) -> None:
+        self.silent = silent
         self.epoch, self.kind, scope, pid, started, self.session, self.who, self.since, self.beat = columns
         self.process = Process(scope, pid, started or "") if scope and pid else None
 
     @property
     def held(self) -> bool:
         return self.kind is not None
+
+    def silence(self, now: int) -> int:
+        """For how many milliseconds nothing was heard of it. A time far ahead was told by a wrong clock."""
+        return abs(now - (self.beat or self.since or 0)) if self.silent is None else self.silent
 
 
 class Attempt:

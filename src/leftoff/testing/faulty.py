@@ -55,6 +55,8 @@ class FaultyStore(Store):
     def __init__(self, store: Store) -> None:
         self.store = store
         self.name = store.name
+        self.location, self.folder = store.location, store.folder
+        self.shared, self.far = store.shared, store.far
         self.calls: dict[str, int] = {}  # how often each method was called
         self.delay_s = 0.0  # before each write
         self._faults: list[_Fault] = []
@@ -145,6 +147,8 @@ class FaultyStore(Store):
     sweep = _passed_on("sweep")
     backup = _passed_on("backup")
     check = _passed_on("check")
+    about = _passed_on("about")
+    migrate = _passed_on("migrate")
     close = _passed_on("close")
 
 

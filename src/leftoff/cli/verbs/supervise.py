@@ -147,7 +147,10 @@ class Watch:
         """In a session of its own: it lives on when the supervisor does not."""
         import subprocess
 
-        place = ["--project", self.ctx.project.folder, "--store", self.ctx.project.store.name]
+        place, own = (
+            ["--project", self.ctx.project.folder],
+            {"LEFTOFF_STORE": self.ctx.project.store.location},
+        )
         log = os.open(
             os.path.join(self.supervision.folder, "supervise.log"),
             os.O_WRONLY | os.O_CREAT | os.O_APPEND,
@@ -160,6 +163,7 @@ class Watch:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                env=self.ctx.caller.environment(own),
             )
         finally:
             os.close(log)

@@ -126,7 +126,7 @@ def follow(
 ) -> Store:
     """The project's store, with its mirror."""
     own = mirrored(project, settings)
-    if own is None or getattr(store, "folder", None) is None:
+    if own is None:
         return store
     mirror = Mirror(store, project, own, settings, clock, say)
     followed: Any = Followed(Protocol(mirror, settings.redactor().mask))

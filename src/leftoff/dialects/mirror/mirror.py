@@ -64,7 +64,7 @@ class Mirror:
         self.clock = clock
         self._say = say
         self.keeper = Keeper(self.scrubber, dialect)
-        self.memory = Memory(project, _own_folder(str(getattr(store, "folder", "")), project), self.keeper)
+        self.memory = Memory(project, _own_folder(store.folder, project), self.keeper)
         self.files = self.memory.project_files
         self.file_changes = FileChanges(self)
         self._pid = os.getpid()
@@ -99,7 +99,7 @@ class Mirror:
         if not self.store.exists():
             if not self._is_a_clone():
                 return
-            make_folder(str(getattr(self.store, "folder", "")))
+            make_folder(self.store.folder)
         if self._pid != os.getpid():  # a fork: whoever was at it is not here
             self._pid, self._mutex, self._busy = os.getpid(), Lock(), False
         with self._mutex:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 FOLDER, SETTINGS = ".leftoff", "leftoff.toml"
+STORES = "stores"  # in the user's own folder: what is a fact of this machine about stores on servers
 _HURRY_S, _STUCK_S = 10.0, 2.0  # seconds: what one in a hurry waits for others, and for the same one of them
 _told: set[tuple[str, str]] = set()  # what was said of settings that are not used
 
@@ -103,16 +104,42 @@ def _refuse_links(project: str, store: str) -> None:
 def open_store(location: str, clock: Clock | None = None) -> Store:
     """A store by its folder or URL. Nothing is created before the first write."""
     scheme, mark, rest = location.partition("://")
+    if mark and scheme in ("postgresql", "postgres"):
+        return _open_server(location, clock)
     if mark and scheme in ("sqlite", "file"):
         location = rest
     elif mark:
         raise Unsupported(
             f"This leftoff has no store for {scheme}:// URLs.",
-            hint="Use a folder, for example LEFTOFF_STORE=.leftoff",
+            hint="Use a folder (LEFTOFF_STORE=.leftoff), or postgresql://USER@HOST/DATABASE?project=NAME.",
         )
     from leftoff.store.sqlite.store import SqliteStore
 
     return SqliteStore(location, clock)
+
+
+def _open_server(location: str, clock: Clock | None) -> Store:
+    """A store on a server; what is a fact of this machine lies in the user's own folder, apart for each store."""
+    try:
+        from leftoff.store.postgres.store import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "psycopg":
+            raise
+        raise Unsupported(
+            "A store on PostgreSQL needs psycopg, which is not installed.",
+            hint="pip install 'leftoff[postgres]'",
+        ) from None
+    return PostgresStore(location, os.path.join(CALLER.user_folder, STORES), clock)
+
+
+def local_folder(location: str) -> str:
+    """``Store.folder`` of a store by its folder or URL, which is not opened for it."""
+    scheme, mark, rest = location.partition("://")
+    if mark and scheme in ("postgresql", "postgres"):
+        from leftoff.store.postgres.location import Place
+
+        return os.path.join(CALLER.user_folder, STORES, Place(location).key)
+    return rest if mark else location
 
 
 def open_followed(
@@ -130,7 +157,7 @@ def open_followed(
     return followed
 
 
-def home_of(card: dict[str, Any], project: str, folder: str | None) -> str:
+def home_of(card: dict[str, Any], project: str, folder: str) -> str:
     """Where a run's files are: the linked work tree that it remembers; else the main one, seen from a linked one that
     has no store of its own. ``folder``: the store's. A work tree that is gone leaves us here."""
     from leftoff.engine.config.git_head import main_worktree
@@ -259,7 +286,7 @@ class Project:
     @property
     def store_folder(self) -> str:
         """Where things are that lie beside the store: logs of steps, what waits to be restored."""
-        return getattr(self.store, "folder", None) or os.path.join(self.folder, FOLDER)
+        return self.store.folder
 
     def use_store(self, store: Store, folder: Any) -> None:
         """From now on another store is meant, which is gone with its folder when the call ends."""
@@ -273,7 +300,7 @@ class Project:
 
     def seen_from(self, row: RunRow) -> Project:
         """The same project in the work tree that a run keeps to, to look at its files; this one stays where it is."""
-        home = home_of(row.card, self.folder, getattr(self.store, "folder", None))
+        home = home_of(row.card, self.folder, self.store.folder)
         if home == self.folder:
             return self
         self.say(f"leftoff: {row.run_id} belongs to the work tree {home}.")
@@ -325,9 +352,8 @@ class Project:
     def tidy(self) -> None:
         """What is due goes, with whoever wrote: removed blobs after their grace, the rest once a day. One look at two
         names tells whether anything can be due."""
-        folder = getattr(self._store, "folder", None)
-        if folder is None:
-            return
+        assert self._store is not None
+        folder = self._store.folder
         from leftoff.store.sqlite.location import SWEPT, is_due
 
         if os.path.exists(f"{folder}/trash") or is_due(f"{folder}/{SWEPT}", self.now):

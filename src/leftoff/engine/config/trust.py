@@ -98,7 +98,9 @@ def _path(folder: str, key: str, value: Any) -> list[Item]:
         return []
     scheme, mark, rest = value.partition("://")
     if mark and scheme not in ("sqlite", "file"):
-        return [Item(key, value, LEADS, value)]
+        from leftoff.store.postgres.location import shown
+
+        return [Item(key, shown(value), LEADS, shown(value))]
     target = _outside(folder, rest if mark else value, own=key == "store")
     return [Item(key, value, LEADS, target)] if target else []
 

@@ -196,6 +196,16 @@ def run_info(store: Store, run: int, now: int, limits: tuple[int, int] = LIMITS)
 
 def list_info(store: Store, now: int, limits: tuple[int, int] = LIMITS, **where: Any) -> list[RunInfo]:
     """``list_runs`` with what a listing shows of each."""
+    if store.far and store.exists():
+        return store.read(lambda view: _list_ahead(view, now, limits, where))
     rows = list_runs(store, **where)
     listing = Listing(store, rows, now, limits)
+    return [RunInfo(row, listing) for row in rows]
+
+
+def _list_ahead(view: View, now: int, limits: tuple[int, int], where: dict[str, Any]) -> list[RunInfo]:
+    """Nothing is left to be looked up when somebody asks."""
+    rows = view.list_runs(where, where.pop("limit", None), ahead=True)
+    listing = Listing(None, rows, now, limits)
+    listing.look(view)
     return [RunInfo(row, listing) for row in rows]

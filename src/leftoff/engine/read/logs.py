@@ -147,7 +147,7 @@ def find_logs(store: Store, run: int, run_id: str, choice: Choice, now: int) -> 
         steps = {attempt.step: view.row(run, "step", attempt.step) for attempt in attempts}
         reader = Reader(store, view, run, run_id)
         logs = [
-            Log(each, _path(store, each), _has_failed(each, steps[each.step]), _error(reader, each))
+            Log(each, _path(store, view, each), _has_failed(each, steps[each.step]), _error(reader, each))
             for each in attempts
         ]
         driven = row.status == "running" and lease_state(view.lease(run), now) in (ALIVE, "unknown")
@@ -211,10 +211,9 @@ def _wanted(view: View, row: RunRow, choice: Choice) -> list[Attempt]:
 # -- of Python code
 
 
-def python_log(store: Store, run_id: str, step: str, number: int) -> str | None:
+def python_log(store: Store, run_id: str, step: str, number: int) -> str:
     """Where the log of an attempt of Python code at a step is."""
-    folder = getattr(store, "folder", None)
-    return os.path.join(folder, ATTEMPTS, run_id, STEPS, _file_name(step), str(number)) if folder else None
+    return os.path.join(store.folder, ATTEMPTS, run_id, STEPS, _file_name(step), str(number))
 
 
 def _file_name(step: str) -> str:
@@ -225,7 +224,7 @@ def _file_name(step: str) -> str:
 
 def _of_python(store: Store, reader: Reader, row: RunRow, choice: Choice) -> list[Log]:
     """The logs of steps that a Python program runs, and what those of them failed with that logged nothing."""
-    folder = os.path.join(getattr(store, "folder", None) or "", ATTEMPTS, row.run_id, STEPS)
+    folder = os.path.join(store.folder, ATTEMPTS, row.run_id, STEPS)
     names = set(os.listdir(folder)) if os.path.isdir(folder) else set()
     if not names and not counts_of(row.counts)["failed"]:
         return []
@@ -267,11 +266,25 @@ def _is_step(view: View, row: RunRow, step: str) -> bool:
     return view.row(row.run, "step", step) is not None or view.has_below(row.run, step)
 
 
-def _path(store: Store, attempt: Attempt) -> str | None:
-    """The file: the row has its folder, relative to the store's."""
+def _path(store: Store, view: View, attempt: Attempt) -> str | None:
+    """The file: the row has its folder, relative to the store's. One of another machine is as the store kept it."""
     if not attempt.log:
         return None
-    return os.path.join(getattr(store, "folder", store.name), attempt.log, FILE)
+    path = os.path.join(store.folder, attempt.log, FILE)
+    if store.shared and attempt.ended_at is not None and not os.path.exists(path):
+        kept = view.kept_log(attempt.token)
+        if kept:
+            _keep(path, kept)
+    return path
+
+
+def _keep(path: str, kept: bytes) -> None:
+    """Whoever looks at it again, or follows it, finds it here."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    temp = f"{path}.{os.getpid()}"
+    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(kept)
+    os.replace(temp, path)
 
 
 def _has_failed(attempt: Attempt, step: Any) -> bool:

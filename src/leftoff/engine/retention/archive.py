@@ -18,7 +18,7 @@ from leftoff.engine.retention.export import export, import_bundle
 from leftoff.engine.retention.prune import check_removable, refuse_driven, remove_attempts
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
-from leftoff.errors import Conflict, LeftoffError
+from leftoff.errors import Conflict, LeftoffError, Unsupported
 from leftoff.model.codec import decode, text
 from leftoff.model.fields import Fields
 from leftoff.model.ids import LEAST, parse_ref
@@ -48,9 +48,8 @@ OURS = "ours"  # on the page: what shows that this user made it, as it is in the
 
 
 def folder_of(store: Store) -> str | None:
-    """Where a store keeps its archive; ``None`` for one that has no folder."""
-    folder = getattr(store, "folder", None)
-    return os.path.join(folder, FOLDER) if folder is not None else None
+    """Where a store keeps its archive; ``None`` for many machines: what one of them took away no other finds."""
+    return os.path.join(store.folder, FOLDER) if not store.shared else None
 
 
 class Archived(Fields):
@@ -107,7 +106,10 @@ def _need_folder(store: Store) -> str:
     """The archive's folder; its name is durable before anything is moved there."""
     folder = folder_of(store)
     if folder is None:
-        raise LeftoffError(f"{store.name} has no archive.", hint="`leftoff export` writes a run to a file.")
+        raise Unsupported(
+            f"{store.name} is shared by several machines, and has no archive.",
+            hint="`leftoff export` writes a run to a file; `leftoff rm` removes it.",
+        )
     os.makedirs(folder, mode=0o700, exist_ok=True)
     sync_folder(os.path.dirname(folder))
     return folder

@@ -30,7 +30,7 @@ def _use(path: str) -> int:
 
 def attempts_folder(store: Store, run_id: str) -> str:
     """Where a run's attempts leave their logs and exit codes."""
-    return os.path.join(getattr(store, "folder", None) or "", ATTEMPTS, run_id)
+    return os.path.join(store.folder, ATTEMPTS, run_id)
 
 
 def run_size(store: Store, row: RunRow) -> int:

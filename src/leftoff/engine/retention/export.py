@@ -61,7 +61,7 @@ class Exported:
 
 def export(store: Store, row: RunRow, path: str, *, inside: bool = False) -> Exported:
     """Write a run with its whole history to a file, while others go on writing. ``inside``: into its archive."""
-    full = check_target(path, None if inside else getattr(store, "folder", None))
+    full = check_target(path, None if inside else store.folder)
     for left in range(TRIES - 1, -1, -1):
         with BundleWriter(full) as out:
             try:

@@ -95,12 +95,12 @@ def refuse_driven(view: View, run: int, run_id: str, now: int) -> None:
 
 def remove_attempts(store: Store, run_id: str) -> int:
     """Delete the folder in which a run's attempts left their logs; bytes given back."""
-    return _delete(attempts_folder(store, run_id)) if hasattr(store, "folder") else 0
+    return _delete(attempts_folder(store, run_id))
 
 
 def _sweep_attempts(store: Store) -> int:
     """Delete the folders of runs that are gone: whoever removed them died before it was done."""
-    folder = os.path.join(getattr(store, "folder", None) or "", ATTEMPTS)
+    folder = os.path.join(store.folder, ATTEMPTS)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     gone = store.read(lambda view: [name for name in names if view.find_run(name, hidden=True) is None])
     return sum(_delete(os.path.join(folder, name)) for name in gone)

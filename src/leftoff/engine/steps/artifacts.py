@@ -126,8 +126,8 @@ def _real(workspace: Workspace, full: str, fd: int) -> str:
         found = os.readlink(f"/proc/self/fd/{fd}")  # of the very file: a link may lead elsewhere by now
     except OSError:
         found = os.path.realpath(full)
-    real, own = relative(os.path.realpath(workspace.folder), found), getattr(workspace.store, "folder", None)
-    stores = own is not None and found.startswith(os.path.join(os.path.realpath(own), ""))
+    real, own = relative(os.path.realpath(workspace.folder), found), workspace.store.folder
+    stores = found.startswith(os.path.join(os.path.realpath(own), ""))
     if stores or is_own(real):
         os.close(fd)
         what = "leftoff's store" if stores else "what git or leftoff keep"

@@ -56,7 +56,7 @@ class InOrder:
     def __init__(
         self, workspace: Workspace, session: str, *, alone: bool = False, make: bool = False
     ) -> None:
-        folder = getattr(workspace.store, "folder", None) or os.path.join(workspace.folder, ".leftoff")
+        folder = workspace.store.folder
         self._path, self._way = (_path(folder, session, kind) for kind in ("lock", "way"))
         self._folder = os.path.dirname(self._path)
         self._patience = workspace.store.patience

@@ -101,9 +101,8 @@ class Journals:
     """The journals of one project in one store, while nobody else works on them. Use it in a `with`."""
 
     def __init__(self, store: Store, project: str) -> None:
-        folder = getattr(store, "folder", None) or os.path.join(project, ".leftoff")
         self.project = os.path.realpath(project)
-        self._folder = os.path.join(folder, FOLDER)
+        self._folder = os.path.join(store.folder, FOLDER)
         self._lock = -1
 
     def __enter__(self) -> Journals:
@@ -191,7 +190,7 @@ class CutShort(Fields):
 
 def cut_short(store: Store, project: str, run: int, run_id: str) -> CutShort | None:
     """What was begun with the files of a run and is not complete; for whoever wants to go on."""
-    folder = os.path.join(getattr(store, "folder", None) or os.path.join(project, ".leftoff"), FOLDER)
+    folder = os.path.join(store.folder, FOLDER)
     try:
         with open(os.path.join(folder, f"{run_id}.json"), "rb") as file:
             found = decode(file.read())

@@ -167,6 +167,10 @@ def commit_in(
     tx: Tx, head: Head, changes: ChangeSet, terms: Terms
 ) -> tuple[Version, int, Apply | None] | None:
     """The part inside the transaction. May run again after a rollback: it changes nothing but rows."""
+    if tx.fetches:
+        from leftoff.engine.write.foresee import foresee
+
+        foresee(tx, head, changes, terms.guard.attempt)
     now = tx.head(head.run)
     if now is None:
         raise gone(head.run_id)

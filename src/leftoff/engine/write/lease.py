@@ -42,8 +42,7 @@ def state(lease: Lease | None, now: int) -> str:
     seen = lease.process.state() if lease.process is not None else "unknown"
     if seen in (ALIVE, GONE):
         return seen
-    quiet = abs(now - (lease.beat or lease.since or 0)) > LIMIT_MS  # one that is far ahead: a clock was wrong
-    return "silent" if quiet else "unknown"
+    return "silent" if lease.silence(now) > LIMIT_MS else "unknown"
 
 
 def take(

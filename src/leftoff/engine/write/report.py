@@ -81,6 +81,7 @@ def report(
         wanted = ChangeSet(scrubber)
         wanted.changes.update(ready.changes)
         row = find(tx)
+        tx.fetch(row.run, (("run", ""), *ready.changes), terms.guard.attempt)
         tx.prove(row)
         return report_in(store, tx, row, make, terms, wanted)
 

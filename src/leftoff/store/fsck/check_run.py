@@ -9,15 +9,19 @@ from leftoff.model.derived import Leaves, step_of, up_to
 from leftoff.model.digest import MASK, is_checkpoint_id, term, to_bytes
 from leftoff.model.hashing import long_sha256 as sha256
 from leftoff.model.values import blob_of
-from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Protocol
 
     from leftoff.model.versions import Version
-    from leftoff.store.blobs import Blobs
+    from leftoff.store.rows import BlobRow
+
+    class Blobs(Protocol):
+        """Where the content of blobs comes from."""
+
+        def load(self, row: BlobRow) -> Iterator[bytes]: ...
 
 
 LOST_BLOB = "lost blob "  # starts the name of a fact in `meta`: this blob is known to be gone
@@ -52,6 +56,11 @@ class Report:
 _CARD = ("workflow", "branch", "status", "title", "issue", "session")
 
 
+def _shown(columns: dict[str, Any]) -> dict[str, Any]:
+    """As every store can show it: some know no NUL in a text."""
+    return {name: value and str(value).replace("\0", "␀") for name, value in columns.items()}
+
+
 class RunCheck:
     """One run, inside one snapshot."""
 
@@ -62,7 +71,7 @@ class RunCheck:
         self.run = run
         self.report = report
         self.row = view.run_row(run)
-        self.lost = {name for name, _ in view.execute(Q.meta) if name.startswith(LOST_BLOB)}
+        self.lost = {name for name, _ in view.notes() if name.startswith(LOST_BLOB)}
         # What begins (1) or ends (-1): at which seq, which of the two, its term; of a step also path and status.
         self.events: list[tuple[int, int, int, str | None, str]] = []
         self.own: dict[str, bytes] = {}  # the live `run` records
@@ -71,8 +80,8 @@ class RunCheck:
     def check(self) -> None:
         if self.row is None:  # removed meanwhile
             return
-        for columns in self.view.execute(Q.all_records, (self.run,)):
-            self._record(columns)
+        for columns in self.view.every_record(self.run):
+            self._record((self.row.run_id, *columns))
         self.events.sort(key=lambda event: event[:2])
         leaves = self._versions()
         self._steps(leaves)
@@ -195,7 +204,8 @@ class RunCheck:
     def _card(self) -> None:
         try:
             columns, card = card_of(self.own.items())
-            same = card == self.row.card and columns == {name: getattr(self.row, name) for name in _CARD}
+            shown = {name: getattr(self.row, name) for name in _CARD}
+            same = card == self.row.card and _shown(columns) == _shown(shown)
         except (Corrupt, ValueError):
             same = False
         if not same:

@@ -398,7 +398,7 @@ def _recount_run(tx: SqliteTx, blobs: Blobs, run: int) -> None:
     steps: list[tuple[str, int, int | None, str]] = []
     live: dict[str, dict[str, Any]] = {}
     own: dict[str, bytes] = {}
-    for _, collection, key, seq, until, _, stored, *_ in tx.execute(Q.all_records, (run,)).fetchall():
+    for collection, key, seq, until, _, stored, *_ in tx.execute(Q.every_record, (run,)).fetchall():
         if collection == "step":
             step = step_or_pending(load, stored, key)
             steps.append((key, seq, until, step["status"]))

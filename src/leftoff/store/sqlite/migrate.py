@@ -74,7 +74,7 @@ def _refuse_while_driven(db: apsw.Connection, where: str, now: int) -> None:
     for columns in db.execute(Q.leases):
         run_id, lease = columns[0], Lease(columns[1:])
         process: Any = lease.process
-        silent = abs(now - (lease.beat or lease.since or 0)) > SILENT_MS
+        silent = lease.silence(now) > SILENT_MS
         if process != me and (not silent if process is None else process.state() != GONE):
             raise Conflict(
                 f"{where} needs a newer schema, but run {run_id} is driven by {process or f'session {lease.session}'}.",

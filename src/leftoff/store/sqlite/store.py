@@ -55,7 +55,7 @@ class SqliteStore(Store):
         from leftoff.clock import SYSTEM
 
         self.folder = os.path.abspath(folder)
-        self.name = self.folder
+        self.name = self.location = self.folder
         self.path = os.path.join(self.folder, FILE)
         self.clock = clock or SYSTEM
         self.blobs = Blobs(self.folder)
@@ -444,6 +444,18 @@ class SqliteStore(Store):
         from leftoff.store.sqlite.backup import backup
 
         self._typed(lambda: backup(self, folder))
+
+    def about(self) -> dict[str, Any]:
+        from leftoff.store.facts import about
+
+        def look(view: Any) -> dict[str, Any]:
+            runs = len(view.dump_runs())
+            size = sum(
+                os.path.getsize(path) for path in (self.path, self.path + "-wal") if os.path.exists(path)
+            )
+            return about("sqlite", dict(view.notes()), runs, size)
+
+        return self.read(look) if self.exists() else {"kind": "sqlite"}
 
     def check(self, *, repair: bool = False) -> dict[str, Any]:
         if repair:

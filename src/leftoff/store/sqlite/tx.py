@@ -6,9 +6,9 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
-from leftoff.store.rows import FREE
+from leftoff.store.rows import FACT, FREE, TRASH, TRASHED
 from leftoff.store.sqlite.queries import Q
-from leftoff.store.sqlite.view import FACT, TRASH, TRASHED, SqliteView
+from leftoff.store.sqlite.view import SqliteView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,6 +173,21 @@ class SqliteTx(SqliteView, Tx):
 
     def put_blob(self, row: BlobRow) -> None:
         self.execute(Q.put_blob, (row.hash, row.size, row.stored, row.encoding))
+
+    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        from leftoff.store.sqlite.rows_apart import load
+
+        load(self, table, rows)
+
+    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
+        from leftoff.store.sqlite.rows_apart import load_runs
+
+        load_runs(self, rows)
+
+    def clear(self) -> None:
+        from leftoff.store.sqlite.rows_apart import clear
+
+        clear(self)
 
 
 def _place(process: Process | None) -> tuple[str | None, int | None, str | None]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 
 from leftoff.host import GONE
+from leftoff.store.rows import TRASH, token_name
 from leftoff.store.sqlite.pace import Pace
 from leftoff.store.sqlite.queries import Q
-from leftoff.store.sqlite.view import TRASH, token_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

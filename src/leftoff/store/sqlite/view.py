@@ -9,6 +9,9 @@ from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, sound, sum_of, term
 from leftoff.store.base import View
 from leftoff.store.rows import (
+    FACT,
+    TRASH,
+    TRASHED,
     Attempt,
     BlobRow,
     Lease,
@@ -18,6 +21,7 @@ from leftoff.store.rows import (
     misplaced,
     missing_bytes,
     run_from,
+    token_name,
     version_from,
     wrong_bytes,
 )
@@ -60,16 +64,6 @@ def _checked(run: int, collection: str, key: str, seq: int, hash: bytes, stored:
     except TypeError:  # not even bytes: a sound page in another's place
         raise wrong_bytes(run, collection, key) from None
     return Record(collection, key, seq, hash, stored)
-
-
-TRASHED = 2  # in `hidden`
-TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
-FACT = "fact "  # starts the name of what was noted, in `meta`
-
-
-def token_name(run: int, token: bytes) -> str:
-    """Under which name `meta` keeps the token of a version that was pruned."""
-    return f"token:{run}:{token.hex()}"
 
 
 class SqliteView(View):
@@ -116,7 +110,9 @@ class SqliteView(View):
         """Whether nothing was changed in this transaction yet."""
         return True
 
-    def list_runs(self, where: dict[str, Any], limit: int | None = None) -> list[RunRow]:
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
         tests, values = ["r.hidden = 0"], []
         for column in ("workflow", "branch", "title", "issue", "session"):
             if where.get(column) is not None:
@@ -351,3 +347,21 @@ class SqliteView(View):
     def blob(self, hash: bytes) -> BlobRow | None:
         row = self.execute(Q.blob, (hash,)).fetchone()
         return BlobRow(hash, *row) if row else None
+
+    def notes(self) -> Iterator[tuple[str, str]]:
+        """What the store says of itself: for who checks it."""
+        return self.execute(Q.meta)  # type: ignore[no-any-return]
+
+    def every_record(self, run: int) -> Iterator[tuple[Any, ...]]:
+        """Every record, live and superseded, as it lies there: for who checks it."""
+        return self.execute(Q.every_record, (run,))  # type: ignore[no-any-return]
+
+    def dump(self, table: str, after: tuple[Any, ...] | None, limit: int) -> list[tuple[Any, ...]]:
+        from leftoff.store.sqlite.rows_apart import dump
+
+        return dump(self, table, after, limit)
+
+    def dump_runs(self) -> list[tuple[Any, ...]]:
+        from leftoff.store.sqlite.rows_apart import dump_runs
+
+        return dump_runs(self)

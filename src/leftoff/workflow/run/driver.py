@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.surroundings import dirty_paths
 from leftoff.engine.write.commit import Seal
+from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
 from leftoff.model.ids import shown_step, step_word
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.turn import Stage
     from leftoff.workflow.run.unit import Work
 
+ALONE_S = LIMIT_MS / 1000 * 0.75  # without a beat that arrived, where only beats tell that we live
 LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that somebody watches
 LOST_TRIES = 3
@@ -50,7 +52,8 @@ class Driver:
         self.signal: int | None = None  # that asked us to stop
         self._signals: list[int] = []
         self._lost: dict[str, int] = {}
-        self._next_beat = stage.monotonic() + heartbeat
+        self._heard = stage.monotonic()  # when the last beat that arrived was sent
+        self._next_beat = self._heard + heartbeat
         self._next_look = 0.0
         self._kill_at: float | None = None  # when those that do not end are killed
         self._selector = selectors.DefaultSelector()
@@ -291,11 +294,17 @@ class Driver:
                 self._show_output(work)
 
     def _beat(self) -> None:
-        """One that cannot be written is no loss: this process can be seen to live, and what matters is committed."""
+        """One that cannot be written is no loss where this process can be seen to live: what matters is committed.
+
+        Other machines go by beats. Before one of them may follow us, we stop what we started.
+        """
+        now = self.stage.monotonic()
         try:
             self.stage.ledger.beat()
+            self._heard = now
         except StoreUnavailable:
-            pass
+            if self.stage.ledger.store.shared and now - self._heard > ALONE_S:
+                raise
 
     @property
     def _streams(self) -> bool:

@@ -379,15 +379,15 @@ AND NOT EXISTS (SELECT 1 FROM past INDEXED BY past_value WHERE hash = v.hash AND
 SELECT hash FROM blob b WHERE NOT EXISTS (SELECT 1 FROM record INDEXED BY record_blob WHERE blob = b.hash)
 AND NOT EXISTS (SELECT 1 FROM past INDEXED BY past_blob WHERE blob = b.hash) LIMIT ?
 
--- name: all_records
+-- name: every_record
 -- Every record, live and superseded, with its bytes: fsck reads them all.
-SELECT r.run_id, p.collection, p.key, p.seq, p.until, p.hash,
-       coalesce(p.data, (SELECT v.data FROM value v WHERE v.hash = p.hash)), p.blob, p.status, p.leaf
-FROM run r JOIN (
-    SELECT run, collection, key, seq, NULL AS until, hash, data, blob, status, leaf FROM record WHERE run = ?1
+SELECT p.collection, p.key, p.seq, p.until, p.hash, coalesce(p.data, (SELECT v.data FROM value v WHERE v.hash = p.hash)),
+       p.blob, p.status, p.leaf
+FROM (
+    SELECT collection, key, seq, NULL AS until, hash, data, blob, status, leaf FROM record WHERE run = ?1
     UNION ALL
-    SELECT run, collection, key, seq, until, hash, data, blob, NULL, NULL FROM past WHERE run = ?1
-) p ON p.run = r.run
+    SELECT collection, key, seq, until, hash, data, blob, NULL, NULL FROM past WHERE run = ?1
+) p
 
 -- name: runs_to_check
 -- Every run that fsck looks at: those on their way in or out are nobody's yet, or no longer.

@@ -1,0 +1,72 @@
+"""Stores as a whole: what one is, bringing its schema up to date, copying everything from one into another."""
+
+from __future__ import annotations
+
+from leftoff.engine.config.project import open_store
+from leftoff.errors import NotFound, Usage
+from leftoff.model.fields import Fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from leftoff.engine.config.project import Project
+
+
+class StoreInfo(Fields):
+    """Where a store is, whether it is there, what it says of itself; and where facts of this machine about it lie."""
+
+    store: str
+    exists: bool
+    about: dict[str, Any]
+    folder: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"store": self.store, "exists": self.exists, **self.about, "folder": self.folder}
+
+
+class Copied(Fields):
+    """From where to where, how many rows of each table, and what was checked in the end."""
+
+    source: str
+    target: str
+    copied: dict[str, int]
+    checked: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"from": self.source, "to": self.target, "copied": self.copied, "checked": self.checked}
+
+
+def info(project: Project) -> StoreInfo:
+    """What the project's store is."""
+    project.takes_in_edits = False
+    store = project.store
+    return StoreInfo(store.name, store.exists(), store.about(), store.folder)
+
+
+def migrate(project: Project) -> StoreInfo:
+    """Bring the schema of the project's store up to date."""
+    project.takes_in_edits = False
+    if not project.store.exists():
+        raise NotFound(f"There is no store at {project.store.name}.", hint="The first write makes one.")
+    project.store.migrate()
+    return info(project)
+
+
+def copy(
+    project: Project, source: str, target: str, tell: Callable[[str, int], None] = lambda table, rows: None
+) -> Copied:
+    """Everything of one store into another that is empty, while nobody drives a run."""
+    from leftoff.store.transfer import copy, refuse_driven
+
+    old, new = open_store(source, project.clock), open_store(target, project.clock)
+    if old.name == new.name:
+        raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
+    try:
+        refuse_driven(old, project.now)
+        done = copy(old, new, tell)
+    finally:
+        old.close()
+        new.close()
+    return Copied(old.name, new.name, done["copied"], done["checked"])

@@ -1,0 +1,130 @@
+"""Blobs as rows: cut into pieces, so that every machine has them, and neither side ever holds a whole one.
+
+Pieces are durable before anything refers to them, as on a disk. A blob that nothing refers to any more is no longer
+known; its pieces stay for a grace, from where a commit takes it back.
+"""
+
+from __future__ import annotations
+
+from leftoff.errors import Corrupt
+from leftoff.store.blobs import GRACE_S, Packing, proved, pruned, unpacked
+from leftoff.store.postgres.queries import Q
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    from leftoff.store.base import Save
+    from leftoff.store.postgres.store import PostgresStore
+    from leftoff.store.rows import BlobRow
+
+    T = TypeVar("T")
+
+PIECE = 1 << 18
+AT_ONCE = 8  # pieces that travel together
+
+
+class PostgresBlobs:
+    """The blobs of one store."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self.grace = GRACE_S
+
+    def together(self, work: Callable[[Save], T]) -> T:
+        """See ``Store.save_together``."""
+        made: dict[bytes, tuple[int, BlobRow]] = {}
+        uploads: list[int] = []
+
+        def save(chunks: Iterable[bytes]) -> BlobRow:
+            packing = Packing(chunks)
+            upload = self._upload(packing, uploads)
+            made[packing.row.hash] = (upload, packing.row)
+            return packing.row
+
+        try:
+            done = work(save)
+            self._settle(made)
+        except BaseException:
+            self._drop(uploads)
+            raise
+        self._drop([upload for upload in uploads if upload not in {there for there, _ in made.values()}])
+        return done
+
+    def _upload(self, packing: Packing, uploads: list[int]) -> int:
+        upload, number = 0, 0
+        for some in _groups(_pieces(packing)):
+            upload = self._send(upload, number, some)
+            if number == 0:
+                uploads.append(upload)
+            number += len(some)
+        return upload
+
+    def _send(self, upload: int, number: int, some: list[bytes]) -> int:
+        """A connection that is lost meanwhile may leave a piece behind, or have it sent already: then all is done
+        again, by whoever wants it saved."""
+        if number == 0:
+            return int(self._store.on_link(lambda link: link.ask([(Q.add_upload, (some,))]))[0][0][0])
+        self._store.on_link(lambda link: link.ask([(Q.add_pieces, (upload, number, some))]))
+        return upload
+
+    def _settle(self, made: dict[bytes, tuple[int, BlobRow]]) -> None:
+        def work(tx: Any) -> None:
+            for hash, (upload, row) in sorted(made.items()):
+                tx.note(Q.drop_former, (hash, upload))
+                tx.note(Q.put_blob, (hash, upload, row.size, row.stored, row.encoding))
+
+        if made:
+            self._store.write(work)
+
+    def _drop(self, uploads: list[int]) -> None:
+        if uploads:
+            self._store.on_link(lambda link: link.ask([(Q.drop_uploads, (uploads,))]))
+
+    def load(self, row: BlobRow) -> Iterator[bytes]:
+        """The content in pieces; the last one only once everything proved right."""
+        return proved(row, unpacked(self._stored(row), row.encoding, row.hash.hex()), row.hash.hex())
+
+    def _stored(self, row: BlobRow) -> Iterator[bytes]:
+        number, left = 0, row.stored
+        while left > 0:
+            at = number
+            rows = self._store.on_link(lambda link: link.ask([(Q.pieces, (row.hash, at, AT_ONCE))]))[0]  # noqa: B023
+            if [n for n, _ in rows] != list(range(number, number + len(rows))) or not rows:
+                raise self._gone(row)
+            for _, data in rows:
+                left -= len(data)
+                yield data
+            number += len(rows)
+
+    def _gone(self, row: BlobRow) -> Exception:
+        if self._store.read(lambda view: view.blob(row.hash)) is None:
+            return pruned(row.hash)
+        where = row.hash.hex()
+        return Corrupt(f"The blob {where} cannot be read: pieces of it are gone.", where=where)
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of one size: the same content must always be the same pieces."""
+    held = b""
+    for chunk in chunks:
+        held += chunk
+        while len(held) >= PIECE:
+            yield held[:PIECE]
+            held = held[PIECE:]
+    if held:
+        yield held
+
+
+def _groups(pieces: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """At least one group, be it empty."""
+    some: list[bytes] = []
+    sent = False
+    for piece in pieces:
+        some.append(piece)
+        if len(some) == AT_ONCE:
+            yield some
+            some, sent = [], True
+    if some or not sent:
+        yield some

@@ -1,0 +1,174 @@
+"""A connection, always in pipeline mode: what is asked together travels together, and is waited for once.
+
+And the pool of them. It has no threads of its own (a driver forks before it starts any, and a command lives for a
+moment): whoever needs a connection takes one that is free, makes one, or waits for one to be given back.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import psycopg
+
+from leftoff import log
+from leftoff.errors import StoreUnavailable, Unsupported
+from leftoff.store.postgres.wire import Wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    from leftoff.store.postgres.location import Place
+    from leftoff.store.postgres.wire import Rows, Statement
+
+    T = TypeVar("T")
+
+OLDEST = 13  # of PostgreSQL
+CONNECT_S = 10
+IDLE_MS = 60_000  # a transaction that nobody goes on with is ended by the server
+MOST = 10  # connections of one store in one process
+
+
+class Link:
+    """One connection to the server, with the project's schema as the place where tables are."""
+
+    def __init__(self, place: Place) -> None:
+        log.debug("connects to %s", place.name)
+        self.place = place
+        self.pid = os.getpid()
+        options = f"-c search_path={place.quoted} -c idle_in_transaction_session_timeout={IDLE_MS}"
+        self.conn = psycopg.connect(_with_options(place.conninfo, options), autocommit=True)
+        self._refuse_unfit()
+        self.wire = Wire(self.conn)
+        self.patience = -1.0
+
+    def _refuse_unfit(self) -> None:
+        info = self.conn.info
+        encoding = info.parameter_status("server_encoding")
+        if info.server_version >= OLDEST * 10_000 and encoding == "UTF8":
+            return
+        self.conn.close()
+        if encoding != "UTF8":
+            raise Unsupported(
+                f"The database of {self.place.name} is encoded as {encoding}; leftoff needs UTF8.",
+                hint="Make one for it: createdb --encoding=UTF8 --template=template0 leftoff",
+            )
+        raise Unsupported(
+            f"{self.place.name} is PostgreSQL {info.server_version // 10_000}; leftoff needs {OLDEST} or later.",
+            hint="Upgrade the server.",
+        )
+
+    def ask(self, statements: Sequence[Statement]) -> list[Rows]:
+        """The rows of each statement, for one time of waiting."""
+        return self._said(self.wire.ask, statements)
+
+    def tell(self, statement: str) -> None:
+        """Send a statement, and wait for nothing: what it says is heard with the next answer."""
+        self._said(self.wire.send, [(statement, ())])
+
+    def script(self, statements: Sequence[str]) -> None:
+        """Statements that are sent once in the life of a store."""
+        self._said(self.wire.script, statements)
+
+    def _said(self, how: Callable[[Any], T], statements: Any) -> T:
+        try:
+            return how(statements)
+        except psycopg.Error:
+            if self.conn.pgconn.status != psycopg.pq.ConnStatus.OK:
+                self.close()
+            raise
+        except BaseException:  # interrupted: who knows what was said
+            self.close()
+            raise
+
+    @property
+    def version(self) -> str:
+        """Of the server, as people know it."""
+        number = self.conn.info.server_version
+        return f"{number // 10_000}.{number % 10_000}"
+
+    @property
+    def usable(self) -> bool:
+        return self.pid == os.getpid() and not self.conn.closed
+
+    def close(self) -> None:
+        if self.pid == os.getpid():  # what a fork copied is the parent's
+            try:
+                self.conn.close()
+            except psycopg.Error:
+                pass
+
+
+def _with_options(conninfo: str, options: str) -> str:
+    """What the URL says, and ours behind the options that it has."""
+    given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    own = f"{given.get('options') or ''} {options}".strip()
+    timeout = given.get("connect_timeout") or CONNECT_S
+    name = given.get("application_name") or "leftoff"
+    return psycopg.conninfo.make_conninfo(
+        conninfo, options=own, connect_timeout=timeout, application_name=name
+    )
+
+
+class Pool:
+    """The connections of one store in this process."""
+
+    def __init__(self, place: Place, most: int = MOST) -> None:
+        self.place = place
+        self.most = most
+        self._changed = threading.Condition()
+        self._free: list[Link] = []
+        self._out = 0
+
+    def take(self, patience: float) -> Link:
+        """One for the length of a transaction."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._free or self._out < self.most, patience):
+                raise StoreUnavailable(
+                    f"All {self.most} connections to {self.place.name} are in use.",
+                    hint="Nothing was changed. Fewer threads at once, or LEFTOFF_LOCK_TIMEOUT to wait longer.",
+                )
+            self._out += 1
+            link = self._free.pop() if self._free else None
+        if link is not None and link.usable:
+            return link
+        try:
+            return Link(self.place)
+        except BaseException:
+            self._one_less()
+            raise
+
+    def give(self, link: Link) -> None:
+        """Back for the next one, if it is still good."""
+        with self._changed:
+            self._out -= 1
+            if link.usable:
+                self._free.append(link)
+            self._changed.notify()
+
+    def drop(self, link: Link) -> None:
+        """Whatever is the matter with it, nobody gets it again."""
+        link.close()
+        self._one_less()
+
+    def _one_less(self) -> None:
+        with self._changed:
+            self._out -= 1
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Those that are free; one in use is closed by nobody else."""
+        with self._changed:
+            free, self._free = self._free, []
+        for link in free:
+            link.close()
+
+    def forget(self) -> None:
+        """In a child: the connections are the parent's, and so is the lock that somebody may hold."""
+        _leaked.extend(self._free)
+        self._changed, self._free, self._out = threading.Condition(), [], 0
+
+
+_leaked: list[Link] = []

@@ -1,0 +1,133 @@
+"""The one place where errors of PostgreSQL and its driver become ours: each says what is wrong and what to do.
+
+A server tells what happened by a code of five characters. Before a connection stands there is only its text, in which
+the words are looked for that servers and libpq use. No text leaves without being cleared of the password.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from leftoff.errors import Corrupt, Invalid, LeftoffError, StoreUnavailable, Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.store.postgres.location import Place
+
+SAFE = "Nothing was changed. What was committed before is safe."
+CONNECTION = "08"  # starts the codes of a connection that failed
+#: what passes by itself: serialisation, deadlock; somebody took the id or the bytes that were just looked at
+AGAIN = frozenset({"40001", "40P01", "23505", "23503"})
+#: the server goes down, comes up, or ended the connection
+RESTARTS = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
+
+_BY_CODE = {
+    "53100": ("The disk of {where} is full.", f"{SAFE} Free some space on the server, then try again."),
+    "53200": ("{where} is out of memory.", SAFE),
+    "53300": (
+        "{where} takes no more connections.",
+        "Raise max_connections there, or end what holds them.",
+    ),
+    "25006": (
+        "{where} is read-only: a standby, or a server after a failover.",
+        f"{SAFE} Name the server that takes writes (libpq: target_session_attrs=read-write), or wait until it does.",
+    ),
+    "55P03": (
+        "Another process has been writing to the same run of {where} for too long.",
+        f"{SAFE} `leftoff status` says who drives it. LEFTOFF_LOCK_TIMEOUT waits longer.",
+    ),
+    "57014": ("{where} ended a query that took too long.", f"{SAFE} Its statement_timeout may be too short."),
+    "42501": (
+        "The user of {where} may not do that: {text}",
+        f"{SAFE} docs/postgres.md lists the grants that each role needs.",
+    ),
+    "3D000": ("{where} names a database that is not there.", "Make it (`createdb`), or correct the URL."),
+    "28P01": (
+        "{where} refused the user or the password.",
+        "Correct it: PGPASSWORD, ~/.pgpass, or the URL. It is shown nowhere.",
+    ),
+    "28000": ("{where} refused the connection: {text}", "Its pg_hba.conf says who may connect, and how."),
+}
+_NOT_TO_BE_RETRIED = frozenset({"42501", "3D000", "28P01", "28000"})
+#: words of a text that came before a connection stood, and the code that says the same
+_BY_TEXT = (
+    ("password authentication failed", "28P01"),
+    ("no password supplied", "28P01"),
+    ("no pg_hba.conf entry", "28000"),
+    ("does not exist", "3D000"),
+    ("too many clients", "53300"),
+    ("remaining connection slots", "53300"),
+    ("starting up", "57P03"),
+    ("shutting down", "57P03"),
+    ("in recovery mode", "57P03"),
+)
+_TLS = ("certificate", "SSL", "ssl")
+
+
+def code_of(error: psycopg.Error) -> str:
+    """The server's code; where there is none yet, what the text says."""
+    if error.sqlstate:
+        return error.sqlstate
+    text = str(error)
+    return next((code for words, code in _BY_TEXT if words in text), "")
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is gone, or will be: the same may succeed on another one."""
+    code = code_of(error)
+    return code in RESTARTS or code.startswith(CONNECTION) or (not code and _is_connection(error))
+
+
+def _is_connection(error: psycopg.Error) -> bool:
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+
+
+def translate(error: BaseException, place: Place) -> LeftoffError:
+    """The typed error for a failure of the driver or the server."""
+    if isinstance(error, LeftoffError):
+        return error
+    if not isinstance(error, psycopg.Error):
+        raise error
+    code, text = code_of(error), place.clean(_first_line(error))
+    if code in _BY_CODE:
+        message, hint = _BY_CODE[code]
+        return _unavailable(message.format(where=place.name, text=text), hint, code not in _NOT_TO_BE_RETRIED)
+    if code in ("XX001", "XX002"):
+        return Corrupt(f"{place.name} is damaged: {text}", where=place.name)
+    if code in ("42P01", "42703", "3F000"):
+        return Unsupported(f"{place.name} has another layout than this leftoff knows: {text}")
+    if code == "54000":
+        return Invalid(f"A name is too long for {place.name}: {text}")
+    if code in AGAIN:
+        return _unavailable(
+            f"{place.name} is too busy: others always were faster.", f"{SAFE} Try again.", True
+        )
+    if is_lost(error):
+        return _out_of_reach(place, code, text)
+    raise error
+
+
+def _out_of_reach(place: Place, code: str, text: str) -> StoreUnavailable:
+    if code in RESTARTS:
+        return _unavailable(
+            f"{place.name} is being restarted: {text}", f"{SAFE} Try again in a moment.", True
+        )
+    if any(word in text for word in _TLS):
+        hint = "sslmode, sslrootcert and the server's certificate must fit each other: docs/postgres.md."
+        return _unavailable(f"{place.name} cannot be reached by TLS: {text}", hint, False)
+    return _unavailable(
+        f"{place.name} is out of reach: {text}",
+        f"{SAFE} Check that the server runs and the URL is right.",
+        True,
+    )
+
+
+def _unavailable(message: str, hint: str, retry: bool) -> StoreUnavailable:
+    error = StoreUnavailable(message, hint=hint)
+    error.retry = retry
+    return error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__

@@ -1,0 +1,332 @@
+"""Reading in a transaction that will write, in few round trips.
+
+Whoever writes to a run holds its row first: from then on nobody else changes anything of it. What was looked at before
+(a listing, the run that is meant) may have moved by then; where it has, the work begins again (``Again``), as it does
+after a deadlock. So it works on what is so, and different runs never wait for each other.
+
+What is written is only noted, and sent with the next question or with the end of the transaction. What is known of a
+run's live records is kept in step with it: a small run is read whole when it is first looked at, so most questions
+about it are answered here.
+"""
+
+from __future__ import annotations
+
+from leftoff.store.postgres.names import cut, plain
+from leftoff.store.postgres.queries import Q
+from leftoff.store.postgres.view import SMALL, PostgresView, checked
+from leftoff.store.rows import TRASHED, Attempt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from leftoff.store.postgres.connection import Link
+    from leftoff.store.postgres.wire import Rows, Statement
+    from leftoff.store.rows import Lease, Record, RunRow
+
+    Address = tuple[str, str]
+
+UNKNOWN: Any = object()
+
+
+class Again(BaseException):
+    """What was looked at is not so any more: begin again. No error: nobody who catches errors may stop it."""
+
+
+class Known:
+    """What a transaction knows of the live records of one run: by address, ``None`` where there is none.
+
+    Of each: seq, hash, bytes (``None``: not here), status, ord and leaf. ``all``: there are no others.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[Address, tuple[Any, ...] | None] = {}
+        self.all = False
+        self.collections: set[str] = set()  # those of which all are known
+
+    def has(self, collection: str) -> bool:
+        """Whether all of a collection is known."""
+        return self.all or collection in self.collections
+
+    def get(self, collection: str, key: str) -> Any:
+        return self.rows.get((collection, key), None if self.has(collection) else UNKNOWN)
+
+    def range(self, collection: str, low: str, high: str | None) -> list[tuple[str, tuple[Any, ...]]]:
+        """The records of a collection in key order, where all are known."""
+        found = [(a[1], row) for a, row in self.rows.items() if a[0] == collection and row is not None]
+        return sorted(each for each in found if low <= each[0] and (high is None or each[0] < high))
+
+
+class Batch:
+    """Records of one run and version that are put, or ended, together."""
+
+    def __init__(self, run: int, seq: int) -> None:
+        self.run, self.seq = run, seq
+        self.superseded: list[Address] = []
+        self.put: list[tuple[Any, ...]] = []
+        self.dropped: list[Address] = []
+        self.values: dict[bytes, bytes] = {}
+        self.touched: set[Address] = set()
+
+    def statements(self) -> Iterator[Statement]:
+        if self.superseded:
+            yield Q.supersede, (self.run, self.seq, *columns_of(self.superseded, 2))
+        if self.dropped:
+            yield Q.drop_records, (self.run, *columns_of(self.dropped, 2))
+        if self.values:
+            yield Q.put_values, (list(self.values), list(self.values.values()))
+        if self.put:
+            yield Q.put_records, (self.run, self.seq, *columns_of(self.put, 10))
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [[row[i] for row in rows] for i in range(width)]
+
+
+class HoldingView(PostgresView):
+    """Reading in a transaction that writes: what is held, what was seen before, what is known, what was noted."""
+
+    def __init__(self, link: Link, proved: set[int], before: Sequence[Statement]) -> None:
+        super().__init__(link, proved, before)
+        self.xid: str | None = None
+        self.schema: str | None = None
+        self.made: list[tuple[int, int, bytes]] = []  # run, seq and token of what is committed
+        self._heads: dict[int, tuple[Any, ...] | None] = {}  # of the runs that are held
+        self._known: dict[int, Known] = {}
+        # Of runs before they were held: seq, hidden and status; and the epochs of their leases.
+        self._seen: dict[int, tuple[int, int, str]] = {}
+        self._epochs: dict[int, int] = {}
+        self._listings: list[tuple[dict[str, Any], int | None, list[tuple[int, str]]]] = []
+        self._wanted: dict[int, list[Address]] = {}
+        self._tokens: dict[int, str] = {}  # attempts that will be asked for, by run
+        self._attempts: dict[str, Attempt | None] = {}
+        self._below: dict[tuple[int, str], bool] = {}
+        self._tries: dict[tuple[int, str], int] = {}
+        self._pending: list[Statement | Batch] = []
+
+    # -- asking
+
+    def opened(self, found: list[Rows]) -> None:
+        self.xid, self.schema = found[-1][0]
+
+    def note(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """A statement whose answer nobody needs: it goes with the next one."""
+        self._pending.append((sql, values))
+
+    def flushed(self) -> list[Statement]:
+        """What was noted, to be sent now."""
+        pending, self._pending = self._pending, []
+        out: list[Statement] = []
+        for each in pending:
+            out.extend(each.statements() if isinstance(each, Batch) else (each,))
+        return out
+
+    def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:
+        return self.gather(run, [(sql, values)])[-1]
+
+    def gather(
+        self, run: int | None, questions: Sequence[Statement] = (), *, hold: bool = False
+    ) -> list[Rows]:
+        """Hold a run, fetch what is wanted of it, send what was noted, and ask: all of it at once.
+
+        A run that was seen in a listing is only looked at, until somebody writes to it (``hold``): if it has moved by
+        then, all begins again.
+        """
+        first: list[Statement] = []
+        if run is not None and run not in self._heads and (hold or run not in self._seen):
+            first = [(Q.hold, (run,)), *self._fetching(run)]
+        found = self.several([*first, *self.flushed(), *questions])
+        if first and run is not None:
+            self._held(run, found[0])
+            self._fetched(run, found[1 : len(first)])
+        return found[len(found) - len(questions) :] if questions else []
+
+    def hold(self, run: int) -> tuple[Any, ...] | None:
+        """Where the run stands, which from now on only this transaction changes."""
+        if run not in self._heads:
+            self.gather(run, hold=True)
+        return self._heads[run]
+
+    def _held(self, run: int, rows: Rows) -> None:
+        head = rows[0] if rows else None
+        if run in self._seen and (head is None or (head[0], head[5], head[6]) != self._seen[run]):
+            raise Again
+        if head is not None and self._epochs.get(run, head[3]) != head[3]:
+            raise Again
+        self._heads[run] = head
+
+    def _saw(self, row: RunRow | None) -> RunRow | None:
+        """A run that is not held yet: if it moves before it is, all begins again."""
+        if row is not None and row.run not in self._heads:
+            self._seen[row.run] = (row.seq, row.hidden, row.status)
+        return row
+
+    # -- what is fetched with a head
+
+    def fetch(self, run: int, addresses: Iterable[Address], attempt: str | None = None) -> None:
+        if run not in self._heads:
+            self._wanted.setdefault(run, []).extend(addresses)
+            if attempt is not None:
+                self._tokens[run] = attempt
+
+    def _fetching(self, run: int) -> list[Statement]:
+        """The questions whose answers ``_fetched`` knows how to take."""
+        wanted = self._wanted.get(run, [])
+        out: list[Statement] = []
+        if run in self._tokens:
+            out.append((Q.attempt, (plain(self._tokens[run]),)))
+        out += [(Q.live, (run, name, "", None, SMALL)) for name in _whole_collections(wanted)]
+        cuts = [(collection, cut(key)) for collection, key in wanted if key]
+        if cuts:
+            steps = [key for collection, key in cuts if collection == "step"]
+            out += [(Q.rows, (run, *columns_of(cuts, 2))), (Q.last_attempts, (run, steps))]
+        return out
+
+    def _fetched(self, run: int, found: list[Rows]) -> None:
+        known, wanted, answers = self._of(run), self._wanted.pop(run, []), iter(found)
+        token = self._tokens.pop(run, None)
+        if token is not None:
+            rows = next(answers)
+            self._attempts[token] = Attempt(rows[0]) if rows else None
+        for name in _whole_collections(wanted):
+            self._know(run, name, next(answers))
+        names = {(collection, cut(key)): key for collection, key in wanted if key}
+        for collection, place, seq, *facts, below in next(answers) if names else ():
+            key = names[collection, place]
+            known.rows[collection, key] = (seq, *facts) if seq is not None else None
+            if collection == "step":
+                self._below[run, key] = below
+        for place, number in next(answers) if names else ():
+            self._tries[run, place] = number
+
+    def _know(self, run: int, collection: str, rows: Rows) -> None:
+        """All of a collection, if it is small."""
+        if len(rows) < SMALL:
+            known = self._of(run)
+            known.collections.add(collection)
+            for _, key, *facts in rows:
+                known.rows[collection, key] = (*facts, None, None, None)
+
+    def _of(self, run: int) -> Known:
+        if run not in self._known:
+            self._known[run] = Known()
+        return self._known[run]
+
+    # -- what is known is answered here
+
+    def find_run(self, run_id: str, *, hidden: bool = False) -> RunRow | None:
+        return self._saw(super().find_run(run_id, hidden=hidden))
+
+    def list_runs(
+        self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
+    ) -> list[RunRow]:
+        """With their leases: who looks for the run that is meant asks for them. No cache outlives a write."""
+        rows = super().list_runs(where, limit, ahead=True)
+        self._leaves.clear()
+        self._orders.clear()
+        self._listings.append((where, limit, what(rows)))
+        for row in rows:
+            self._saw(row)
+        return rows
+
+    def lease(self, run: int) -> Lease | None:
+        if run in self._heads:
+            self._leases.pop(run, None)
+        found = super().lease(run)
+        if run not in self._heads:
+            self._epochs[run] = found.epoch if found is not None else 0
+        return found
+
+    def attempt(self, token: str) -> Attempt | None:
+        return self._attempts[token] if token in self._attempts else super().attempt(token)
+
+    def prove(self, row: RunRow, most: int = SMALL) -> None:
+        if row.run in self._heads:
+            return
+        rows = self.gather(row.run, [(Q.small, (row.run, most + 1))], hold=True)[0]
+        if not self.made:
+            self.add_up(row, rows, most)
+        if len(rows) <= most:
+            known = self._of(row.run)
+            known.all = True
+            for collection, key, *facts in rows:
+                known.rows[collection, key] = tuple(facts)
+
+    def head(self, run: int) -> tuple[int, bytes, str, int, str] | None:
+        head = self.hold(run)
+        return head[:5] if head is not None and head[5] < TRASHED else None
+
+    def row(
+        self, run: int, collection: str, key: str
+    ) -> tuple[bytes, str | None, str | None, int | None] | None:
+        known = self._of(run).get(collection, key)
+        if known is UNKNOWN:
+            return super().row(run, collection, key)
+        return (known[1], *known[3:]) if known is not None else None
+
+    def record(self, run: int, collection: str, key: str) -> Record | None:
+        known = self._of(run).get(collection, key)
+        if known is None:
+            return None
+        if known is UNKNOWN or known[2] is None:
+            return super().record(run, collection, key)
+        return checked(run, collection, key, *known[:3])
+
+    def _batches(self, run: int, collection: str, low: str = "", high: str | None = None) -> Iterator[Rows]:
+        known = self._of(run)
+        found = known.range(collection, low, high) if known.has(collection) else []
+        if not known.has(collection) or any(row[2] is None for _, row in found):
+            yield from super()._batches(run, collection, low, high)
+        else:
+            yield [(key, key, *row[:3]) for key, row in found]
+
+    def hashes(self, run: int, collection: str, low: str = "", high: str | None = None) -> dict[str, bytes]:
+        known = self._of(run)
+        if known.has(collection):
+            return {key: row[1] for key, row in known.range(collection, low, high)}
+        return super().hashes(run, collection, low, high)
+
+    def last_key(self, run: int, collection: str, low: str, high: str) -> str | None:
+        known = self._of(run)
+        if known.has(collection):
+            return max((key for key, _ in known.range(collection, low, high)), default=None)
+        return super().last_key(run, collection, low, high)
+
+    def has_below(self, run: int, step: str) -> bool:
+        known = self._of(run)
+        if known.all:
+            return bool(known.range("step", step + "/", step + "0"))
+        if (run, step) in self._below:
+            return self._below[run, step]
+        return super().has_below(run, step)
+
+    def leaves(self, run: int, status: str, limit: int) -> list[str]:
+        known = self._of(run)
+        if not known.all:
+            return super().leaves(run, status, limit)
+        steps = known.range("step", "", None)
+        found = sorted((row[4], key) for key, row in steps if row[3] == status and row[5])
+        return [key for _, key in found[:limit]]
+
+    def last_order(self, run: int, prefix: str) -> str | None:
+        known = self._of(run)
+        if not known.all:
+            return super().last_order(run, prefix)
+        orders = (row[4] for _, row in known.range("step", "", None) if row[5])
+        return max((order for order in orders if order.startswith(prefix)), default=None)
+
+    def collections(self, run: int, *, past: bool = False) -> list[str]:
+        known = self._of(run)
+        if past or not known.all:
+            return super().collections(run, past=past)
+        return sorted({address[0] for address, row in known.rows.items() if row is not None})
+
+
+def what(rows: list[RunRow]) -> list[tuple[int, str]]:
+    """What a listing is compared by when it is made again."""
+    return [(row.run, row.status) for row in rows]
+
+
+def _whole_collections(wanted: list[Address]) -> list[str]:
+    return list(dict.fromkeys(collection for collection, key in wanted if not key))

@@ -1,0 +1,90 @@
+"""Schema versions of a project on a server.
+
+`meta` has the schema's number, and which older leftoffs may still read and write it. A schema equals the sum of its
+migrations, each one transaction, made by one process at a time. Two versions of leftoff may use a store at once: a
+migration only adds, so that the older one goes on; where it cannot, ``min_writer`` refuses it by name.
+"""
+
+from __future__ import annotations
+
+from leftoff.errors import Conflict, Unsupported
+from leftoff.host import GONE, this_process
+from leftoff.store.postgres.queries import Q, read
+from leftoff.store.rows import Lease
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.store.postgres.connection import Link
+    from leftoff.store.postgres.location import Place
+
+MIGRATIONS: list[str] = ["migrations/0001.sql"]
+SCHEMA = len(MIGRATIONS)
+SILENT_MS = 600_000
+#: by schema number: the oldest schema whose code may read, and write, a store of that schema
+COMPATIBLE = {1: (1, 1)}
+
+
+def is_there(link: Link) -> bool:
+    return bool(link.ask([(Q.there, (f"{link.place.quoted}.meta",))])[0][0][0])
+
+
+def is_current(link: Link) -> bool:
+    """Whether there is a store of this schema, or of a later one that this code may write to."""
+    return is_there(link) and check(dict(link.ask([(Q.meta, ())])[0]), link.place, writing=True) >= SCHEMA
+
+
+def check(facts: dict[str, str], place: Place, *, writing: bool) -> int:
+    """The schema of the store, if this code may use it; the refusal names both numbers."""
+    schema = int(facts.get("schema", 0))
+    needed = int(facts.get("min_writer" if writing else "min_reader", schema))
+    if schema > SCHEMA and needed > SCHEMA:
+        raise Unsupported(
+            f"{place.name} has schema {schema}, made by leftoff {facts.get('written_by', 'of a later version')}; "
+            f"this leftoff knows schema {SCHEMA}.",
+        )
+    return schema
+
+
+def migrate(link: Link, facts: dict[str, str]) -> None:
+    """Make the store, or bring its schema up to date. Whoever else wants to waits, and finds it done."""
+    quoted = link.place.quoted
+    link.ask([("BEGIN", ()), ("SELECT pg_advisory_xact_lock(hashtextextended($1, 1))", (quoted,))])
+    schema = 0
+    if is_there(link):
+        schema = check(dict(link.ask([(Q.meta, ())])[0]), link.place, writing=True)
+        if schema < SCHEMA:
+            _refuse_while_driven(link)
+    else:
+        there = link.ask([("SELECT 1 FROM pg_namespace WHERE nspname = $1", (link.place.schema,))])[0]
+        if not there:  # where it is, somebody made it for us: that needs no right to make one
+            link.script([f"CREATE SCHEMA {quoted}"])
+    if schema < SCHEMA:
+        _apply(link, schema, facts)
+    link.ask([("COMMIT", ())])
+
+
+def _apply(link: Link, schema: int, facts: dict[str, str]) -> None:
+    for name in MIGRATIONS[schema:]:
+        link.script(statements(read(name)))
+    reader, writer = COMPATIBLE[SCHEMA]
+    known = facts if schema == 0 else {"written_by": facts["written_by"]}
+    known = {**known, "schema": str(SCHEMA), "min_reader": str(reader), "min_writer": str(writer)}
+    link.ask([(Q.put_meta, pair) for pair in known.items()])
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a file; a pipeline takes them one by one. None of ours has a semicolon inside."""
+    lines = [line.partition("--")[0] for line in script.splitlines()]
+    return [part.strip() for part in "\n".join(lines).split(";") if part.strip()]
+
+
+def _refuse_while_driven(link: Link) -> None:
+    for columns in link.ask([(Q.leases, ())])[0]:
+        lease = Lease(columns[1:10], columns[10])
+        process = lease.process
+        gone = process == this_process() or (process is not None and process.state() == GONE)
+        if not gone and lease.silence(0) <= SILENT_MS:
+            raise Conflict(
+                f"{link.place.name} needs a newer schema, but run {columns[0]} is driven by {lease.who or process}.",
+                hint="Let it end, or stop it; then try again. One that is silent for 10 min is not waited for.",
+            )

@@ -1,0 +1,344 @@
+"""The store on a server: transactions that survive what a network does to them.
+
+A transaction is tried again where that is safe: what was looked at moved, a deadlock, a connection that went before the
+end was asked for. Where the answer to COMMIT is lost, what became of it is found out first (``Outcome``): it is never
+made twice, and never reported as lost when it is there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from _weakref import ref
+
+import psycopg
+
+from leftoff import log
+from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
+from leftoff.store.base import Store
+from leftoff.store.postgres import migrate
+from leftoff.store.postgres.blobs import PostgresBlobs
+from leftoff.store.postgres.connection import Pool
+from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
+from leftoff.store.postgres.held import Again
+from leftoff.store.postgres.location import Place
+from leftoff.store.postgres.queries import Q
+from leftoff.store.postgres.tx import PostgresTx
+from leftoff.store.postgres.view import PostgresView
+from leftoff.store.sqlite.location import make_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    from leftoff.clock import Clock
+    from leftoff.store.base import Save, Tx, View
+    from leftoff.store.postgres.connection import Link
+    from leftoff.store.rows import BlobRow
+
+    T = TypeVar("T")
+
+TRIES = 100  # of a transaction that others are always faster than
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
+_MISSING = ("42P01", "3F000")
+
+
+class PostgresStore(Store):
+    """A project on a server. ``folders``: where facts of this machine lie, in a folder for each store."""
+
+    shared = True
+    far = True
+
+    def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:
+        from leftoff.clock import SYSTEM
+
+        self.place = Place(url)
+        self.folder = os.path.join(folders, self.place.key)
+        self.name = self.place.name
+        self.location = url
+        self.clock = clock or SYSTEM
+        self.pool = Pool(self.place)
+        self.blobs = PostgresBlobs(self)
+        self._there = False  # whether there is a store, of a schema that this code may write to
+        self._readable = False
+        self._reached = False  # whether the server ever answered
+        self._proved: set[int] = set()
+        key = id(self)
+        _stores[key] = ref(self, lambda _: _stores.pop(key, None))
+
+    # -- connections
+
+    def exists(self) -> bool:
+        if not (self._there or self._readable):
+            self._readable = self.on_link(migrate.is_there)
+        return self._there or self._readable
+
+    def on_link(self, work: Callable[[Link], T]) -> T:
+        """Work with a connection, outside of any transaction; again, if it was lost."""
+        return self._persist(lambda: self._with_link(work))
+
+    def _with_link(self, work: Callable[[Link], T]) -> T:
+        link = self._take()
+        try:
+            done = work(link)
+        except BaseException:
+            self.pool.drop(link)
+            raise
+        self.pool.give(link)
+        return done
+
+    def _take(self) -> Link:
+        """A connection. A server that was there a moment ago is waited for; one that never answered is told at once."""
+        try:
+            link = self.pool.take(self.patience)
+        except psycopg.Error as error:
+            if not self._reached and code_of(error) not in RESTARTS:
+                raise self._typed(error) from None  # the chain might show the password
+            raise
+        self._reached = True
+        if link.patience != self.patience:
+            link.tell(f"SET lock_timeout = {max(1, int(min(self.patience, 1e6) * 1000))}")
+            link.patience = self.patience
+        return link
+
+    def _persist(self, attempt: Callable[[], T]) -> T:
+        """Try until it succeeds, fails for good, or patience is over."""
+        end, wait = time.monotonic() + self.patience, FIRST_WAIT_S
+        for tried in range(TRIES):
+            try:
+                return attempt()
+            except Again:
+                error: BaseException = StoreUnavailable(
+                    f"{self.name} is too busy: others always were faster.",
+                    hint="Nothing was changed. Try again.",
+                )
+            except psycopg.Error as found:
+                if code_of(found) not in AGAIN and not is_lost(found):
+                    raise self._typed(found) from None
+                error = found
+            if time.monotonic() >= end:
+                break
+            log.debug("tries again (%d): %s", tried + 1, error)
+            time.sleep(wait * random.uniform(0.5, 1.0))
+            wait = min(wait * 2, LONGEST_WAIT_S)
+        raise self._typed(error) from None
+
+    def _typed(self, error: BaseException) -> LeftoffError:
+        return translate(error, self.place)
+
+    # -- transactions
+
+    def write(self, fn: Callable[[Tx], T], *, durable: bool = True) -> T:
+        before = [(Q.begin_write, ()), (Q.opened, ())]
+        if not durable:
+            before.insert(1, (Q.relax, ()))
+        done: T = self._persist(lambda: self._transact(fn, before))
+        self.wrote = True
+        return done
+
+    def _transact(self, fn: Callable[[Tx], T], before: list[Any]) -> T:
+        link = self._take()
+        tx = PostgresTx(link, self._proved, before)
+        tx.folder = self.folder
+        sent = False
+        try:
+            result = fn(tx)
+            if not tx.began:
+                tx.several(tx.flushed())  # the number of the transaction is known before its end is asked for
+            if tx.schema != str(migrate.SCHEMA):
+                self._check_schema(tx)
+            sent = True
+            link.ask([*tx.flushed(), ("COMMIT", ())])
+        except psycopg.Error as error:
+            lost = sent and is_lost(error)
+            self._give_up(link, tx)
+            if lost and self._happened(tx):
+                return result
+            if code_of(error) in _MISSING and not self._there:
+                self._create()
+                raise Again from None
+            raise
+        except BaseException:
+            self._give_up(link, tx)
+            raise
+        self.pool.give(link)
+        if not self._there:
+            make_folder(self.folder)
+            self._there = True
+        return result
+
+    def _check_schema(self, tx: PostgresTx) -> None:
+        schema = migrate.check(dict(tx.ask(Q.meta)), self.place, writing=True)
+        if schema < migrate.SCHEMA:
+            raise Unsupported(
+                f"{self.name} has schema {schema}; this leftoff needs {migrate.SCHEMA}.",
+                hint="`leftoff store migrate` brings it up to date, for all who use it.",
+            )
+
+    def _give_up(self, link: Link, tx: PostgresView) -> None:
+        """Nothing of it is to be there. A connection that may be half way through something is not used again."""
+        try:
+            if tx.began:
+                link.ask([("ROLLBACK", ())])
+        except BaseException as error:
+            self.pool.drop(link)
+            if not isinstance(error, psycopg.Error):
+                raise
+        else:
+            self.pool.give(link)
+
+    def _happened(self, tx: PostgresTx) -> bool:
+        """Whether a transaction is durable whose end nobody heard of. Its versions prove it, where it has any: after a
+        failover the number of a transaction may be another's."""
+
+        def look(link: Link) -> bool:
+            while (status := link.ask([(Q.outcome, (tx.xid,))])[0][0][0]) == "in progress":
+                time.sleep(LONGEST_WAIT_S / 10)
+            if tx.made:
+                return bool(link.ask([(Q.committed, tx.made[-1])])[0])
+            return bool(status == "committed")
+
+        log.debug("looks for transaction %s, of which no answer came", tx.xid)
+        return self.on_link(look)
+
+    def _create(self) -> None:
+        from leftoff._version import __version__
+
+        def work(link: Link) -> None:
+            if migrate.is_current(link):
+                return
+            log.debug("makes the store %s", self.name)
+            facts = {
+                "store_id": os.urandom(16).hex(),
+                "created_at": str(self.clock.now()),
+                "created_by": __version__,
+                "written_by": __version__,
+            }
+            migrate.migrate(link, facts)
+
+        make_folder(self.folder)
+        self.on_link(work)
+        self._there = True
+
+    def read(self, fn: Callable[[View], T]) -> T:
+        return self._persist(lambda: self._look(fn))
+
+    def _look(self, fn: Callable[[View], T]) -> T:
+        link = self._take()
+        before: list[Any] = [(Q.begin_read, ())]
+        if not (self._there or self._readable):
+            before.append((Q.meta, ()))
+        view = _Snapshot(self, link, before)
+        try:
+            result = fn(view)
+            if view.began:
+                link.tell("COMMIT")  # nothing depends on it, so nobody waits for it
+        except psycopg.Error as error:
+            self._give_up(link, view)
+            if code_of(error) in _MISSING and not self._there:
+                raise self._absent() from None
+            raise
+        except BaseException:
+            self._give_up(link, view)
+            raise
+        self.pool.give(link)
+        return result
+
+    def _absent(self) -> LeftoffError:
+        error = StoreUnavailable(f"There is no store at {self.name}.", hint="The first write makes one.")
+        error.retry = False
+        return error
+
+    # -- blobs
+
+    def save_blob(self, chunks: Iterable[bytes]) -> BlobRow:
+        return self.save_together(lambda save: save(chunks))
+
+    def save_together(self, work: Callable[[Save], T]) -> T:
+        if not self._there:
+            self._create()
+        return self.blobs.together(work)
+
+    def load_blob(self, hash: bytes, known: BlobRow | None = None) -> Iterator[bytes]:
+        row = known or self.read(lambda view: view.blob(hash))
+        if row is None:
+            raise NotFound(f"There is no blob sha256:{hash.hex()}.")
+        return self.blobs.load(row)
+
+    # -- upkeep, in modules of their own
+
+    def prune(self, run: int, drop: Iterable[int]) -> int:
+        from leftoff.store.postgres.upkeep import prune
+
+        return prune(self, run, drop)
+
+    def remove(self, run: int, allowed: Callable[[View], None] | None = None) -> int:
+        from leftoff.store.postgres.upkeep import remove
+
+        return remove(self, run, allowed)
+
+    def sweep(self, *, thorough: bool = True, at_once: bool = False) -> int:
+        from leftoff.store.postgres.upkeep import sweep
+
+        return sweep(self, thorough=thorough)
+
+    def backup(self, folder: str) -> None:
+        from leftoff.store.postgres.backup import backup
+
+        backup(self, folder)
+
+    def about(self) -> dict[str, Any]:
+        from leftoff.store.facts import about
+
+        def look(view: Any) -> dict[str, Any]:
+            meta, runs, size = view.several([(Q.meta, ()), (Q.count_runs, ()), (Q.bytes, ())])
+            found = about("postgresql", dict(meta), runs[0][0], size[0][0])
+            return {**found, "project": self.place.project or None, "server": view.link.version}
+
+        return self.read(look) if self.exists() else {"kind": "postgresql"}
+
+    def migrate(self) -> None:
+        self._create()
+
+    def check(self, *, repair: bool = False) -> dict[str, Any]:
+        from leftoff.store.postgres.check import inspect
+
+        found = inspect(self)
+        if repair and found["problems"]:
+            raise Unsupported(
+                f"{self.name} has {len(found['problems'])} problem(s), and leftoff repairs no store on a server yet.",
+                hint="Nothing was changed. `leftoff fsck` names them; restore a backup (docs/postgres.md).",
+            )
+        return found
+
+    def close(self, *, soon: bool = False) -> None:
+        self.pool.close()
+
+
+class _Snapshot(PostgresView):
+    """A view that looks at the schema first, where that was not done yet."""
+
+    def __init__(self, store: PostgresStore, link: Link, before: list[Any]) -> None:
+        super().__init__(link, store._proved, before)
+        self._store = store
+
+    def opened(self, found: list[Any]) -> None:
+        if len(found) > 1:
+            migrate.check(dict(found[1]), self._store.place, writing=False)
+            self._store._readable = True
+
+
+_stores: dict[int, ref[PostgresStore]] = {}
+
+
+def _forget_all() -> None:
+    """In a child: connections are the parent's."""
+    for entry in list(_stores.values()):
+        store = entry()
+        if store is not None:
+            store.pool.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

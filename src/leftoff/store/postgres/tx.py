@@ -1,0 +1,262 @@
+"""Writing rows to PostgreSQL: noted, and sent with the next question or with the end of the transaction."""
+
+from __future__ import annotations
+
+import os
+
+from leftoff.errors import Corrupt
+from leftoff.model.codec import text
+from leftoff.model.ids import parent_of
+from leftoff.model.versions import NO_COUNTS
+from leftoff.store.base import INLINE, Tx
+from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, what
+from leftoff.store.postgres.names import cut, plain, whole
+from leftoff.store.postgres.queries import Q
+from leftoff.store.postgres.view import listed, listing
+from leftoff.store.rows import FACT, FREE, TRASH, TRASHED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from leftoff.host import Process
+    from leftoff.store.rows import BlobRow, Holder
+
+    Address = tuple[str, str]
+
+MOST_OUTPUT = 1 << 20  # bytes of a log that the store keeps
+_BLOB_TAG = ord("B")
+_NOT_A_STEP = (None, None, None)
+_NOT_SEALED = (None, None, None, None)
+
+
+class PostgresTx(HoldingView, Tx):
+    """A write transaction on this connection."""
+
+    fetches = True
+    folder = ""  # of this machine: see ``Store.folder``
+
+    # -- runs
+
+    def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
+        """Whoever starts one of the same workflow and branch meanwhile waits; if one was started since we looked for
+        it, all begins again."""
+        names = plain(workflow), plain(branch)
+        facts = (plain(run_id), NO_COUNTS, at, *names, status, int(hidden))
+        again = [listing(where, limit) for where, limit, _ in self._listings]
+        _, *found, made = self.gather(None, [(Q.start_turn, names), *again, (Q.add_run, facts)])
+        for (where, limit, before), rows in zip(self._listings, found, strict=True):
+            if before != what(listed(rows, where, limit)):
+                raise Again
+        run = int(made[0][0])
+        self._heads[run] = (0, bytes(32), NO_COUNTS, 0, run_id, int(hidden), status)
+        self._of(run).all = True
+        return run
+
+    def _change(self, run: int, **facts: Any) -> None:
+        """What is known of a head that was changed here."""
+        head = self.hold(run)
+        if head is not None:
+            names = ("seq", "digest", "counts", "epoch", "run_id", "hidden", "status")
+            self._heads[run] = tuple(facts.get(name, old) for name, old in zip(names, head, strict=True))
+
+    def set_card(
+        self, run: int, columns: dict[str, Any], card: dict[str, Any], *, hidden: bool = False
+    ) -> None:
+        self._change(run, hidden=int(hidden), status=columns.get("status"))
+        names = ("workflow", "branch", "status", "title", "issue", "session")
+        shown = [plain(columns.get(name)) for name in names]
+        self.note(Q.set_card, (*shown, text(card), int(hidden), run))
+
+    def reveal(self, run: int, run_id: str) -> None:
+        self._change(run, hidden=0, run_id=run_id)
+        self.note(Q.reveal_run, (plain(run_id), run))
+
+    def trash(self, run: int, at: int) -> None:
+        self._change(run, hidden=TRASHED)
+        self.note(Q.trash_fact, (f"{TRASH}{run}", str(at)))
+        self.note(Q.set_hidden, (TRASHED, run))
+
+    def untrash(self, run: int) -> None:
+        self._change(run, hidden=0)
+        self.note(Q.drop_meta, (f"{TRASH}{run}",))
+        self.note(Q.set_hidden, (0, run))
+
+    # -- records
+
+    def put(
+        self,
+        run: int,
+        seq: int,
+        collection: str,
+        key: str,
+        hash: bytes,
+        stored: bytes,
+        existed: bool,
+        step: tuple[str, str, int] | None = None,
+    ) -> None:
+        self.hold(run)
+        blob = None
+        if stored[0] == _BLOB_TAG:
+            blob = stored[1:33]
+            self._need(blob)
+        batch, place = self._batch(run, seq, collection, key), (collection, cut(key))
+        if existed:
+            batch.superseded.append(place)
+        inside = len(stored) <= INLINE
+        if not inside:
+            batch.values[hash] = stored
+        data, outside = (stored, None) if inside else (None, hash)
+        facts = step or _NOT_A_STEP
+        batch.put.append((*place, whole(key), hash, data, outside, blob, *facts))
+        self._of(run).rows[collection, key] = (seq, hash, data, *facts)
+        if collection == "step":
+            while key := parent_of(key):
+                self._below[run, key] = True
+
+    def _batch(self, run: int, seq: int, collection: str, key: str) -> Batch:
+        """Where a change goes: to the last ones, if it is of the same version and of another key."""
+        last = self._pending[-1] if self._pending else None
+        if (
+            not isinstance(last, Batch)
+            or (last.run, last.seq) != (run, seq)
+            or (collection, key) in last.touched
+        ):
+            last = Batch(run, seq)
+            self._pending.append(last)
+        last.touched.add((collection, key))
+        return last
+
+    def _need(self, blob: bytes) -> None:
+        """Looked at inside the transaction, and held: a prune may have been faster."""
+        if not self.ask(Q.need_blob, (blob,)):
+            raise Corrupt(
+                f"The blob {blob.hex()} that a record refers to is not in the store.", where=blob.hex()
+            )
+
+    def drop(self, run: int, seq: int, collection: str, key: str) -> None:
+        self.hold(run)
+        batch, place = self._batch(run, seq, collection, key), (collection, cut(key))
+        batch.superseded.append(place)
+        batch.dropped.append(place)
+        self._of(run).rows[collection, key] = None
+        if collection == "step":
+            self._below.clear()
+
+    def set_leaf(self, run: int, step: str, leaf: bool) -> None:
+        self._set_step(run, step, 5, int(leaf))
+        self.note(Q.set_leaf, (int(leaf), run, cut(step)))
+
+    def set_order(self, run: int, step: str, order: str) -> None:
+        self._set_step(run, step, 4, order)
+        self.note(Q.set_order, (order, run, cut(step)))
+
+    def _set_step(self, run: int, step: str, column: int, value: Any) -> None:
+        self.hold(run)
+        known = self._of(run).get("step", step)
+        if known is not UNKNOWN and known is not None:
+            self._of(run).rows["step", step] = (*known[:column], value, *known[column + 1 :])
+
+    def add_version(
+        self,
+        run: int,
+        seq: int,
+        token: bytes,
+        digest: bytes,
+        epoch: int,
+        at: int,
+        counts: str,
+        seal: tuple[str, str, str | None, str | None] | None,
+    ) -> None:
+        self._change(run, seq=seq, digest=digest, counts=counts)
+        self.made.append((run, seq, token))
+        sealed = (seal[0], seal[1], plain(seal[2]), plain(seal[3])) if seal else _NOT_SEALED
+        self.note(Q.add_version, (run, seq, token, digest, epoch, at, counts, *sealed))
+
+    def add_alias(self, run: int, seq: int, name: str) -> None:
+        self.note(Q.add_alias, (plain(name), run, seq))
+
+    # -- drivers and attempts
+
+    def put_lease(self, run: int, epoch: int, holder: Holder = FREE) -> None:
+        self._change(run, epoch=epoch)
+        facts = (plain(holder.session), plain(holder.who), holder.since)
+        self.note(Q.put_lease, (run, epoch, holder.kind, *_place(holder.process), *facts))
+        self.note(Q.set_epoch, (epoch, run))
+
+    def beat(self, run: int, epoch: int, at: int) -> bool:
+        done = bool(self.ask(Q.beat, (at, run, epoch)))
+        seen = self._leases.pop(run, None)
+        if not done and seen is not None and seen.held and seen.epoch == epoch:
+            raise Again  # freed since we looked
+        return done
+
+    def add_attempt(
+        self,
+        token: str,
+        run: int,
+        step: str,
+        at: int,
+        *,
+        process: Process | None = None,
+        log: str | None = None,
+    ) -> int:
+        self.hold(run)
+        place = cut(step)
+        if (run, place) not in self._tries:
+            self._tries[run, place] = self.ask(Q.last_attempts, (run, [place]), run)[0][1]
+        number = self._tries[run, place] = self._tries[run, place] + 1
+        self.note(Q.add_attempt, (token, run, step, place, number, *_place(process), log, at))
+        return number
+
+    def set_attempt_process(self, token: str, process: Process) -> None:
+        self.note(Q.set_attempt_process, (*_place(process), token))
+
+    def drop_attempt(self, token: str) -> None:
+        self._tries.clear()
+        self._attempts.clear()
+        self.note(Q.drop_attempt, (token,))
+
+    def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
+        self.note(Q.end_attempt, (at, exit_code, token, self._output(token)))
+
+    def _output(self, token: str) -> bytes | None:
+        """The end of the attempt's log, if it lies on this machine: one that ended is in the system's cache."""
+        for head in self._heads.values():
+            path = os.path.join(self.folder, "attempts", head[4], token, "log") if head else ""
+            try:
+                with open(path, "rb") as file:
+                    size = file.seek(0, os.SEEK_END)
+                    file.seek(max(0, size - MOST_OUTPUT))
+                    return file.read(MOST_OUTPUT)
+            except OSError:
+                continue
+        return None
+
+    def put_fact(self, name: str, value: str | None) -> None:
+        if value is None:
+            self.note(Q.drop_meta, (FACT + name,))
+        else:
+            self.note(Q.put_meta, (FACT + name, value))
+
+    def put_blob(self, row: BlobRow) -> None:
+        self.note(Q.know_blob, (row.hash,))
+
+    def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        from leftoff.store.postgres.rows_apart import load
+
+        load(self, table, rows)
+
+    def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
+        from leftoff.store.postgres.rows_apart import load_runs
+
+        load_runs(self, rows)
+
+    def clear(self) -> None:
+        from leftoff.store.postgres.rows_apart import clear
+
+        clear(self)
+
+
+def _place(process: Process | None) -> tuple[str | None, int | None, str | None]:
+    return (process.scope, process.pid, process.started) if process else (None, None, None)

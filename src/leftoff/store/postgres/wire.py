@@ -1,0 +1,159 @@
+"""Many statements, one wait: libpq's pipeline, with statements that the server remembers.
+
+psycopg has a pipeline of its own, which waits once more when it is left, and forgets behind a ROLLBACK which statements
+are prepared while the server does not. So its connection is used (addresses, passwords, TLS), and what goes over it is
+sent from here.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+from collections import deque
+
+import psycopg
+from psycopg.adapt import Transformer
+from psycopg.pq import ExecStatus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from psycopg.pq.abc import PGresult
+
+    Statement = tuple[str, Sequence[Any]]
+    Rows = list[tuple[Any, ...]]
+
+_BINARY, _TEXT = 1, 0
+_BYTEA, _TEXTS, _BIGINT = 17, 25, 20  # the types of what is in our arrays
+_NULL = struct.pack("!i", -1)
+_ENDED = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+
+
+class Wire:
+    """What is said on one connection."""
+
+    def __init__(self, conn: psycopg.Connection[Any]) -> None:
+        self.conn = conn
+        self._pg = conn.pgconn
+        self._loader = Transformer(conn)
+        self._names: dict[str, bytes] = {}
+        self._owed: deque[str] = (
+            deque()
+        )  # per answer that is to come: the statement that it prepares, if it does
+        self._poll = select.poll()
+        self._poll.register(self._pg.socket, select.POLLIN)
+        self._pg.enter_pipeline_mode()
+
+    def send(self, statements: Sequence[Statement]) -> None:
+        """Send, and wait for nothing."""
+        for sql, values in statements:
+            name = self._names.get(sql)
+            if name is None:
+                name = b"s%d" % len(self._names)
+                self._names[sql] = name
+                self._pg.send_prepare(name, sql.encode())
+                self._owed.append(sql)
+            data, formats = dumped(values)
+            self._pg.send_query_prepared(name, data, formats, _BINARY)
+            self._owed.append("")
+        self._flush()
+
+    def ask(self, statements: Sequence[Statement]) -> list[Rows]:
+        """The rows of each statement. All are sent at once; this waits once."""
+        before = len(self._owed)
+        self.send(statements)
+        self._pg.pipeline_sync()
+        self._flush()
+        found, error = self._answers(before)
+        if error is not None:
+            raise error
+        return found
+
+    def script(self, statements: Sequence[str]) -> None:
+        """Statements that are sent once in the life of a store."""
+        for sql in statements:
+            self._pg.send_query_params(sql.encode(), None)
+            self._owed.append("")
+        self.ask([])
+
+    def _answers(self, skip: int) -> tuple[list[Rows], psycopg.Error | None]:
+        """Everything up to where both sides agree; what is known of the answers that were owed before is dropped."""
+        found: list[Rows] = []
+        error: psycopg.Error | None = None
+        number = 0
+        while self._owed:
+            prepares = self._owed.popleft()
+            result = self._next()
+            if result.status not in _ENDED:
+                if prepares:
+                    del self._names[prepares]
+                if error is None and result.status == ExecStatus.FATAL_ERROR:
+                    error = psycopg.errors.error_from_result(result)
+            elif not prepares and number >= skip:
+                found.append(self._rows(result))
+            number += 1
+        self._next()  # the end of the pipeline
+        return found, error
+
+    def _rows(self, result: PGresult) -> Rows:
+        if result.status != ExecStatus.TUPLES_OK or not result.ntuples:
+            return []
+        self._loader.set_pgresult(result)
+        return self._loader.load_rows(0, result.ntuples, tuple)
+
+    def _next(self) -> PGresult:
+        """The next result; behind the last one of a statement there is nothing, which is passed over."""
+        while True:
+            while self._pg.is_busy():
+                self._wait(select.POLLIN)
+            result = self._pg.get_result()
+            if result is not None:
+                return result
+            if self._pg.status != psycopg.pq.ConnStatus.OK:
+                raise psycopg.OperationalError("the connection is lost")
+
+    def _wait(self, events: int) -> None:
+        self._poll.modify(self._pg.socket, events)
+        self._poll.poll()
+        self._pg.consume_input()
+
+    def _flush(self) -> None:
+        while self._pg.flush():
+            self._wait(select.POLLIN | select.POLLOUT)
+
+
+def dumped(values: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
+    """Values as they travel, and in which of both formats. Their types are for the server to tell."""
+    data: list[bytes | None] = []
+    formats: list[int] = []
+    for value in values:
+        if value is None or type(value) is bytes:
+            data.append(value)
+            formats.append(_BINARY)
+        elif type(value) is list:
+            array = _array(value)
+            data.append(array)
+            formats.append(_TEXT if array[:1] == b"{" else _BINARY)
+        else:
+            data.append(str(value).encode())
+            formats.append(_TEXT)
+    return data, formats
+
+
+def _array(values: list[Any]) -> bytes:
+    """A list; of what, its first value tells."""
+    first = next((value for value in values if value is not None), None)
+    if first is None:
+        return b"{%s}" % b",".join([b"NULL"] * len(values))
+    if type(first) is bytes:
+        kind, items = _BYTEA, values
+    elif type(first) is str:
+        kind, items = _TEXTS, [None if value is None else value.encode() for value in values]
+    else:
+        kind, items = _BIGINT, [None if value is None else struct.pack("!q", value) for value in values]
+    out = [struct.pack("!iiiii", 1, int(None in items), kind, len(items), 1)]
+    for item in items:
+        out += (_NULL,) if item is None else (struct.pack("!i", len(item)), item)
+    return b"".join(out)

@@ -1,0 +1,146 @@
+"""Moving everything from one store to another, whatever each is made of: ids, numbers and history are kept.
+
+The runs' own rows come last, all at once: until then nobody sees any of it. What was copied, and how far, is noted in
+the target, so that a copy that was cut short goes on; if the source has moved since, it begins again. In the end the
+target is checked as fsck does it: every version's digest follows from the records that are there.
+"""
+
+from __future__ import annotations
+
+from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
+from leftoff.host import GONE
+from leftoff.model.codec import decode, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from leftoff.store.base import Store, Tx, View
+
+    Row = tuple[Any, ...]
+    Tell = Callable[[str, int], None]
+
+RECORD = "run collection key seq hash data blob status ord leaf"
+PAST = "run collection key until seq hash data blob"
+VERSION = "run seq n token digest epoch at counts checkpoint trigger step note"
+RUN = (
+    "run run_id n seq digest counts updated_at created_at workflow branch status title issue session card hidden "
+    "checkpoint"
+)
+ATTEMPT = "token run step number scope pid started log started_at ended_at exit_code"
+#: by table: its columns, and how many of them, from the first on, are its key
+TABLES = {
+    "value": (("hash", "data"), 1),
+    "blob": (("hash", "size", "stored", "encoding"), 1),
+    "record": (tuple(RECORD.split()), 3),
+    "past": (tuple(PAST.split()), 4),
+    "version": (tuple(VERSION.split()), 2),
+    "alias": (("name", "run", "seq"), 3),
+    "attempt": (tuple(ATTEMPT.split()), 1),
+    "lease": (("run", "epoch", "since", "beat"), 1),
+    "meta": (("name", "value"), 1),
+}
+#: what `meta` says of the store that it is in
+OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "min_reader", "min_writer")
+SOME, SOME_LARGE = 1000, 32  # rows at a time
+PROGRESS = "copying"  # what the target notes under
+SILENT_MS = 600_000
+
+
+def copy(source: Store, target: Store, tell: Tell = lambda table, rows: None) -> dict[str, Any]:
+    """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied."""
+    if not source.exists():
+        raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
+    counts: dict[str, int] = source.read(lambda view: _copy(source, view, target, tell))
+    found = target.check()
+    if found["problems"]:
+        problem = found["problems"][0]
+        raise Corrupt(f"The copy in {target.name} is not sound: {problem['message']}", where=problem["where"])
+    return {"copied": counts, "checked": found["checked"]}
+
+
+def refuse_driven(source: Store, now: int) -> None:
+    """Nobody may drive a run meanwhile: what they commit would be in the old store only."""
+    for run_id, lease in source.read(lambda view: view.leases()) if source.exists() else []:
+        state = lease.process.state() if lease.process is not None else "unknown"
+        if state != GONE and not (state == "unknown" and lease.silence(now) > SILENT_MS):
+            raise Conflict(
+                f"Run {run_id} is driven by {lease.who or lease.process or lease.session}.",
+                hint="Nothing was copied. Let it end, or stop it; then copy again.",
+            )
+
+
+def _copy(source: Store, view: View, target: Store, tell: Tell) -> dict[str, int]:
+    runs = view.dump_runs()
+    stamp = f"{source.name} {len(runs)} {max((row[2] for row in runs), default=0)}"
+    done = _begin(target, stamp)
+    for table in TABLES:
+        _copy_table(source, view, target, table, done, tell)
+
+    def finish(tx: Tx) -> None:
+        tx.load_runs(runs)
+        tx.put_fact(PROGRESS, None)
+
+    target.write(finish)
+    return {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
+
+
+def _begin(target: Store, stamp: str) -> dict[str, Any]:
+    """How far a copy of the same came that was cut short: of each table how many rows, and the key of the last."""
+
+    def work(tx: Tx) -> dict[str, Any]:
+        if tx.dump_runs():
+            raise Invalid(
+                f"{target.name} has runs already; a copy goes into a store that is empty.",
+                hint="Choose another place (`?project=NAME` makes one on the same server).",
+            )
+        known, _, done = (tx.fact(PROGRESS) or "").partition("\n")
+        if known == stamp:
+            return decode(done)  # type: ignore[no-any-return]
+        if known:
+            tx.clear()
+        tx.put_fact(PROGRESS, f"{stamp}\n{{}}")
+        return {}
+
+    return target.write(work)
+
+
+def _copy_table(
+    source: Store, view: View, target: Store, table: str, done: dict[str, Any], tell: Tell
+) -> None:
+    size = SOME_LARGE if table in ("value", "blob") else SOME
+    count, last = done.get(table, (0, None))
+    after: Row | None = _key_from(last) if last else None
+    while rows := view.dump(table, after, size):
+        after = rows[-1][: TABLES[table][1]]
+        if table == "blob":
+            rows = [_copy_blob(source, target, hash) for hash, *_ in rows]
+        count += len(rows)
+        done[table] = [count, _key_text(after)]
+        _load(target, table, rows, text(done))
+        tell(table, count)
+
+
+def _load(target: Store, table: str, rows: list[Row], done: str) -> None:
+    """Some rows, and how far the copy is with them, in one transaction."""
+
+    def work(tx: Tx) -> None:
+        tx.load(table, rows)
+        stamp = (tx.fact(PROGRESS) or "").partition("\n")[0]
+        tx.put_fact(PROGRESS, f"{stamp}\n{done}")
+
+    target.write(work)
+
+
+def _copy_blob(source: Store, target: Store, hash: bytes) -> Row:
+    row = target.save_blob(source.load_blob(hash))
+    return row.hash, row.size, row.stored, row.encoding
+
+
+def _key_text(key: Row) -> list[Any]:
+    return [{"hex": part.hex()} if isinstance(part, bytes) else part for part in key]
+
+
+def _key_from(parts: list[Any]) -> Row:
+    return tuple(bytes.fromhex(part["hex"]) if isinstance(part, dict) else part for part in parts)

@@ -1,0 +1,196 @@
+"""A small TCP proxy before a server: it counts round trips, and does what networks do.
+
+It knows enough of the protocol to tell where a message ends, what a statement says, and when the server has answered
+all that it was asked: each such answer is one round trip. What a client sends and does not wait for is none.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+
+_SYNC, _QUERY, _FLUSH, _PARSE, _BIND = b"S", b"Q", b"H", b"P", b"B"
+_READY = b"Z"
+_TLS = struct.pack("!i", 80877103)
+
+
+class Proxy:
+    """Listens on a port of its own; every connection gets one to the server."""
+
+    def __init__(self, server: Path) -> None:
+        self.target = str(server / ".s.PGSQL.5432")
+        self.rounds = 0
+        self.delay_s = 0.0
+        self.statements: list[str] = []
+        self._faults: list[tuple[str, str]] = []
+        self._silent = threading.Event()  # nothing gets through, and nobody is told
+        self._links: list[_Link] = []
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    def url(self, project: str, user: str = "leftoff", **more: str) -> str:
+        query = "&".join(f"{k}={v}" for k, v in {"project": project, "sslmode": "disable", **more}.items())
+        return f"postgresql://{user}@127.0.0.1:{self.port}/postgres?{query}"
+
+    def fail(self, when: str, statement: str = "COMMIT") -> None:
+        """Cut the connection on which the next such statement is sent: before it, or after it was answered."""
+        assert when in ("before", "after")
+        self._faults.append((when, statement))
+
+    def fault(self, when: str, statement: str) -> bool:
+        with self._lock:
+            if (when, statement) in self._faults:
+                self._faults.remove((when, statement))
+                return True
+        return False
+
+    def cut(self) -> None:
+        """Every connection, now."""
+        for link in list(self._links):
+            link.close()
+
+    def go_silent(self, silent: bool = True) -> None:
+        """Let nothing through from now on, or everything that waits."""
+        (self._silent.set if silent else self._silent.clear)()
+
+    def wait(self) -> None:
+        if self.delay_s:
+            time.sleep(self.delay_s)
+        while self._silent.is_set():
+            time.sleep(0.01)
+
+    def count(self) -> None:
+        with self._lock:
+            self.rounds += 1
+
+    def close(self) -> None:
+        self._silent.clear()
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a connection
+        self._accepting.join()
+        self._listener.close()
+        self.cut()
+        for link in self._links:
+            link.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._links.append(_Link(self, client))
+
+
+class _Link:
+    """One connection: a thread for each direction."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket) -> None:
+        self.proxy = proxy
+        self.client = client
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.connect(proxy.target)
+        self._asked, self._answered = 0, 0
+        self._names: dict[bytes, str] = {}
+        self._lost = False  # the next answer is not passed on
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._up, self._down)]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        for end in (self.client, self.server):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(10)
+        self.client.close()
+        self.server.close()
+
+    def _up(self) -> None:
+        try:
+            size, first = self._first()
+            while first == _TLS:  # which this one has not
+                self.client.sendall(b"N")
+                size, first = self._first()
+            self.server.sendall(size + first)
+            self._asked += 1  # who it is is asked for, too
+            while True:
+                kind, body = _message(self.client)
+                if self._is_cut(kind, body):
+                    return
+                self.proxy.wait()
+                if kind in (_SYNC, _QUERY, _FLUSH):
+                    self._asked += 1
+                    self.proxy.statements.append("--")
+                self.server.sendall(kind + struct.pack("!i", len(body) + 4) + body)
+        except (OSError, EOFError):
+            pass
+        finally:
+            self.close()
+
+    def _first(self) -> tuple[bytes, bytes]:
+        size = _exactly(self.client, 4)
+        return size, _exactly(self.client, struct.unpack("!i", size)[0] - 4)
+
+    def _is_cut(self, kind: bytes, body: bytes) -> bool:
+        if kind == _PARSE:
+            name, sql, *_ = body.split(b"\0", 2)
+            self._names[name] = sql.decode()
+        if kind != _BIND:
+            return False
+        statement = self._names.get(body.split(b"\0", 2)[1], "")
+        self.proxy.statements.append(statement)
+        self._lost = self._lost or self.proxy.fault("after", statement)
+        return self.proxy.fault("before", statement)
+
+    def _down(self) -> None:
+        held = b""
+        try:
+            while True:
+                kind, body = _message(self.server)
+                held += kind + struct.pack("!i", len(body) + 4) + body
+                if kind == b"R":  # a password may be asked for
+                    self.client.sendall(held)
+                    held = b""
+                if kind == _READY:
+                    self._answered += 1
+                    if self._lost:
+                        return
+                    self.proxy.wait()
+                    if self._answered > 1:
+                        self.proxy.count()  # before whoever waits for it can ask how many there were
+                    self.client.sendall(held)
+                    held = b""
+        except (OSError, EOFError):
+            try:
+                self.client.sendall(held)  # what the server said last: why it ends the connection
+            except OSError:
+                pass
+        finally:
+            self.close()
+
+
+def _exactly(end: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        some = end.recv(size - len(found))
+        if not some:
+            raise EOFError
+        found += some
+    return found
+
+
+def _message(end: socket.socket) -> tuple[bytes, bytes]:
+    kind = _exactly(end, 1)
+    (size,) = struct.unpack("!i", _exactly(end, 4))
+    return kind, _exactly(end, size - 4)

@@ -1,0 +1,193 @@
+"""The command is one contract: the same words in two projects, with a folder and with a server, say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Called, call
+from tests.postgres.server import USER, Server
+
+FLOW = """name: build
+steps:
+  - id: one
+    run: echo hello
+  - id: two
+    needs: one
+    run: echo world > out.txt
+    outputs: [out.txt]
+  - id: bad
+    needs: two
+    run: test -e fixed
+"""
+#: word by word what somebody types; `touch` and `rm` are of the shell
+SESSION = """
+start site --run-id s-1 --steps plan,build/a,build/b,ship --title Site --json
+status --json
+next --json
+step start plan
+step done plan --json
+set title=Hello count:=3 items:=[1,2,3]
+get count
+get nothing
+note "mind the gap"
+step start build/a
+step fail build/a --error broken
+show s-1 --json
+save --note first --json
+put knowledge fact {"text":"known"}
+track out.txt
+step done build/a
+step start build/b
+step done build/b
+log s-1 --json
+diff s-1~2 s-1 --json
+rollback s-1~1 --json
+show s-1 --json
+fork s-1 --branch other --run-id s-2 --json
+ls --all --json
+ls --status running --json
+brief s-1
+verify s-1 --json
+pause s-1
+resume s-1 --json
+finish s-1 --json
+finish s-1 --json
+show s-1@3 --json
+export s-1 -o s-1.leftoff --json
+rm s-1 --yes --json
+show s-1
+import s-1.leftoff --json
+show s-1 --json
+run flow.yaml --run-id f-1
+touch fixed
+verify f-1 --json
+resume f-1 --yes
+logs f-1
+show f-1 --json
+cat f-1:out.txt
+rm out.txt
+restore f-1:out.txt --yes
+prune --json
+ls --all --json
+fsck --json
+stop f-1
+set x=1 --run nobody
+step done nothing --run s-2
+"""
+
+
+@pytest.fixture
+def sides(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, dict[str, Any]]]:
+    """A project with a folder, and one with a server: where it is, and its environment."""
+    found: list[tuple[Path, dict[str, Any]]] = []
+    for name, more in (("folder", {}), ("server", {"LEFTOFF_STORE": url})):
+        project = tmp_path / name
+        project.mkdir()
+        (project / "flow.yaml").write_text(FLOW)
+        (project / "leftoff.toml").write_text("")
+        found.append((project, {**more, "LEFTOFF_PROJECT": str(project)}))
+    return found
+
+
+def test_the_same_words_say_the_same(sides: list[tuple[Path, dict[str, Any]]]) -> None:
+    """Exit codes, results, JSON and messages; times, places and how many bytes there are aside."""
+    for line in SESSION.strip().splitlines():
+        one, other = (_played(line, project, env) for project, env in sides)
+        assert one == other, f"{line}\n--- folder\n{one}\n--- server\n{other}"
+
+
+def _played(line: str, project: Path, env: dict[str, Any]) -> tuple[int, Any, str]:
+    words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', line)]
+    if line.startswith("put "):
+        words = line.split()
+    if words[0] == "touch":
+        (project / words[1]).touch()
+        return 0, "", ""
+    if words[:2] == ["rm", "out.txt"]:
+        (project / "out.txt").unlink()
+        return 0, "", ""
+    done = call(*words, cwd=project, **env)
+    return done.code, _document(done, project), _plain(done.err, project)
+
+
+#: what may differ: times, places, and how many bytes and pages there are
+_ASIDE = frozenset("freed bytes bytes_freed waiting store checked digest path seen active_ms".split())
+
+
+def _document(done: Called, project: Path) -> Any:
+    try:
+        return _without(json.loads(done.out), project)
+    except ValueError:
+        return _plain(done.out, project)
+
+
+def _without(found: Any, project: Path) -> Any:
+    if isinstance(found, dict):
+        kept = {key: None if key in _ASIDE else _without(value, project) for key, value in found.items()}
+        return {_plain(key, project): value for key, value in kept.items()}
+    if isinstance(found, list):
+        return [_without(each, project) for each in found]
+    return _plain(found, project) if isinstance(found, str) else found
+
+
+def _plain(text: str, project: Path) -> str:
+    text = text.replace(str(project), "PROJECT")
+    text = re.sub(r"postgresql://\S*?project=[\w-]+|PROJECT/\.leftoff", "STORE", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+    text = re.sub(r"\b[0-9a-f]{12,64}\b", "HASH", text)
+    text = re.sub(r"\b\d+(\.\d+)? ?(ms|s)\b", "TOOK", text)
+    text = re.sub(r"\b\d{15}-\d{4}\b", "NOTE", text)
+    return re.sub(r"[\d,]+ bytes", "BYTES", text)
+
+
+def test_a_role_that_only_looks(sides: list[tuple[Path, dict[str, Any]]], server: Server, name: str) -> None:
+    """It can list, show and check; what would write is refused, and nothing is changed."""
+    import psycopg
+
+    project, env = sides[1]
+    for words in (("start", "site", "--run-id", "r-1", "--steps", "a,b"), ("step", "done", "a")):
+        assert 0 == call(*words, cwd=project, **env).code
+    role, schema = f"reader_{name.replace('-', '_')}", f'"leftoff_{name}"'
+    with psycopg.connect(server.url(), autocommit=True) as conn:
+        for sql in (
+            f"CREATE ROLE {role} LOGIN",
+            f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
+            f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+        ):
+            conn.execute(sql.encode())
+    reads: dict[str, Any] = {**env, "LEFTOFF_STORE": env["LEFTOFF_STORE"].replace(f"{USER}@", f"{role}@")}
+    try:
+        for line in ("ls", "show r-1", "status", "log r-1", "diff r-1@1 r-1", "verify r-1", "fsck"):
+            done = call(*line.split(), cwd=project, **reads)
+            assert 0 == done.code, done
+        for line in ("set x=1", "step done b", "start other", "rm r-1 --yes", "finish"):
+            done = call(*line.split(), cwd=project, **reads)
+            assert 8 == done.code and "may not do that" in done.err, done
+        assert 1 == call("store", "info", "--json", cwd=project, **env).json["runs"]
+    finally:
+        with psycopg.connect(server.url(), autocommit=True) as conn:
+            conn.execute(f"DROP OWNED BY {role}".encode())
+            conn.execute(f"DROP ROLE {role}".encode())
+
+
+def test_a_store_that_the_settings_name(project: Path, url: str) -> None:
+    """It leads outside of the project: it is used once somebody has trusted it, and its password is not shown."""
+    secret = url.replace("@", ":geheim@", 1)
+    (project / "leftoff.toml").write_text(f'store = "{secret}"\n')
+    asked = call("trust", "--json", cwd=project)
+    assert (7, True) == (asked.code, "project=" in asked.out)
+    before = call("start", "site", "--run-id", "here", cwd=project)
+    assert 0 == before.code and (project / ".leftoff").is_dir()
+    assert 0 == call("trust", "--yes", cwd=project).code
+    assert 0 == call("start", "site", "--run-id", "there", cwd=project).code
+    listed = call("trust", "--list", cwd=project)
+    found = call("show", "there", "--json", cwd=project, LEFTOFF_STORE=url)
+    assert (0, "there") == (found.code, found.json["run_id"])
+    assert "geheim" not in "".join(each.out + each.err for each in (asked, before, listed, found))
+    assert 3 == call("show", "here", cwd=project).code

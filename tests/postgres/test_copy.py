@@ -1,0 +1,171 @@
+"""Everything of one store in another, both ways; cut short and gone on with; never while somebody drives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leftoff.errors import Conflict, Invalid, NotFound
+from leftoff.host import this_process
+from leftoff.store.base import Store, Tx, View
+from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.rows import Holder
+from leftoff.store.sqlite.store import SqliteStore
+from leftoff.store.transfer import TABLES, copy, refuse_driven
+from leftoff.testing.rules.blobs import refer
+from leftoff.testing.scribe import AT, Scribe
+from tests.cli.command import call
+
+LONG = "k" * 4000 + "/"  # longer than an index of PostgreSQL can hold
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Store]:
+    """A store with everything in it that a store can have."""
+    store = SqliteStore(str(tmp_path / "source" / ".leftoff"))
+    fill(store)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def remote(url: str, tmp_path: Path) -> Iterator[PostgresStore]:
+    store = PostgresStore(url, str(tmp_path / "local"))
+    yield store
+    store.close()
+
+
+def fill(store: Store) -> None:
+    for name in ("run-1", "run-2"):
+        scribe = Scribe(store, name)
+        refer(scribe, "f", b"blob of " + name.encode() * 40_000)
+        for number in range(6):
+            changes = {("note", f"{LONG}{i}"): [number, i] for i in range(3)}
+            changes[("extra", "large")] = [number] * 2000
+            steps = {"a": ("running", "00000001", 0), f"a/{number}": ("pending", f"00000001/{number:08d}", 1)}
+            scribe.commit(
+                changes, steps=steps, seal="manual" if number % 2 else None, aliases=(f"cp-{number}",)
+            )
+        store.write(lambda tx, s=scribe: tx.add_attempt(f"t-{s.run}", s.run, LONG, AT, log="attempts/x"))  # type: ignore[misc]
+    removed = Scribe(store, "run-3")
+    store.remove(removed.run)
+    store.prune(scribe.run, [4])
+    store.write(lambda tx: tx.put_fact("ours 1", "mine"))
+    store.write(lambda tx: tx.put_lease(scribe.run, 7))
+    trashed = Scribe(store, "run-4")
+    store.write(lambda tx: tx.trash(trashed.run, AT))
+
+
+def everything(store: Store) -> dict[str, object]:
+    def look(view: View) -> dict[str, object]:
+        found: dict[str, object] = {name: sorted(view.dump(name, None, 10_000), key=repr) for name in TABLES}
+        return {**found, "run": view.dump_runs()}
+
+    return store.read(look)
+
+
+def test_there_and_back(embedded: Store, remote: PostgresStore, tmp_path: Path) -> None:
+    """Every row and every blob, with the same ids, numbers and history; and work goes on from there."""
+    done = copy(embedded, remote)
+    assert everything(embedded) == everything(remote)
+    assert 3 == done["copied"]["run"]
+    again = SqliteStore(str(tmp_path / "again"))
+    copy(remote, again)
+    assert everything(embedded) == everything(again)
+    for store in (remote, again):
+        (row, *_) = store.read(lambda view: view.list_runs({"workflow": "work"}))
+        blob = store.read(lambda view: view.dump("blob", None, 1))[0][0]
+        assert b"".join(embedded.load_blob(blob)) == b"".join(store.load_blob(blob))
+        new = Scribe(store, "new")
+        assert new.run > 4
+        newest = store.read(lambda view, r=new.run: view.run_row(r))  # type: ignore[misc]
+        assert newest is not None and newest.n > row.n
+        assert [] == store.check()["problems"]
+    again.close()
+
+
+def test_cut_short_at_any_write(embedded: Store, remote: PostgresStore) -> None:
+    """Nobody sees a run of it before it is complete; done again, it goes on where it was."""
+    write, left, told = remote.write, 0, list[str]()
+
+    def failing(fn: object, *, durable: bool = True) -> object:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Conflict("cut")
+        return write(fn, durable=durable)  # type: ignore[arg-type]
+
+    remote.write = failing  # type: ignore[method-assign,assignment]
+    for allowed in range(3, 100, 4):
+        left = allowed
+        try:
+            copy(embedded, remote, lambda table, rows: told.append(table))
+            break
+        except Conflict:
+            runs = remote.read(lambda view: view.dump_runs()) if remote.exists() else []
+            assert [] == runs
+    remote.write = write  # type: ignore[method-assign]
+    assert 1 == told.count("value")  # what was there already was not copied again
+    assert everything(embedded) == everything(remote)
+
+
+def test_a_source_that_moved_since(embedded: Store, remote: PostgresStore) -> None:
+    """What was copied of it before is thrown away."""
+
+    def cut(table: str, rows: int) -> None:
+        if table == "version":
+            raise Conflict("cut")
+
+    with pytest.raises(Conflict):
+        copy(embedded, remote, cut)
+    Scribe(embedded, "later")
+    copy(embedded, remote)
+    assert everything(embedded) == everything(remote)
+
+
+def test_a_target_with_runs(embedded: Store, remote: PostgresStore) -> None:
+    """Is not written into."""
+    Scribe(remote, "mine")
+    with pytest.raises(Invalid, match="has runs already"):
+        copy(embedded, remote)
+    assert ["mine"] == [row.run_id for row in remote.read(lambda view: view.list_runs({}))]
+
+
+def test_nothing_to_copy(remote: PostgresStore, tmp_path: Path) -> None:
+    """Makes nothing."""
+    with pytest.raises(NotFound):
+        copy(SqliteStore(str(tmp_path / "none")), remote)
+    assert not remote.exists()
+
+
+def test_not_while_somebody_drives(embedded: Store) -> None:
+    """What they commit would be in the old store only."""
+    row = embedded.read(lambda view: view.find_run("run-1"))
+    assert row is not None
+
+    def take(tx: Tx) -> None:
+        tx.put_lease(row.run, 9, Holder("process", this_process(), None, "me", AT))
+
+    refuse_driven(embedded, AT)
+    embedded.write(take)
+    with pytest.raises(Conflict, match="run-1 is driven by me"):
+        refuse_driven(embedded, AT)
+
+
+def test_by_the_command(project: Path, url: str) -> None:
+    """Copied, and found there under the same name; `info` shows no password."""
+    for words in (("start", "site", "--steps", "a,b"), ("step", "done", "a"), ("set", "x=1")):
+        assert 0 == call(*words, cwd=project).code
+    before = call("show", "--json", cwd=project).json
+    done = call("store", "copy", ".leftoff", url, "--json", cwd=project)
+    assert (0, 1) == (done.code, done.json["copied"]["run"]), done
+    after = call("show", "--json", cwd=project, LEFTOFF_STORE=url).json
+    assert before == after
+    info = call("store", "info", "--json", cwd=project, LEFTOFF_STORE=url.replace("@", ":geheim@", 1))
+    assert (0, "postgresql", 1, True) == (info.code, *(info.json[k] for k in ("kind", "schema", "exists")))
+    assert "geheim" not in info.out + info.err
+    assert 0 == call("store", "migrate", cwd=project, LEFTOFF_STORE=url).code
+    again = call("store", "copy", ".leftoff", url, cwd=project)
+    assert (4, True) == (again.code, "has runs already" in again.err)

@@ -1,0 +1,66 @@
+"""The same games as tests/model plays, against a server: a plain dictionary and leftoff never disagree."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from leftoff.api import bursts
+from leftoff.api.steps import StepsMixin
+from leftoff.engine.config.project import open_store
+from leftoff.store.transfer import copy
+from tests.model.rules_data import DataRules
+from tests.model.rules_life import LifeRules
+from tests.postgres.server import Server
+
+THOROUGH = os.environ.get("LEFTOFF_HYPOTHESIS") == "thorough"
+EXAMPLES, STEPS = (int(os.environ.get("LEFTOFF_EXAMPLES", 200)), 80) if THOROUGH else (3, 40)
+
+_games = itertools.count(1)
+
+
+def test_never_disagrees(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every version that is kept reads back exactly, in any order of work, failures, crashes, copies and prunes."""
+    monkeypatch.setattr(bursts, "IN_A_ROW", 1 << 60)
+    monkeypatch.setattr(StepsMixin, "_trace", lambda *_: {})
+
+    class Machine(DataRules, LifeRules):
+        """Every rule there is, on a server: each game in projects of its own."""
+
+        def __init__(self) -> None:
+            self.game = f"m{os.getpid()}-{next(_games)}"
+            super().__init__()
+
+        def location(self, project: Path) -> str:
+            return server.url(f"{self.game}-{project.name}")
+
+        def copy(self, old: Path, new: Path) -> None:
+            """The files of the project, and the store as `leftoff store copy` does it."""
+            shutil.copytree(old, new)
+            source, target = open_store(self.location(old)), open_store(self.location(new))
+            if source.exists():
+                copy(source, target)
+            source.close()
+            target.close()
+
+        def teardown(self) -> None:
+            super().teardown()
+            with psycopg.connect(server.url(), autocommit=True) as conn:
+                for number in range(self.folders + 1):
+                    conn.execute(f'DROP SCHEMA IF EXISTS "leftoff_{self.game}-p{number}" CASCADE'.encode())
+
+    chosen = settings(
+        max_examples=EXAMPLES,
+        stateful_step_count=STEPS,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        deadline=None,
+    )
+    run_state_machine_as_test(Machine, settings=chosen)

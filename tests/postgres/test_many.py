@@ -1,0 +1,130 @@
+"""Many at once: one run of the same work, commits of different runs side by side, and a dump that is a store."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.resume.open_again import run_or_start
+from leftoff.errors import LeaseHeld
+from leftoff.host import Process
+from leftoff.store.base import Tx
+from leftoff.store.postgres.store import PostgresStore
+from leftoff.testing.rules.transactions import in_threads
+from leftoff.testing.scribe import AT, Scribe
+from tests.postgres.server import Server
+from tests.postgres.test_copy import everything, fill
+
+
+def test_many_start_the_same_work(url: str, tmp_path: Path) -> None:
+    """Of many machines that go on with a workflow, or start it, one drives it; the others are told who. One run is
+    made, whoever is first."""
+    outcomes: list[Any] = []
+    stores = [PostgresStore(url, str(tmp_path)) for _ in range(24)]
+    stores[0].write(lambda tx: None)
+
+    def go(i: int) -> None:
+        driver = (Process(f"machine-{i}/boot/1", 100 + i, "1"), f"driver {i}")
+        try:
+            head, epoch, _ = run_or_start(
+                stores[i], Opening("nightly", steps=["a"]), AT, driver, scrubber=None
+            )
+            outcomes.append((head.run_id, epoch))
+        except LeaseHeld:
+            outcomes.append(None)
+
+    in_threads(go, range(len(stores)))
+    runs = stores[0].read(lambda view: view.list_runs({}))
+    assert 1 == len(runs)
+    assert [(runs[0].run_id, 1)] == [each for each in outcomes if each is not None]
+    assert [] == stores[0].check()["problems"]
+    for store in stores:
+        store.close()
+
+
+def test_a_store_that_does_not_look_again_has_twins(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where listings are not made again under the lock, two are started: this is what the other test would find."""
+    from leftoff.store.postgres import tx
+
+    store = PostgresStore(url, str(tmp_path))
+    store.write(lambda tx: None)
+    monkeypatch.setattr(tx, "what", lambda rows: None)
+    calls: list[int] = []
+
+    def start(tx: Tx) -> None:
+        rows = tx.list_runs({"workflow": "work"})
+        calls.append(len(rows))
+        if len(calls) == 1:
+            twin = PostgresStore(url, str(tmp_path))
+            Scribe(twin, "twin")
+            twin.close()
+        if not rows:
+            tx.add_run("run-1", AT, workflow="work", branch="main", status="running", hidden=True)
+
+    from leftoff.store.postgres import held
+
+    monkeypatch.setattr(held, "what", lambda rows: None)
+    store.write(start)
+    assert [0] == calls
+    assert 2 == len(store.read(lambda view: view.dump_runs()))
+    store.sweep()
+    store.close()
+
+
+def test_different_runs_do_not_wait_for_each_other(url: str, tmp_path: Path) -> None:
+    """While one commit is held up, all others go through: no row, table or lock is shared by all."""
+    stores = [PostgresStore(url, str(tmp_path)) for _ in range(4)]
+    scribes = [Scribe(store, f"run-{i}") for i, store in enumerate(stores)]
+    plan = scribes[0].plan({("variable", "large"): "x" * 5000}, seal="manual")
+    done = threading.Event()
+
+    def held_up(tx: Tx) -> None:
+        plan.write(tx, scribes[0].run)
+        tx.record(scribes[0].run, "variable", "none of it")  # all of it is sent, and not committed
+        assert done.wait(60)
+
+    waiting = threading.Thread(target=lambda: stores[0].write(held_up))
+    waiting.start()
+    try:
+        for number in range(5):
+            for scribe in scribes[1:]:
+                scribe.commit({("variable", "large"): ["y" * 5000, number]}, seal="manual")
+        assert waiting.is_alive()
+    finally:
+        done.set()
+        waiting.join()
+    scribes[0].adopt(plan)
+    for scribe in scribes:
+        scribe.verify()
+    for store in stores:
+        store.close()
+
+
+def test_a_dump_that_is_restored(server: Server, url: str, name: str, tmp_path: Path) -> None:
+    """`pg_dump` of one project, restored elsewhere, is the same store, and work goes on in it."""
+    store = PostgresStore(url, str(tmp_path))
+    fill(store)
+    where = [f"--host={server.folder}", "--username=leftoff"]
+    dump = server.folder / f"{name}.dump"
+    server.run("pg_dump", *where, f"--schema=leftoff_{name}", "--format=custom", f"--file={dump}", "postgres")
+    database = f"restored_{name.replace('-', '_')}"
+    with psycopg.connect(server.url(), autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {database}".encode())
+        try:
+            server.run("pg_restore", *where, f"--dbname={database}", str(dump))
+            restored = PostgresStore(url.replace("/postgres?", f"/{database}?"), str(tmp_path))
+            assert everything(store) == everything(restored)
+            assert [] == restored.check()["problems"]
+            Scribe(restored, "later").verify()
+            restored.close()
+        finally:
+            conn.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
+            dump.unlink()
+    store.close()
