@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_step_as_a_context(run: leftoff.Run) -> None:
         record["attempt"],
         record["result"],
     )
-    assert record["started_at"] <= record["completed_at"]
+    assert datetime.fromisoformat(record["started_at"]) <= datetime.fromisoformat(record["completed_at"])
     assert run.done("a") and {"pages": 3} == run.result("a")
 
 

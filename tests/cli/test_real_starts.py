@@ -43,6 +43,7 @@ WORDS = {
     "start": "another",
     "step": "done test",
     "stop": "flow",
+    "store": "info",
     "supervise": "--once",
     "track": "file.txt",
     "unblock": "blocked",

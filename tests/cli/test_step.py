@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def test_the_life_of_a_step(tmp_path: Path) -> None:
     assert {"run_id": run, "seq": 3} == succeed("step", "done", "a", "--json", cwd=tmp_path).json
     record = step_of(tmp_path, "a")
     assert ("completed", 1) == (record["status"], record["attempt"])
-    assert record["started_at"] < record["completed_at"]
+    started_at, completed_at = (datetime.fromisoformat(record[k]) for k in ("started_at", "completed_at"))
+    assert started_at <= completed_at
     assert [("step_complete", "a")] == sealed(tmp_path)
 
 

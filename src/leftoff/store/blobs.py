@@ -104,9 +104,9 @@ class Blobs:
         """
         where = self.path(row.hash)
         try:
-            file = self._open(row.hash)
-            where = file.name
-            yield from proved(row, _content(file, row.encoding), where)
+            with self._open(row.hash) as file:
+                where = file.name
+                yield from proved(row, _content(file, row.encoding), where)
         except OSError as error:
             if isinstance(error, FileNotFoundError) and forgotten is not None and forgotten():
                 raise pruned(row.hash) from None
@@ -267,8 +267,7 @@ class Batch:
 
 def _content(file: BinaryIO, encoding: str) -> Iterator[bytes]:
     """What is in a blob's file. Its length is not compared: another zstd may have packed the same content since."""
-    with file:
-        yield from unpacked(_chunks(file), encoding, file.name)
+    return unpacked(_chunks(file), encoding, file.name)
 
 
 def proved(row: BlobRow, content: Iterable[bytes], where: str) -> Iterator[bytes]:
