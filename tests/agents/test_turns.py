@@ -371,7 +371,7 @@ def test_a_hook_at_work_is_seen(repository: Path) -> None:
         assert not InOrder(workspace, "s1").settled(0)
         os.close(goes_on[1])
         os.waitpid(child, 0)
-        assert InOrder(workspace, "s1").settled(0)
+        assert InOrder(workspace, "s1").settled(60)  # whoever looked before may have its turn first
         InOrder(workspace, "s1").forget()
         assert not (repository / ".leftoff").exists()
     finally:
