@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.agents.hooks import run
 from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
 from leftoff.operations import Project
 from tests.agents.hooking import Living, Session, event_of
@@ -376,3 +377,25 @@ def test_a_hook_at_work_is_seen(repository: Path) -> None:
         assert not (repository / ".leftoff").exists()
     finally:
         project.close()
+
+
+def test_a_hook_is_seen_from_before_its_process_is_made(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that process takes to begin: the agent may be gone by then."""
+    event = event_of("s1", repository, "UserPromptSubmit", prompt="Write the guide")
+    spawn("hook", "claude", cwd=repository, input=json.dumps(event))
+    project, settled = Project(str(repository)), []
+
+    def made(work: object, limit: float) -> bytes:
+        settled.append(InOrder(project.workspace(project.at), "s1").settled(0))
+        return b""
+
+    monkeypatch.setattr(run, "bounded", made)
+    try:
+        run.run_hook(
+            run.Call("claude", False, None, None), json.dumps(event_of("s1", repository, "Stop")).encode()
+        )
+    finally:
+        project.close()
+    assert [False] == settled
