@@ -12,6 +12,7 @@ BIN := .venv/bin
 # The stamps' names hold the Python they were asked for, so that another one makes the environment anew.
 ASKED := $(subst /,_,$(PYTHON))
 VENV := .venv/made-by-$(ASKED)
+COMPILED := .venv/tests-compiled
 VENV_BENCH := .venv-bench/made-by-$(ASKED)
 VENV_MAKERS := .venv-makers/made-by-$(ASKED)
 NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish && tools/ensure-server) # by the tests
@@ -24,7 +25,7 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check bench agents crash messages pictures clean
+.PHONY: help demo test versions check lint types layers packages bench agents crash messages pictures clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,20 +33,28 @@ help: ## this list
 demo: $(VENV) ## a workflow of five steps, killed in the third and resumed
 	@$(BIN)/leftoff demo
 
-test: check ## the checks, then every test except the full fault matrix
-	@$(NEEDED)
+test: ## the checks, then every test except the full fault matrix
+	@$(MAKE) --no-print-directory -j2 check $(COMPILED) packages
 	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(ARGS)
 
-versions: ## the tests on every Python from 3.11 on that is here
-	@$(NEEDED)
+versions: packages ## the tests on every Python from 3.11 on that is here
 	@tools/test-versions $(PYTHONS) -- $(ARGS)
 
-check: $(VENV) ## lint, format, types, layers
+check: types lint layers ## lint, format, types, layers
+
+types: $(VENV)
+	@$(BIN)/mypy
+
+lint: $(VENV)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
 	@$(BIN)/python tools/messages.py --check
+
+layers: $(VENV)
 	@report=$$($(BIN)/lint-imports) || { echo "$$report"; exit 1; }; echo "$$report" | tail -n 1
+
+packages: # that the tests need
+	@$(NEEDED)
 
 bench: $(VENV_BENCH) $(VENV_MAKERS) ## measure against peers (ARGS=--json for a machine)
 	@.venv-bench/bin/python -m bench $(ARGS)
@@ -70,9 +79,13 @@ clean: ## remove what was built; never a .leftoff folder
 	@find bench examples src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml constraints.txt tools/make-venv bin/leftoff
-	@tools/make-venv $(PYTHON) .venv -c constraints.txt -e '.[test,check]'
+	@tools/make-venv $(PYTHON) .venv --no-compile -c constraints.txt -e '.[test,check]'
 	@$(BIN)/python -m compileall -q src # the command starts as fast as an installed one, even where nothing is cached
 	@rm -f .venv/made-by-* && touch $@
+
+# The tests and what they import, once and beside the checks rather than by every worker at once.
+$(COMPILED): $(VENV)
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1; touch $@
 
 $(VENV_BENCH): pyproject.toml constraints.txt bench/requirements.txt tools/make-venv bin/leftoff
 	@tools/make-venv $(PYTHON) .venv-bench -c constraints.txt -e . -r bench/requirements.txt
