@@ -305,23 +305,6 @@ def test_what_another_session_did_is_not_undone(repository: Path) -> None:
     assert f"run {runs['two']} changed it" in done.err
 
 
-def test_what_another_session_wrote_is_no_file_of_a_turn(repository: Path) -> None:
-    """Two at work in one folder: each turn has what its own tools wrote, and what its shell changed."""
-    one, two = Session(repository, "one"), Session(repository, "two")
-    for session in (one, two):
-        session.fire("UserPromptSubmit", prompt=session.name)
-    one.writes("one.txt", "of one\n")
-    two.writes("two.txt", "of two\n")
-    (repository / "shell.txt").write_text("told by nobody\n")
-    one.fire("Stop")
-    (repository / "shell.txt").unlink()
-    two.fire("SessionEnd", reason="exit")
-    runs = succeed("ls", "--all", "--json", cwd=repository).json["runs"]
-    found = [succeed("show", run["run_id"], "--json", cwd=repository).json["records"]["turn"] for run in runs]
-    files = {turn["prompt"]: turn["files"] for turns in found for turn in turns.values()}
-    assert {"one": ["one.txt", "shell.txt"], "two": ["two.txt"]} == files
-
-
 def test_the_word_resume_keeps_what_is_there(repository: Path) -> None:
     """The prompt that takes a run up is a prompt like any other: what the user did before it is captured."""
     first = Session(repository, "first")

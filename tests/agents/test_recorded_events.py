@@ -36,16 +36,19 @@ def session_of(agent: str, prompt: str) -> list[dict[str, Any]]:
     return [one for one in found if one["session_id"] == asked]
 
 
-def play(cwd: Path, agent: str, told: list[dict[str, Any]]) -> list[str]:
-    """Call the hooks as the agent did, and write the files that it wrote; what the hooks answered."""
-    out = []
+def play(cwd: Path, agent: str, told: list[dict[str, Any]], file: str = "guide.md") -> list[str]:
+    """Call the hooks as the agent did, and write the file that it wrote; what the hooks answered."""
+    out, names = [], {"$CWD": str(cwd), "$HOME": str(cwd / ".agent"), "guide.md": file}
     for one in told:
-        given = json.loads(json.dumps(one).replace("$CWD", str(cwd)).replace("$HOME", str(cwd / ".agent")))
+        text = json.dumps(one)
+        for name, real in names.items():
+            text = text.replace(name, real)
+        given = json.loads(text)
         if one["hook_event_name"] in ("PostToolUse", "AfterTool") and one["tool_name"] in WRITTEN:
-            (cwd / "guide.md").write_text("# Guide\n")
+            (cwd / file).write_text("# Guide\n")
         name, session = given.pop("hook_event_name"), given.pop("session_id")
         given.pop("cwd")
-        out.append(Session(cwd, session, agent).fire(name, **given).out)
+        out.append(Session(cwd, f"{agent}-{session}", agent).fire(name, **given).out)
     return out
 
 

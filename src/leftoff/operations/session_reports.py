@@ -11,7 +11,7 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.lifecycle import sessions
-from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Prompt, Turn
+from leftoff.engine.lifecycle.turns import COMPLETED, FAILED, INTERRUPTED, Others, Prompt, Turn, Unclaimed
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN, SESSION
 from leftoff.engine.workspace.surroundings import remember_git
@@ -113,14 +113,19 @@ def _look(session: Session, row: RunRow | None, until: int | None = None) -> Fou
 
 
 class _Seen(Fields):
-    """Files that were looked at, and which of them are not as the run knew them."""
+    """Files that were looked at, and which of them are not as the run knew them: its turn's, and nobody's."""
 
     found: Found | None
     names: list[str]
+    unclaimed: Unclaimed | None = None
 
     @property
     def blobs(self) -> list[BlobRow]:
         return self.found.blobs if self.found is not None else []
+
+    @property
+    def any(self) -> bool:
+        return bool(self.names or self.unclaimed)
 
     def put(self, session: Session, tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         reader = Reader(session.project.store, tx, row.run, row.run_id)
@@ -129,29 +134,36 @@ class _Seen(Fields):
 
 
 def _seen(session: Session, row: RunRow | None, until: int | None = None) -> _Seen:
-    from leftoff.engine.workspace.tracking import BY_GIT, files_of
+    from leftoff.engine.workspace.tracking import files_of
 
     found = _look(session, row, until)
     if found is None or row is None:
         return _Seen(found, [])
     known = files_of(session.project.store, row)
     names = [got.key for got in found.captured if known.get(got.key) != got.about] + found.dropped
-    others = _of_others(session, row, [name for name in names if known.get(name, BY_GIT).get("by") == "git"])
-    return _Seen(found, [name for name in names if name not in others])
+    if not names:
+        return _Seen(found, [])
+    return session.project.store.read(lambda view: _Seen(found, *_whose(session, view, row, names)))
 
 
-def _of_others(session: Session, row: RunRow, names: list[str]) -> dict[str, str]:
-    """Of files that only git told of: those that another session says it has changed since this turn began."""
+def _whose(session: Session, view: View, row: RunRow, names: list[str]) -> tuple[list[str], Unclaimed | None]:
+    """Of files that changed: those that are the turn's, as the agent told or nobody else was at work; and those that
+    are nobody's. What another says it changed since the turn began is neither."""
     from leftoff.engine.workspace.tracking import changed_by_others
 
-    def look(view: View) -> dict[str, str]:
-        reader = Reader(session.project.store, view, row.run, row.run_id)
-        turn = reader.value("turn", row.card.get(OPEN_TURN) or "")
-        seq = turn.plain.get("seq") if turn is not None and isinstance(turn.plain, dict) else None
-        began = view.version(row.run, seq) if isinstance(seq, int) else None
-        return changed_by_others(view, row.run, names, began.at if began is not None else row.updated_at)
-
-    return session.project.store.read(look) if names else {}
+    store, now = session.project.store, session.project.at
+    known = Reader(store, view, row.run, row.run_id).value("turn", row.card.get(OPEN_TURN) or "")
+    turn = known.plain if known is not None and isinstance(known.plain, dict) else {}
+    began = view.version(row.run, turn["seq"]) if isinstance(turn.get("seq"), int) else None
+    since = began.at if began is not None else row.updated_at
+    doubtful = [name for name in names if name not in (turn.get("files") or ())]
+    others = Others(store, view, row, since, now)
+    if not doubtful or not others.turns:
+        return names, None
+    claimed = others.claimed | changed_by_others(view, row.run, doubtful, since).keys()
+    free = [name for name in doubtful if name not in claimed]
+    unclaimed = Unclaimed(free, len(others.turns)) if free else None
+    return [name for name in names if name not in doubtful], unclaimed
 
 
 def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: bool = False) -> None:
@@ -165,7 +177,7 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
     row = session.row
     seen = _seen(session, row, session.until)  # what is changed later is the turn's
     prompt = Prompt(session.fit(asked), transcript)
-    if row is not None and seen.names and row.card.get(OPEN_TURN):
+    if row is not None and seen.any and row.card.get(OPEN_TURN):
         _begin_work(session)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
@@ -177,7 +189,7 @@ def begin_turn(session: Session, asked: str, transcript: str = "", *, goes_on: b
         turn = _turn(session, tx, row, changes)
         if turn.is_running and goes_on:
             return None
-        turn.changed(seen.names)
+        turn.changed(seen.names, seen.unclaimed)
         turn.open(session.who, prompt)
         return None
 
@@ -212,18 +224,18 @@ def _end_turn(
     if row is None:
         return
     seen, words, head = _seen(session, row), session.fit(said), git_head(session.project.folder)
-    if seen.names or error is not None:
+    if seen.any or error is not None:
         _begin_work(session)
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         turn = _turn(session, tx, row, changes)
-        talked = turn.only_talked and not seen.names and error is None
+        talked = turn.only_talked and not seen.any and error is None
         if turn.record is None:
-            talked = row.checkpoint is not None and not seen.names and error is None
+            talked = row.checkpoint is not None and not seen.any and error is None
         seen.put(session, tx, row, changes)
         if error is not None:
             changes.put("error", _ERROR, error)
-        turn.changed(seen.names)
+        turn.changed(seen.names, seen.unclaimed)
         if busy:
             turn.say(words)
         else:
@@ -263,14 +275,14 @@ def end_session(session: Session, why: str) -> None:
     row, seen = session.row, None
     if row is not None and row.card.get(OPEN_TURN):
         seen = _seen(session, row)
-        if seen.names:
+        if seen.any:
             _begin_work(session)
 
     def last(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         turn = _turn(session, tx, row, changes)
         if seen is not None and turn.is_running:
             seen.put(session, tx, row, changes)
-            turn.changed(seen.names)
+            turn.changed(seen.names, seen.unclaimed)
             turn.end(INTERRUPTED)
 
     blobs = seen.blobs if seen is not None else []

@@ -13,8 +13,10 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.read.which import OPEN_TURN, SESSION, is_spent
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.lease import NOBODY
+from leftoff.engine.write.lease import state as lease_state
 from leftoff.engine.write.report import report_in
 from leftoff.errors import Conflict
+from leftoff.host import ALIVE
 from leftoff.model.changes import ChangeSet
 from leftoff.model.fields import Fields
 from leftoff.model.versions import counts_of
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 RUNNING, COMPLETED, FAILED, INTERRUPTED = "running", "completed", "failed", "interrupted"
 _MOST_FILES = 200  # names that a turn keeps; the rest are counted
 _MOST_FAILURES = 20
+_OTHERS = 200  # runs that are looked at for who else is at work
+_LAST = "\U0010ffff"  # after every key
 
 
 class Prompt(Fields):
@@ -39,6 +43,13 @@ class Prompt(Fields):
 
     text: str
     transcript: str = ""
+
+
+class Unclaimed(Fields):
+    """Files that changed in a turn while so many others were at work, and that nobody says are theirs."""
+
+    paths: list[str]
+    others: int
 
 
 class Turn:
@@ -99,19 +110,28 @@ class Turn:
             self.record["said"] = words
             self._put()
 
-    def changed(self, paths: list[str]) -> None:
-        """Files were changed in the turn."""
-        if self.record is None or not paths:
+    def changed(self, paths: list[str], unclaimed: Unclaimed | None = None) -> None:
+        """Files were changed in the turn; and some while others were at work, nobody knows by whom."""
+        if self.record is None:
             return
-        known = self.record.get("files") or []
+        added = self._add("files", paths)
+        if unclaimed is not None and self._add("unclaimed", unclaimed.paths):
+            self.record["others"] = max(unclaimed.others, self.record.get("others", 0))
+            added = True
+        if added:
+            self._put()
+
+    def _add(self, name: str, paths: list[str]) -> bool:
+        """Put paths into a list of the turn, as far as there is room; whether there were any new ones."""
+        assert self.record is not None
+        known = self.record.get(name) or []
         fresh = [path for path in dict.fromkeys(paths) if path not in known]
         room = max(_MOST_FILES - len(known), 0)
         if fresh[:room]:
-            self.record["files"] = [*known, *fresh[:room]]
+            self.record[name] = [*known, *fresh[:room]]
         if fresh[room:]:
-            self.record["more_files"] = self.record.get("more_files", 0) + len(fresh[room:])
-        if fresh:
-            self._put()
+            self.record[f"more_{name}"] = self.record.get(f"more_{name}", 0) + len(fresh[room:])
+        return bool(fresh)
 
     def failed(self, command: str, error: str) -> None:
         """A command failed in the turn. Of many, the last are kept."""
@@ -128,7 +148,7 @@ class Turn:
 
 def next_key(view: View, run: int) -> str:
     """The key of a run's next turn: its number, so that keys are in order."""
-    last = view.last_key(run, "turn", "", "\U0010ffff") or "0"
+    last = view.last_key(run, "turn", "", _LAST) or "0"
     return f"{int(last) + 1 if last.isdigit() else 1:06d}"
 
 
@@ -138,7 +158,8 @@ def is_talk(reader: Reader) -> bool:
         return False
     turns = reader.plain("turn").values()
     return all(
-        turn.get("status") == COMPLETED and not turn.get("files") and not turn.get("failed") for turn in turns
+        turn.get("status") == COMPLETED and not any(map(turn.get, ("files", "unclaimed", "failed")))
+        for turn in turns
     )
 
 
@@ -160,6 +181,43 @@ def _drop_talk(store: Store, row: RunRow) -> None:
         store.remove(row.run, allowed)
     except Conflict:
         pass
+
+
+# -- whose a changed file is
+
+
+class Others:
+    """Who else was at work in the folder since a moment: other runs, and the last turn of each that has any."""
+
+    def __init__(self, store: Store, view: View, row: RunRow, since: int, now: int) -> None:
+        self._view, self._since, self._now = view, since, now
+        self.turns: list[dict[str, Any]] = []
+        for one in view.list_runs({}, _OTHERS):
+            if one.run != row.run and not (one.session and one.session == row.session):
+                turn = self._at_work(store, one)
+                if turn is not None:
+                    self.turns.append(turn)
+
+    @property
+    def claimed(self) -> set[str]:
+        """The files that their turns have."""
+        return {path for turn in self.turns for path in turn.get("files") or ()}
+
+    def _at_work(self, store: Store, row: RunRow) -> dict[str, Any] | None:
+        """The last turn of a run that somebody worked on since then, empty where it has none; else ``None``."""
+        told = row.updated_at >= self._since
+        if not told and lease_state(self._view.lease(row.run), self._now) not in (ALIVE, "unknown"):
+            return None
+        key = self._view.last_key(row.run, "turn", "", _LAST) or ""
+        value = Reader(store, self._view, row.run, row.run_id).value("turn", key)
+        if value is None or not isinstance(value.plain, dict):
+            return {}
+        return value.plain if value.plain.get("status") == RUNNING or self._ended_since(row, key) else None
+
+    def _ended_since(self, row: RunRow, key: str) -> bool:
+        found = self._view.record(row.run, "turn", key)
+        version = self._view.version(row.run, found.seq) if found is not None else None
+        return version is not None and version.at >= self._since
 
 
 # -- a session that goes on in another run

@@ -36,20 +36,29 @@ def became(turn: dict[str, Any], health: str) -> str:
 
 
 def changed(turn: dict[str, Any]) -> str:
-    """The files that a turn changed, as far as they fit into a line."""
-    files = [str(path) for path in turn.get("files") or []]
-    more = len(files[_FILES:]) + int(turn.get("more_files") or 0)
-    return ", ".join(files[:_FILES]) + (f" and {more} more" if more else "")
+    """The files that a turn changed, and those that changed in it by nobody knows whom."""
+    files, unclaimed = _files(turn, "files"), _files(turn, "unclaimed")
+    others = int(turn.get("others") or 1)
+    were = f"{others} others were" if others > 1 else "another was"
+    return (f"; changed {files}" if files else "") + (
+        f"; changed while {were} at work, nobody said by whom: {unclaimed}" if unclaimed else ""
+    )
+
+
+def _files(turn: dict[str, Any], name: str) -> str:
+    """A list of files, as far as they fit into a line."""
+    files = [str(path) for path in turn.get(name) or []]
+    more = len(files[_FILES:]) + int(turn.get(f"more_{name}") or 0)
+    return named(", ".join(files[:_FILES]) + (f" and {more} more" if more else ""))
 
 
 def asked(turns: list[dict[str, Any]], health: str) -> list[str]:
     """What was asked, newest first, and what became of it."""
     out = []
     for turn in reversed(turns):
-        files = changed(turn)
         out.append(
             f"- {turn['number']}: {quoted(turn.get('prompt') or '', 300)}\n  {named(became(turn, health))}"
-            + (f"; changed {named(files)}" if files else "")
+            + changed(turn)
         )
     return out
 

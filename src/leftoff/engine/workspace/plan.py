@@ -131,6 +131,7 @@ class Sides:
         self.outside = sorted({*self.outside, *outside})
         self.paths = {*self.then, *self.newest}
         self.first = first_records(new)
+        self.unclaimed = _unclaimed(new)
         self.outputs = {
             about.get("path") for about in new.plain("artifact").values() if isinstance(about, dict)
         }
@@ -229,6 +230,15 @@ def first_records(reader: Reader) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _unclaimed(reader: Reader) -> set[str]:
+    """Files that changed in turns of a run while others were at work, and that no turn of it has."""
+    turns = [turn for turn in reader.plain("turn").values() if isinstance(turn, dict)]
+    unclaimed, files = (
+        {path for turn in turns for path in turn.get(name) or ()} for name in ("unclaimed", "files")
+    )
+    return unclaimed - files
+
+
 def _drop_nested(found: dict[str, dict[str, Any]]) -> None:
     """No file is below another: where both were recorded, the newer one counts, and a link never leads anywhere."""
     there = [path for path, about in found.items() if recorded(about).kind != ABSENT]
@@ -277,13 +287,16 @@ class Planner:
         return Plan(entries, sides, head=self.head if self.repo is not None else None, whole=only is None)
 
     def _leave_others(self, entries: list[Entry]) -> None:
-        """What another run says it changed since, and this one knows only from git, is not this one's to undo."""
+        """What another run says it changed since, or may have, and this one knows only from git, is not this one's to
+        undo."""
         newest = self.sides.newest
         doubtful = [e for e in entries if e.action != KEEP and newest.get(e.path, BY_GIT).get("by") == "git"]
         others = self.store.read(lambda view: self.sides.changed_by(view, [entry.path for entry in doubtful]))
         for entry in doubtful:
             if entry.path in others:
                 entry.kept(f"run {others[entry.path]} changed it", lost=False)
+            elif entry.path in self.sides.unclaimed:
+                entry.kept("it changed while others were at work here", lost=False)
 
     # -- what shall be there
 
