@@ -12,8 +12,11 @@ from leftoff.api.store import Store
 from leftoff.engine.read.info import list_info
 from leftoff.engine.write.commit import Seal, Terms, commit
 from leftoff.engine.write.head import Head
+from leftoff.engine.write.report import report
 from leftoff.model.changes import ChangeSet
+from leftoff.store.base import View
 from leftoff.store.postgres.store import PostgresStore
+from leftoff.store.rows import RunRow
 from tests.cli.command import call
 from tests.postgres.proxy import Proxy
 
@@ -87,11 +90,11 @@ def test_steps_of_python_code(store: Store, proxy: Proxy) -> None:
 
 @pytest.mark.parametrize(
     ("words", "most"),
-    [("set n=7", 4), ("step start b", 4), ("note hello", 4), ("step done a", 6), ("save", 6)],
+    [("set n=7", 4), ("step start b", 4), ("note hello", 4), ("step done a", 4), ("save", 4)],
 )
 def test_a_report(proxy: Proxy, store: Store, name: str, project: Path, words: str, most: int) -> None:
     """From a process that knows nothing: is there a store, which run is meant, hold and look at it, write. What seals
-    a checkpoint looks at the run's tracked files first."""
+    a checkpoint finds the run and looks for tracked files first; then that run is held with the first question."""
     store.start("work", run_id="second", steps=["a", "b"]).pause()
     assert (
         0 == call("beat", cwd=project, LEFTOFF_STORE=proxy.url(name)).code
@@ -138,3 +141,21 @@ def test_the_count_can_fail(store: Store, proxy: Proxy) -> None:
 
     inner.write(work)
     assert 3 == counted.so_far
+
+
+def test_a_run_that_was_likely_and_is_not_the_one(store: Store, proxy: Proxy) -> None:
+    """It was only held: what is reported goes to the one that is found, and says so of nothing else."""
+    inner = store._store
+    store.start("other", run_id="second", steps=["a"]).pause()
+    wrong = head_of(store).run
+
+    def find(view: View) -> RunRow:
+        return view.list_runs({"workflow": "other"})[0]
+
+    changes = ChangeSet()
+    changes.put("variable", "n", 5)
+    terms = Terms(1_770_000_000_000, likely=wrong)
+    done = report(inner, find, lambda tx, row, changes: None, terms, None, changes)
+    assert "second" == done.row.run_id
+    assert {"n": 5} == dict(store.get("second").variables)
+    assert {"n": 0} == dict(store.get("first").variables)

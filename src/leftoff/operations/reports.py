@@ -30,10 +30,15 @@ def current(project: Project, caller: Caller, rule: str = "reports") -> Which:
 
 def current_row(project: Project, caller: Caller, rule: str = "reports") -> RunRow:
     """The run that is meant, as it is now."""
-    from leftoff.engine.write.head import need_store
+    from leftoff.errors import StoreUnavailable
 
-    need_store(project.store)
-    return project.store.read(current(project, caller, rule))
+    try:
+        row = project.store.read(current(project, caller, rule))
+    except StoreUnavailable:
+        project.need_store()
+        raise
+    project.met = row.run
+    return row
 
 
 def this_run(run: int, run_id: str) -> Find:
@@ -102,5 +107,6 @@ def report(
     from leftoff.engine.write.commit import Terms
     from leftoff.engine.write.report import report as write
 
-    terms = Terms(project.now if at is None else at, guard_of(caller), blobs=blobs)
+    project.need_store()
+    terms = Terms(project.now if at is None else at, guard_of(caller), blobs=blobs, likely=project.met)
     return write(project.store, current(project, caller), make, terms, project.redactor, changes)

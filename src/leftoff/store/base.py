@@ -272,7 +272,10 @@ class Tx(View):
 
     def fetch(self, run: int, addresses: Iterable[tuple[str, str]], attempt: str | None = None) -> None:
         """A hint: these records of a run (by collection and key; no key: the whole collection), what is below those
-        that are steps, and this attempt will be asked for. A store that is far away fetches them with the head."""
+        that are steps, and this attempt will be asked for. A store that is far away fetches them with the head.
+
+        Where nothing was asked yet, the run is only the likely one: it may be taken with the first question, whatever
+        run that finds."""
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
         """A run without versions; its number, which no other run ever gets. The id must be free."""

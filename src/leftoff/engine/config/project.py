@@ -202,6 +202,7 @@ class Project:
         self.at = clock.now()  # when the call began
         self.hurries = False  # whether others who write are not waited for where they seem to be stuck
         self.takes_in_edits = True  # whether what others did to the files of a protocol is taken in first
+        self.met: int | None = None  # the run that was looked at last: a report is most likely about it
         self._given = store
         self._settings: Settings | None = None
         self._store: Store | None = None
@@ -265,8 +266,16 @@ class Project:
         """What others did to the files of the protocol that the project follows is taken in."""
         if self.store.follower is not None:
             self.store.follower.look()
-        elif not self.store.exists():
+        elif not (self.store.far or self.store.exists()):
             self.point_out()
+
+    def need_store(self) -> None:
+        """An error where there is no store, which names the files of a protocol that lie here."""
+        if not self.store.exists():
+            from leftoff.engine.write.head import need_store
+
+            self.point_out()
+            need_store(self.store)
 
     def explain(self, error: NotFound, name: str, view: View | None = None) -> NotFound:
         """An error that says why nothing is found here, where that is known. ``name``: what was looked for, if anything

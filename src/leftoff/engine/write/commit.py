@@ -115,9 +115,9 @@ new_token = _Tokens().next  # what makes a commit recognisable when it is tried 
 
 class Terms:
     """When a commit is made, by what right, how it is sealed, by which token it is known again, and the blobs that were
-    saved for it beforehand."""
+    saved for it beforehand. ``likely``: the number of the run that it will most likely turn out to be about."""
 
-    __slots__ = ("at", "blobs", "guard", "seal", "token")
+    __slots__ = ("at", "blobs", "guard", "likely", "seal", "token")
 
     def __init__(
         self,
@@ -126,12 +126,14 @@ class Terms:
         seal: Seal | None = None,
         token: bytes = b"",
         blobs: Sequence[BlobRow] | None = None,
+        likely: int | None = None,
     ) -> None:
         self.at = at
         self.guard = guard
         self.seal = seal
         self.token = token or new_token()
         self.blobs: Sequence[BlobRow] = blobs or ()
+        self.likely = likely
 
 
 def commit(

@@ -99,6 +99,7 @@ class HoldingView(PostgresView):
         self._epochs: dict[int, int] = {}
         self._listings: list[tuple[dict[str, Any], int | None, list[tuple[int, str]]]] = []
         self._wanted: dict[int, list[Address]] = {}
+        self._small: dict[int, Rows] = {}  # of the likely run, before it was found to be the one
         self._tokens: dict[int, str] = {}  # attempts that will be asked for, by run
         self._attempts: dict[str, Attempt | None] = {}
         self._below: dict[tuple[int, str], bool] = {}
@@ -122,24 +123,29 @@ class HoldingView(PostgresView):
             out.extend(each.statements() if isinstance(each, Batch) else (each,))
         return out
 
-    def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:
-        return self.gather(run, [(sql, values)])[-1]
-
     def gather(
         self, run: int | None, questions: Sequence[Statement] = (), *, hold: bool = False
     ) -> list[Rows]:
         """Hold a run, fetch what is wanted of it, send what was noted, and ask: all of it at once.
 
         A run that was seen in a listing is only looked at, until somebody writes to it (``hold``): if it has moved by
-        then, all begins again.
+        then, all begins again. The likely one is held with the first question.
         """
+        if run is None and not self.began and self._wanted:
+            run, likely = next(iter(self._wanted)), True
+        else:
+            likely = False
         first: list[Statement] = []
         if run is not None and run not in self._heads and (hold or run not in self._seen):
             first = [(Q.hold, (run,)), *self._fetching(run)]
+            if likely:
+                first.append((Q.small, (run, SMALL + 1)))
         found = self.several([*first, *self.flushed(), *questions])
         if first and run is not None:
             self._held(run, found[0])
             self._fetched(run, found[1 : len(first)])
+            if likely:
+                self._small[run] = found[len(first) - 1]
         return found[len(found) - len(questions) :] if questions else []
 
     def hold(self, run: int) -> tuple[Any, ...] | None:
@@ -155,6 +161,7 @@ class HoldingView(PostgresView):
         if head is not None and self._epochs.get(run, head[3]) != head[3]:
             raise Again
         self._heads[run] = head
+        self._leases.pop(run, None)  # as it was before
 
     def _saw(self, row: RunRow | None) -> RunRow | None:
         """A run that is not held yet: if it moves before it is, all begins again."""
@@ -231,8 +238,6 @@ class HoldingView(PostgresView):
         return rows
 
     def lease(self, run: int) -> Lease | None:
-        if run in self._heads:
-            self._leases.pop(run, None)
         found = super().lease(run)
         if run not in self._heads:
             self._epochs[run] = found.epoch if found is not None else 0
@@ -242,9 +247,12 @@ class HoldingView(PostgresView):
         return self._attempts[token] if token in self._attempts else super().attempt(token)
 
     def prove(self, row: RunRow, most: int = SMALL) -> None:
-        if row.run in self._heads:
+        if row.run in self._small:
+            rows = self._small.pop(row.run)
+        elif row.run in self._heads:
             return
-        rows = self.gather(row.run, [(Q.small, (row.run, most + 1))], hold=True)[0]
+        else:
+            rows = self.gather(row.run, [(Q.small, (row.run, most + 1))], hold=True)[0]
         if not self.made:
             self.add_up(row, rows, most)
         if len(rows) <= most:

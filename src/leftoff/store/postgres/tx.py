@@ -180,6 +180,7 @@ class PostgresTx(HoldingView, Tx):
 
     def put_lease(self, run: int, epoch: int, holder: Holder = FREE) -> None:
         self._change(run, epoch=epoch)
+        self._leases.pop(run, None)
         facts = (plain(holder.session), plain(holder.who), holder.since)
         self.note(Q.put_lease, (run, epoch, holder.kind, *_place(holder.process), *facts))
         self.note(Q.set_epoch, (epoch, run))

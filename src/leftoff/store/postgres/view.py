@@ -85,7 +85,11 @@ class PostgresView(View):
 
     def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:
         """The rows of a statement. ``run``: the one that it is about, which who writes must hold."""
-        return self.several([(sql, values)])[0]
+        return self.gather(run, [(sql, values)])[0]
+
+    def gather(self, run: int | None, questions: Sequence[Statement]) -> list[Rows]:
+        """The rows of several statements about one run, or about none."""
+        return self.several(questions)
 
     def one(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Any:
         """The first row, or ``None``."""
@@ -125,7 +129,7 @@ class PostgresView(View):
         if not ahead:
             return listed(self.ask(sql, values), where, limit)
         more = [(question.replace("{listing}", sql), values) for question in (Q.first_leaves, Q.their_leases)]
-        found, leaves, leases = self.several([(sql, values), *more])
+        found, leaves, leases = self.gather(None, [(sql, values), *more])
         rows = listed(found, where, limit)
         for row in rows:
             self._leaves.update(((row.run, status), None) for status in _FIRST)
