@@ -112,7 +112,7 @@ class View:
         self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
     ) -> list[RunRow]:
         """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
-        name (the workflow or the title, without regard to case).
+        name (the workflow or the title, without regard to case); before (a commit's number: only older ones).
 
         ``ahead``: the first leaves and the lease of each will be asked for, so they may be fetched with them.
         """
@@ -179,6 +179,17 @@ class View:
         """The first leaf steps of that status in declared order."""
         raise NotImplementedError
 
+    def leaf_page(
+        self, run: int, status: str, after: tuple[str, str], words: tuple[str, str], limit: int
+    ) -> list[tuple[str, str]]:
+        """Order and path of the first leaf steps of that status behind a place (order and path), in declared order;
+        of those only whose path has one of two words in it (empty: all), capitals of ASCII being as good as small."""
+        raise NotImplementedError
+
+    def leaf_counts(self, run: int, step: str) -> dict[str, int]:
+        """How many leaf steps below a step there are of each status."""
+        raise NotImplementedError
+
     def last_order(self, run: int, prefix: str) -> str | None:
         """The greatest ``ord`` of the leaf steps whose ``ord`` starts so, without looking at the others."""
         raise NotImplementedError
@@ -190,6 +201,10 @@ class View:
         self, run: int, *, sealed: bool, before: int | None = None, limit: int | None = None
     ) -> list[Version]:
         """Newest first."""
+        raise NotImplementedError
+
+    def lives(self, run: int) -> list[tuple[int, int, int, int]]:
+        """Of each epoch, oldest first: its number, when its first and its last commit was made, and how many."""
         raise NotImplementedError
 
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
@@ -227,6 +242,10 @@ class View:
         raise NotImplementedError
 
     def attempts(self, run: int) -> list[Attempt]:
+        raise NotImplementedError
+
+    def latest_attempts(self, run: int, since: int, until: int, limit: int) -> list[Attempt]:
+        """The last attempts that began between two moments (the second one excluded), oldest first."""
         raise NotImplementedError
 
     def kept_log(self, token: str) -> bytes | None:

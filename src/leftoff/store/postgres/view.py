@@ -149,6 +149,16 @@ class PostgresView(View):
     def leaves(self, run: int, status: str, limit: int) -> list[str]:
         return [row[0] for row in self.ask(Q.leaves, (run, status, limit), run)]
 
+    def leaf_page(
+        self, run: int, status: str, after: tuple[str, str], words: tuple[str, str], limit: int
+    ) -> list[tuple[str, str]]:
+        place = (plain(after[0]), plain(after[1]))
+        rows = self.ask(Q.leaf_page, (run, status, *place, *map(plain, words), limit), run)
+        return [(order, key) for order, key in rows]
+
+    def leaf_counts(self, run: int, step: str) -> dict[str, int]:
+        return dict(self.ask(Q.leaf_counts, (run, plain(step + _BELOW)), run))
+
     def last_order(self, run: int, prefix: str) -> str | None:
         found: str | None = self.one(Q.last_order, (run, prefix, prefix + _AFTER_ORDERS), run)[0]
         return found
@@ -269,6 +279,11 @@ class PostgresView(View):
         rows = self.ask(f"{sql} ORDER BY v.seq DESC LIMIT $3::bigint", (run, before, limit), run)
         return [version_from(columns) for columns in rows]
 
+    def lives(self, run: int) -> list[tuple[int, int, int, int]]:
+        return [
+            (epoch, began, ended, number) for epoch, began, ended, number in self.ask(Q.lives, (run,), run)
+        ]
+
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
         sql = (
             f"{Q.version_columns} WHERE v.checkpoint >= $1 AND v.checkpoint < $2 AND r.hidden = 0 "
@@ -328,6 +343,10 @@ class PostgresView(View):
 
     def attempts(self, run: int) -> list[Attempt]:
         return [Attempt(columns) for columns in self.ask(Q.attempts, (run,), run)]
+
+    def latest_attempts(self, run: int, since: int, until: int, limit: int) -> list[Attempt]:
+        rows = self.ask(Q.latest_attempts, (run, since, until, limit), run)
+        return [Attempt(columns) for columns in reversed(rows)]
 
     def kept_log(self, token: str) -> bytes | None:
         row = self.one(Q.kept_log, (token,))
@@ -391,6 +410,9 @@ def listing(where: dict[str, Any], limit: int | None) -> tuple[str, list[Any]]:
     if where.get("status") is not None:
         values.append(list(where["status"]))
         tests.append(f"r.status = ANY(${len(values)}::text[])")
+    if where.get("before") is not None:
+        values.append(where["before"])
+        tests.append(f"r.n < ${len(values)}")
     if where.get("prefix") is not None:
         values.append(plain(where["prefix"]))
         tests.append(f"starts_with(r.run_id, ${len(values)})")

@@ -122,6 +122,9 @@ class SqliteView(View):
             words = list(where["status"])
             tests.append(f"r.status IN ({', '.join('?' * len(words))})")
             values += words
+        if where.get("before") is not None:
+            tests.append("r.n < ?")
+            values.append(where["before"])
         if where.get("prefix") is not None:
             tests.append("substr(r.run_id, 1, ?) = ?")
             values += [len(where["prefix"]), where["prefix"]]
@@ -251,6 +254,14 @@ class SqliteView(View):
     def leaves(self, run: int, status: str, limit: int) -> list[str]:
         return [row[0] for row in self.execute(Q.leaves, (run, status, limit))]
 
+    def leaf_page(
+        self, run: int, status: str, after: tuple[str, str], words: tuple[str, str], limit: int
+    ) -> list[tuple[str, str]]:
+        return self.execute(Q.leaf_page, (run, status, *after, *words, limit)).fetchall()  # type: ignore[no-any-return]
+
+    def leaf_counts(self, run: int, step: str) -> dict[str, int]:
+        return dict(self.execute(Q.leaf_counts, (run, step + _BELOW, step + _NOT_BELOW)))
+
     def last_order(self, run: int, prefix: str) -> str | None:
         row = self.execute(Q.last_order, (run, prefix, prefix + _AFTER_ORDERS)).fetchone()
         return row[0] if row else None
@@ -280,6 +291,9 @@ class SqliteView(View):
             self._refuse_headless(run)
         values.append(-1 if limit is None else limit)
         return [version_from(c) for c in self.execute(f"{sql} ORDER BY v.seq DESC LIMIT ?", values)]
+
+    def lives(self, run: int) -> list[tuple[int, int, int, int]]:
+        return self.execute(Q.lives, (run,)).fetchall()  # type: ignore[no-any-return]
 
     def checkpoints(self, prefix: str, run: int | None = None, limit: int = 10) -> list[tuple[int, Version]]:
         sql = (
@@ -339,6 +353,10 @@ class SqliteView(View):
 
     def attempts(self, run: int) -> list[Attempt]:
         return [Attempt(columns) for columns in self.execute(Q.attempts, (run,))]
+
+    def latest_attempts(self, run: int, since: int, until: int, limit: int) -> list[Attempt]:
+        rows = self.execute(Q.latest_attempts, (run, since, until, limit)).fetchall()
+        return [Attempt(columns) for columns in reversed(rows)]
 
     def fact(self, name: str) -> str | None:
         row = self.execute(Q.fact, (FACT + name,)).fetchone()

@@ -120,6 +120,18 @@ class DriverRules(Rules):
             attempt, "token run step process log started_at ended_at exit_code"
         )
 
+    def test_the_last_attempts(self, store: Store) -> None:
+        """The last that began between two moments, oldest first, with the number of the current one."""
+        scribe = Scribe(store)
+        for number, step in enumerate("abab"):
+            store.write(lambda tx, n=number, s=step: tx.add_attempt(f"t{n}", scribe.run, s, AT + n))  # type: ignore[misc]
+        found = store.read(lambda v: v.latest_attempts(scribe.run, AT, AT + 9, 3))
+        assert [("b", 1, 2), ("a", 2, 2), ("b", 2, 2)] == [
+            facts(each, "step number current") for each in found
+        ]
+        found = store.read(lambda v: v.latest_attempts(scribe.run, AT + 1, AT + 3, 9))
+        assert ["t1", "t2"] == [each.token for each in found]
+
     def test_an_attempt_that_never_began(self, store: Store) -> None:
         """It is forgotten as if it had not been made: the next one gets its number."""
         scribe = Scribe(store)

@@ -186,6 +186,37 @@ class RecordRules(Rules):
         assert ["d", "a", "c", "b"] == store.read(lambda v: v.leaves(scribe.run, "pending", 9))
         assert [] == store.read(lambda v: v.leaves(scribe.run, "failed", 9))
 
+    def test_leaves_by_the_page(self, store: Store) -> None:
+        """The leaves behind a place, in declared order; with a word in their path, whatever its capitals."""
+        scribe = Scribe(store)
+        steps = {name: ("pending", f"{i:08d}", 1) for i, name in enumerate(["d", "a%2Fx", "C", "b"])}
+        scribe.commit(
+            steps={**steps, "y": ("pending", "00000000", 0), "y/z": ("failed", "00000000/00000000", 1)}
+        )
+
+        def page(after: tuple[str, str], words: tuple[str, str], limit: int) -> list[str]:
+            found = store.read(lambda v: v.leaf_page(scribe.run, "pending", after, words, limit))
+            assert [steps[path][1] for _, path in found] == [order for order, _ in found]
+            return [path for _, path in found]
+
+        assert ["d", "a%2Fx"] == page(("", ""), ("", ""), 2)
+        assert ["C", "b"] == page(("00000001", "a%2Fx"), ("", ""), 9)
+        assert ["a%2Fx"] == page(("", ""), ("A/X", "A%2FX"), 9)
+        assert ["C"] == page(("", ""), ("c", "c"), 9)
+        assert [] == page(("00000003", "b"), ("", ""), 9)
+
+    def test_leaves_below_a_step_are_counted(self, store: Store) -> None:
+        """By status; a step whose name merely starts alike is not below it, nor is one that has others below it."""
+        scribe = Scribe(store)
+        words = {"a": "running", "a/x": "completed", "a/y": "completed", "a/z": "running", "a/z/1": "failed"}
+        steps = {
+            name: (word, f"{i:08d}", int(name not in ("a", "a/z")))
+            for i, (name, word) in enumerate(words.items())
+        }
+        scribe.commit(steps={**steps, "a0": ("pending", "00000009", 1)})
+        assert {"completed": 2, "failed": 1} == store.read(lambda v: v.leaf_counts(scribe.run, "a"))
+        assert {} == store.read(lambda v: v.leaf_counts(scribe.run, "a0"))
+
     def test_last_order(self, store: Store) -> None:
         """The greatest order of the leaves whose order starts so, whatever their status."""
         scribe = Scribe(store)

@@ -187,6 +187,20 @@ class VersionRules(Rules):
             scribes[i].make(plan)
         assert ["run-1", "run-3", "run-0", "run-2"] == listed(store)
         assert ["run-1", "run-3"] == listed(store, limit=2)
+        second = store.read(lambda view: view.list_runs({}, 2))[-1]
+        assert ["run-0"] == listed(store, limit=1, before=second.n)
+
+    def test_lives(self, store: Store) -> None:
+        """The commits of each epoch: when the first and the last were made, and how many."""
+        scribe = Scribe(store)
+        for epoch in (0, 1, 1, 3):
+            plan = scribe.plan()
+            plan.epoch = epoch
+            scribe.make(plan)
+        found = store.read(lambda v: v.lives(scribe.run))
+        assert [(0, 2), (1, 2), (3, 1)] == [(epoch, number) for epoch, _, _, number in found]
+        assert all(began <= ended for _, began, ended, _ in found)
+        assert found[0][2] < found[1][1] < found[1][2] < found[2][1]
 
     def test_listing_filters(self, store: Store) -> None:
         """Each filter alone, and all of them together, choose the runs that fit."""

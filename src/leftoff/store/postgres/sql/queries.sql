@@ -126,9 +126,26 @@ ORDER BY h.seq, h.collection, h.key, coalesce(h.until, 9223372036854775807) LIMI
 -- The first leaf steps of a status, in declared order.
 SELECT coalesce(whole, key) FROM record WHERE run = $1 AND status = $2 AND leaf = 1 ORDER BY left(ord, 500), ord LIMIT $3
 
+-- name: leaf_page
+-- The next leaf steps of a status behind a place, in declared order; of those that have a word in their path.
+SELECT ord, coalesce(whole, key) FROM record WHERE run = $1 AND status = $2 AND leaf = 1
+AND left(ord, 500) >= left($3, 500) AND (ord, coalesce(whole, key)) > ($3, $4)
+AND ($5 = '' OR position(lower($5 COLLATE "C") in lower(coalesce(whole, key) COLLATE "C")) > 0
+    OR position(lower($6 COLLATE "C") in lower(coalesce(whole, key) COLLATE "C")) > 0)
+ORDER BY left(ord, 500), ord, coalesce(whole, key) LIMIT $7
+
+-- name: leaf_counts
+-- How many leaf steps there are below a step, by status.
+SELECT status, count(*) FROM record
+WHERE run = $1 AND collection = 'step' AND leaf = 1 AND starts_with(coalesce(whole, key), $2) GROUP BY status
+
 -- name: last_order
 -- The greatest order among leaf steps: an undeclared step goes behind it.
 SELECT max(ord) FROM record WHERE run = $1 AND leaf = 1 AND left(ord, 500) >= left($2, 500) AND ord >= $2 AND ord < $3
+
+-- name: lives
+-- When the commits under each epoch were made.
+SELECT epoch, min(at), max(at), count(*) FROM version WHERE run = $1 GROUP BY epoch ORDER BY epoch
 
 -- name: version_columns
 -- A version as it is read back (a fragment that other queries complete).
@@ -192,6 +209,13 @@ FROM attempt a WHERE a.token = $1
 SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.log, a.started_at, a.ended_at, a.exit_code,
        max(a.number) OVER (PARTITION BY a.place), a.token
 FROM attempt a WHERE a.run = $1 ORDER BY a.step, a.number
+
+-- name: latest_attempts
+-- The last tries that began between two moments, newest first.
+SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.log, a.started_at, a.ended_at, a.exit_code,
+       (SELECT max(b.number) FROM attempt b WHERE b.run = a.run AND b.place = a.place), a.token
+FROM attempt a WHERE a.run = $1 AND a.started_at >= $2 AND a.started_at < $3
+ORDER BY a.started_at DESC, a.step DESC, a.number DESC LIMIT $4
 
 -- name: last_attempts
 -- How often some steps were tried.

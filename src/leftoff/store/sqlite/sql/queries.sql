@@ -162,6 +162,16 @@ SELECT key FROM record INDEXED BY record_leaf WHERE run = ? AND status = ? AND l
 -- The first leaf steps of a status, in declared order.
 SELECT key FROM record INDEXED BY record_leaf WHERE run = ? AND status = ? AND leaf = 1 ORDER BY ord LIMIT ?
 
+-- name: leaf_page
+-- The next leaf steps of a status behind a place, in declared order; of those that have a word in their path.
+SELECT ord, key FROM record INDEXED BY record_leaf
+WHERE run = ?1 AND status = ?2 AND leaf = 1 AND (ord, key) > (?3, ?4)
+AND (?5 = '' OR instr(lower(key), lower(?5)) OR instr(lower(key), lower(?6))) ORDER BY ord, key LIMIT ?7
+
+-- name: leaf_counts
+-- How many leaf steps there are below a step, by status.
+SELECT status, count(*) FROM record WHERE run = ? AND collection = 'step' AND key > ? AND key < ? AND leaf = 1 GROUP BY status
+
 -- name: last_order
 -- The greatest order among leaf steps: an undeclared step goes behind it. One seek for each status.
 SELECT max(last) FROM (
@@ -174,6 +184,10 @@ SELECT max(last) FROM (
         UNION ALL SELECT 'failed' UNION ALL SELECT 'blocked' UNION ALL SELECT 'skipped'
     ) AS word
 )
+
+-- name: lives
+-- When the commits under each epoch were made.
+SELECT epoch, min(at), max(at), count(*) FROM version WHERE run = ? GROUP BY epoch ORDER BY epoch
 
 -- name: version_columns
 -- A version as it is read back (a fragment that other queries complete).
@@ -252,6 +266,15 @@ FROM attempt a WHERE a.token = ?
 SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.log, a.started_at, a.ended_at, a.exit_code,
        (SELECT max(b.number) FROM attempt b WHERE b.run = a.run AND b.step = a.step), a.token
 FROM attempt a WHERE a.run = ? ORDER BY a.step, a.number
+
+-- name: latest_attempts
+-- The last tries that began between two moments, newest first.
+SELECT a.run, a.step, a.number, a.scope, a.pid, a.started, a.log, a.started_at, a.ended_at, a.exit_code,
+       (SELECT max(b.number) FROM attempt b WHERE b.run = a.run AND b.step = a.step), a.token
+FROM attempt a WHERE a.token IN (
+    SELECT token FROM attempt WHERE run = ?1 AND started_at >= ?2 AND started_at < ?3
+    ORDER BY started_at DESC, step DESC, number DESC LIMIT ?4
+) ORDER BY a.started_at DESC, a.step DESC, a.number DESC
 
 -- name: set_attempt_process
 -- The process that an attempt turned out to be.

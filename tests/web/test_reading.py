@@ -1,0 +1,191 @@
+"""What the pages read through operations: runs at a glance, steps by the page, lives, graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leftoff.engine.steps.reports import StepReport
+from leftoff.operations import Caller
+from leftoff.operations.looking import StepsWanted, at_a_glance, graph, kept, lives, steps
+from leftoff.operations.overview import Looking, Overview, overview
+from leftoff.operations.steps import report_step
+from tests.cli.command import call
+from tests.web.night import MINUTE, Night, a_night
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+    made = a_night(tmp_path_factory.mktemp("night") / "atlas")
+    yield made
+    made.project.close()
+
+
+def _ids(found: Overview) -> tuple[list[str], list[str], list[str]]:
+    parts = (found.needs, found.works, found.rest)
+    needs, works, rest = ([each.info.run_id for each in part] for part in parts)
+    return needs, works, rest
+
+
+def test_what_needs_a_person_comes_first(night: Night) -> None:
+    """Each run is in one part, the latest first, with the reason it needs somebody."""
+    found = overview(night.project, Looking())
+    reasons = {each.info.run_id: each.why for each in found.needs}
+    expected = {
+        "docs-4.3": "dead",
+        "story-17": "blocked",
+        "release-2.4": "approval",
+        "import-orders": "failed",
+    }
+    assert expected == reasons
+    assert ["docs-4.3", "story-17", "release-2.4", "import-orders"] == list(reasons)
+    _, works, rest = _ids(found)
+    assert ["manual-fr", "claude-1f3a", "billing", "billing-triggers"] == works
+    assert ["story-3", "site-build-2", "nightly-import-1"] == rest
+    assert (4, 4, None) == (found.needing, found.working, found.next)
+
+
+def test_a_glance_tells_what_is_asked_and_said(night: Night) -> None:
+    """The question with its options, the first failure, the last words, and the time that is left."""
+    found = overview(night.project, Looking())
+    known = {each.info.run_id: each for each in [*found.needs, *found.works]}
+    (question,) = known["release-2.4"].questions
+    assert ("sign-off", ["publish", "hold"]) == (question.step, question.options)
+    assert ("load", "UnicodeDecodeError: invalid start byte at line 120001") == known["import-orders"].failed
+    assert "Reading the lexer first." == known["claude-1f3a"].said
+    assert known["manual-fr"].said.startswith("Chapter 5")
+    left = known["manual-fr"].times["left"]
+    assert left is not None and 7 * 120 <= left <= 8 * 120
+
+
+@pytest.mark.parametrize(
+    ("looking", "expected"),
+    [
+        (Looking(status="completed"), ["story-3", "site-build-2", "nightly-import-1"]),
+        (Looking(status="failed"), ["import-orders"]),
+        (Looking(workflow="story"), ["story-17", "story-3"]),
+        (Looking(branch="fr"), ["manual-fr"]),
+        (Looking(agent="claude"), ["claude-1f3a"]),
+        (Looking(text="ORDERS"), ["import-orders", "nightly-import-1"]),
+        (Looking(text="nothing like it"), []),
+    ],
+)
+def test_filters(night: Night, looking: Looking, expected: list[str]) -> None:
+    """Each one alone; how many need a person is told of all."""
+    found = overview(night.project, looking)
+    assert expected == [run_id for part in _ids(found) for run_id in part]
+    assert 4 == found.needing
+
+
+@pytest.mark.parametrize("text", ["", "e"])
+def test_the_rest_comes_by_the_page(night: Night, text: str) -> None:
+    """No run twice, none left out; what found no place above is among the rest."""
+    pages: list[list[str]] = []
+    before: int | None = None
+    while not pages or before is not None:
+        found = overview(night.project, Looking(text=text, before=before, most=2))
+        pages.append([run_id for part in _ids(found) for run_id in part])
+        before = found.next
+    shown = [run_id for page in pages for run_id in page]
+    assert 11 == len(shown) == len(set(shown))
+    assert ["docs-4.3", "story-17", "manual-fr", "claude-1f3a"] == pages[0][:4]
+
+
+def test_steps_by_the_page(night: Night) -> None:
+    """In declared order, by status or by a word; and the same of an older version."""
+    who = Caller()
+
+    def names(ref: str, wanted: StepsWanted) -> list[str]:
+        return [record["step"] for record in steps(night.project, who, ref, wanted).steps]
+
+    first = steps(night.project, who, "manual-fr", StepsWanted(limit=10))
+    assert first.next is not None
+    assert [f"part-{number:02d}" for number in range(1, 11)] == [each["step"] for each in first.steps]
+    assert ["part-11", "part-12"] == names("manual-fr", StepsWanted(after=first.next, limit=10))
+    assert ["part-05"] == names("manual-fr", StepsWanted(status=("running",)))
+    assert ["part-10"] == names("manual-fr", StepsWanted(text="T-10"))
+    then = steps(night.project, who, "billing@9", StepsWanted(limit=3))
+    assert ["inventory", "schema", "copy"] == [each["step"] for each in then.steps]
+    assert "failed" == then.steps[2]["status"]
+    assert then.next is not None
+    assert ["switch"] == names("billing@9", StepsWanted(after=then.next, limit=3))
+
+
+def test_lives_and_what_was_tried_in_them(night: Night) -> None:
+    """Each attempt is told with what became of it; a life alone has only its own."""
+    found = lives(night.project, Caller(), "import-orders")
+    assert [("download", 1, "completed"), ("load", 1, "failed"), ("load", 2, "failed")] == [
+        (each.step, each.number, each.became) for each in found.tried
+    ]
+    assert [0, 1, 2] == [life.epoch for life in found.lives]
+    second = lives(night.project, Caller(), "import-orders", epoch=1)
+    assert [] == [each.step for each in second.tried if each.began < second.lives[1].began]
+    waits = lives(night.project, Caller(), "release-2.4").tried[-1]
+    assert ("sign-off", None, "waiting") == (waits.step, waits.ended, waits.became)
+    copies = [each for each in lives(night.project, Caller(), "billing").tried if each.step == "inventory"]
+    assert [6 * MINUTE] == [each.ended - each.began for each in copies if each.ended is not None]
+
+
+def test_a_step_that_failed_before_is_told_once_more(tmp_path: Path) -> None:
+    """By the checkpoint that says so, where no attempt has a row of its own."""
+    night = Night(tmp_path / "p")
+    who = night.start("w", "r", steps=["a"])
+    for number in range(2):
+        night.step(who, "a", MINUTE, "fail", error=f"no {number}")
+    night.step(who, "a", MINUTE)
+    found = lives(night.project, Caller(), "r").tried
+    night.project.close()
+    assert ["failed", "completed"] == [each.became for each in found][-2:]
+
+
+def test_the_graph_of_a_workflow(tmp_path: Path) -> None:
+    """By levels, with what each waits for; items are counted in the node of their step."""
+    (tmp_path / "flow.yaml").write_text(
+        "name: flow\nsteps:\n  - {id: one, run: 'true'}\n"
+        "  - {id: many, needs: [one], foreach: [a, b, c], run: 'test {{ item }} != b', on_failure: continue}\n"
+        "  - {id: side, needs: [], run: 'true'}\n"
+    )
+    assert 1 == call("run", "flow.yaml", "--run-id", "r", cwd=tmp_path).code
+    night = Night(tmp_path)
+    found = graph(night.project, Caller(), "r")
+    night.project.close()
+    nodes = {node.step: (node.level, node.before, node.counts) for node in found.nodes}
+    assert (1, ["one"], {"completed": 2, "failed": 1}) == nodes["many"]
+    assert (0, [], {}) == nodes["side"] == nodes["one"]
+
+
+def test_a_run_without_a_graph_is_told_in_a_row(night: Night) -> None:
+    """Each step behind the one before."""
+    found = graph(night.project, Caller(), "release-2.4")
+    assert [("notes", 0, []), ("build", 1, ["notes"])] == [
+        (n.step, n.level, n.before) for n in found.nodes[:2]
+    ]
+
+
+def test_a_run_at_a_version(night: Night) -> None:
+    """What it was then: its counts, its variables."""
+    found, seen = at_a_glance(night.project, Caller(), "billing@7")
+    assert found.version is not None and seen.why is None
+    assert (2, 0) == (seen.info.steps["completed"], seen.info.steps["failed"])
+    then = kept(night.project, Caller(), "billing@7", "variable")["variable"]
+    now = kept(night.project, Caller(), "billing", "variable")["variable"]
+    assert ("double writes", "freeze, then copy") == (then["strategy"], now["strategy"])
+
+
+def test_a_run_that_needs_nobody(tmp_path: Path) -> None:
+    """One that is at work, and one that is done."""
+    night = Night(tmp_path / "p")
+    who = night.start("w", "r", steps=["a"])
+    assert None is at_a_glance(night.project, who, "r")[1].why
+    report_step(night.project, who, StepReport("done", "a"))
+    assert [] == overview(night.project, Looking()).needs
+    night.project.close()
+
+
+def test_a_folder_without_a_store(tmp_path: Path) -> None:
+    """Nothing to show, and nothing is made."""
+    night = Night(tmp_path)
+    assert ([], [], []) == _ids(overview(night.project, Looking()))
+    assert [] == list(tmp_path.iterdir())
