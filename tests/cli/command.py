@@ -28,7 +28,7 @@ from tests.cli.warm import Process, stream
 
 LEFTOFF = Path(sys.executable).parent / "leftoff"
 
-PROCESSES = frozenset("run resume reprendre continue supervise demo".split())
+PROCESSES = frozenset("run resume reprendre continue supervise demo serve".split())
 PARENTS = frozenset("hook mcp handover".split())  # they look at the process that started them
 FOLLOWS = frozenset(("-f", "--follow", "--watch", "--exec"))
 PATIENCE = 60.0  # seconds

@@ -93,7 +93,7 @@ MEANT: dict[str, tuple[str, ...]] = {
     "recover": ("resume", "undelete RUN", "fsck --repair"),
     "repair": ("fsck --repair",),
     "runs": ("ls",),
-    "server": ("mcp", "supervise"),
+    "server": ("serve", "mcp", "supervise"),
     "setup": ("install AGENT", "init"),
     "steps": ("show --steps",),
     "summary": ("status", "brief"),

@@ -10,6 +10,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "log": ("look", "list a run's checkpoints, newest first"),
     "logs": ("look", "show what a run's steps printed"),
     "diff": ("look", "compare two versions of a run"),
+    "serve": ("look", "show all runs in a browser, live, and decide there"),
     "run": ("go", "run a workflow file, with a checkpoint after each step"),
     "verify": ("look", "check whether a run can be resumed"),
     "resume": ("go", "continue a run, from where it left off or from further back"),

@@ -141,6 +141,11 @@ class Caller:
         return self._branch or self.variable("LEFTOFF_BRANCH") or "main"
 
     @property
+    def web_token(self) -> str | None:
+        """The token of the page, where it must be the same at each start."""
+        return self.variable("LEFTOFF_WEB_TOKEN")
+
+    @property
     def lock_timeout(self) -> float | None:
         """Seconds to wait for other processes that write."""
         said = self.variable("LEFTOFF_LOCK_TIMEOUT")

@@ -1,0 +1,195 @@
+"""``/api/events``: what happens, as it happens, to every page that is open.
+
+However many pages are open, each store is watched once, by one thread, and not at all while nobody listens. A page that
+was away says which event it saw last, and is told at once which runs have changed since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from leftoff.errors import LeftoffError
+from leftoff.operations import Project
+from leftoff.operations.watching import Happened, Watching, since
+from leftoff.web.projects import Projects, Served
+
+SLICE_S = 0.5  # after which a watching thread looks whether anybody still listens
+QUIET_S = 15.0  # without an event, a line that says that the server is there
+WAITING = 256  # events that a slow page may be behind, before it is told to look at everything
+AGAIN_S = 2.0  # after a store was out of reach
+
+Event = dict[str, Any]
+
+
+class Hub:
+    """Who listens, and who watches for them. Lives in one event loop."""
+
+    def __init__(self, projects: Projects, most: int) -> None:
+        self._projects = projects
+        self._most = most
+        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._watchers: dict[str, _Watcher] = {}
+        self._at: dict[str, int] = {}  # the position that was told last, by project
+        self._closed = False
+
+    @property
+    def full(self) -> bool:
+        return self._closed or len(self._listeners) >= self._most
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def join(self) -> asyncio.Queue[Event | None]:
+        """A new listener; with the first one the watching begins."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(WAITING)
+        self._listeners.add(queue)
+        if not self._watchers:
+            loop = asyncio.get_running_loop()
+            self._watchers = {one.key: _Watcher(one, self, loop) for one in self._projects}
+        return queue
+
+    def leave(self, queue: asyncio.Queue[Event | None]) -> None:
+        """With the last one the watching ends."""
+        self._listeners.discard(queue)
+        if not self._listeners:
+            for watcher in self._watchers.values():
+                watcher.ended.set()
+            self._watchers = {}
+
+    def close(self) -> None:
+        """The server ends: every stream does."""
+        self._closed = True
+        for queue in self._listeners:
+            _put(queue, None)
+
+    def tell(self, key: str, happened: Happened) -> None:
+        """Something happened in a project."""
+        self._at[key] = max(happened.position, self._at.get(key, 0))
+        event = self.event(key, happened, self._at)
+        for queue in self._listeners:
+            _put(queue, event)
+
+    @staticmethod
+    def event(key: str, happened: Happened, at: dict[str, int]) -> Event:
+        return {"cursor": cursor_of(at), "project": key, "runs": list(happened.runs), "all": happened.others}
+
+    def cursor(self, opened: Iterable[tuple[Served, Project]]) -> str:
+        """Where these are now, for a page that is made of what is read next."""
+        return cursor_of({one.key: since(project, 0).position for one, project in opened})
+
+    def missed(self, cursor: str) -> list[Event]:
+        """What happened in each project since an event that was seen, and where all are now. Reads the stores."""
+        seen, at, found = positions(cursor), {}, {}
+        for one in self._projects:
+            try:
+                with one.open() as project:
+                    found[one.key] = happened = since(project, seen.get(one.key, 0))
+                at[one.key] = happened.position
+            except LeftoffError:  # it is told when it is there again
+                continue
+        events = [self.event(key, happened, at) for key, happened in found.items() if happened]
+        return events
+
+
+class _Watcher:
+    """The thread that watches one store."""
+
+    def __init__(self, served: Served, hub: Hub, loop: asyncio.AbstractEventLoop) -> None:
+        self.ended = threading.Event()
+        self._served = served
+        self._hub = hub
+        self._loop = loop
+        threading.Thread(target=self._run, name=f"watch {served.key}", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self.ended.is_set():
+            try:
+                with self._served.open() as project:
+                    watching = Watching(project)
+                    self._tell(Happened(watching.position))
+                    while not self.ended.is_set():
+                        happened = watching.wait(SLICE_S)
+                        if happened:
+                            self._tell(happened)
+            except LeftoffError:  # out of reach: whoever listens looks at everything when it is back
+                self.ended.wait(AGAIN_S)
+                self._tell(Happened(0, others=True))
+
+    def _tell(self, happened: Happened) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._hub.tell, self._served.key, happened)
+        except RuntimeError:  # the loop is closed: the server ended
+            self.ended.set()
+
+
+def cursor_of(at: Mapping[str, int]) -> str:
+    """Positions in several projects, as one text."""
+    return ",".join(f"{name}:{position}" for name, position in at.items())
+
+
+def positions(cursor: str) -> dict[str, int]:
+    """What a cursor says; of one that is none, nothing."""
+    found = {}
+    for part in cursor.split(","):
+        key, _, number = part.rpartition(":")
+        if key and number.isascii() and number.isdigit() and len(number) < 19:
+            found[key] = int(number)
+    return found
+
+
+def _put(queue: asyncio.Queue[Event | None], event: Event | None) -> None:
+    if queue.full():  # too slow: one event stands for all that it has missed
+        while not queue.empty():
+            queue.get_nowait()
+        if event is not None:
+            event = {**event, "runs": [], "all": True}
+    queue.put_nowait(event)
+
+
+async def events(request: Request) -> Response:
+    """The stream. ``Last-Event-ID``, or ``?cursor=``, says what was seen last."""
+    hub: Hub = request.app.state.hub
+    if hub.full:
+        about = {"code": "busy", "message": "Too many pages are open.", "hint": "Close some of them."}
+        return JSONResponse({"error": about}, 503, headers={"retry-after": "5"})
+    cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
+    headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
+    return StreamingResponse(_stream(hub, cursor), media_type="text/event-stream", headers=headers)
+
+
+async def _stream(hub: Hub, cursor: str) -> AsyncIterator[str]:
+    queue = hub.join()
+    try:
+        yield "retry: 1000\n\n"
+        for event in await asyncio.to_thread(hub.missed, cursor) if cursor else ():
+            yield _line(event)
+        while True:
+            try:
+                async with asyncio.timeout(QUIET_S):
+                    told = await queue.get()
+            except TimeoutError:
+                yield ": still here\n\n"
+                continue
+            if told is None:
+                return
+            yield _line(told)
+    finally:
+        hub.leave(queue)
+
+
+def _line(event: Event) -> str:
+    name = "change" if event["runs"] or event["all"] else "position"
+    return f"id: {event['cursor']}\nevent: {name}\ndata: {json.dumps(event)}\n\n"
+
+
+def routes() -> list[Route]:
+    return [Route("/api/events", events, name="events")]

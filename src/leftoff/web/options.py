@@ -1,0 +1,32 @@
+"""How the page is served: where, for whom, and with which limits."""
+
+from __future__ import annotations
+
+from leftoff.model.fields import Fields
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+PORT = 8765
+
+
+class Limits(Fields):
+    """What one server takes. ``body``: bytes of a request. ``body_s``: seconds until all of them must have come.
+    ``connections``, ``streams``: at once. ``session_s``: how long a browser stays signed in."""
+
+    body: int = 1 << 20
+    body_s: float = 20.0
+    connections: int = 500
+    streams: int = 200
+    session_s: int = 30 * 24 * 3600
+
+
+class Options(Fields):
+    """``token``: what the printed URL carries. ``key``: what sessions are signed with. ``hosts``: the names under which
+    the page may be asked for, beside those of this machine. ``base``: the path below which a proxy shows it, or ``""``.
+    ``read_only``: nothing can be changed."""
+
+    token: str
+    key: bytes
+    hosts: tuple[str, ...] = ()
+    base: str = ""
+    read_only: bool = False
+    limits: Limits = Limits()

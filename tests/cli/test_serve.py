@@ -1,0 +1,48 @@
+"""`leftoff serve` as a process: it says where it is, answers, and ends when it is told to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import urllib.request
+from pathlib import Path
+
+from tests.cli.command import LEFTOFF, call, environment
+from tests.cli.runs import started
+
+
+def test_a_real_start(tmp_path: Path) -> None:
+    """It prints an address that signs in, serves, and ends with Ctrl-C, also while a page is open."""
+    started(tmp_path)
+    command = [str(LEFTOFF), "serve", "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None and server.stderr is not None
+        url = json.loads(server.stdout.readline())["url"]
+        base, _, token = url.partition("?token=")
+        opened = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert b"release" in opened.open(url).read()
+        stream = opened.open(f"{base}api/events")
+        assert stream.readline().startswith(b"retry")
+        server.send_signal(signal.SIGINT)
+        said = server.stderr.read()
+        stream.close()
+    assert 130 == server.returncode
+    assert "closed" in said and "Traceback" not in said and token not in said
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    """It says so, and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = call("serve", "--port", str(taken.getsockname()[1]), cwd=tmp_path)
+    assert 5 == done.code and "taken by another program" in done.err and "--port 0" in done.err
+
+
+def test_without_the_extra(tmp_path: Path) -> None:
+    """It says how to get it."""
+    (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError('no', name='starlette')")
+    done = call("serve", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert 4 == done.code and "pip install 'leftoff[web]'" in done.err

@@ -1,0 +1,117 @@
+"""What happens is told to every page, and nothing is missed by one that was away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from leftoff.operations import Project
+from leftoff.operations.watching import Happened, Watching, since
+from leftoff.web.events import Hub, _stream, positions
+from leftoff.web.projects import serve_folders
+from tests.cli.command import environment, succeed
+from tests.cli.runs import started
+
+PATIENCE = 60.0
+
+
+async def _next(stream: Any) -> dict[str, Any]:
+    """The next event that says that something changed."""
+    async with asyncio.timeout(PATIENCE):
+        async for text in stream:
+            if "event: change" in text:
+                found: dict[str, Any] = json.loads(text.partition("data: ")[2])
+                return found
+    raise AssertionError("the stream ended")
+
+
+def _hub(*folders: Path) -> Hub:
+    return Hub(serve_folders([str(folder) for folder in folders]), 10)
+
+
+def test_a_commit_is_told(tmp_path: Path) -> None:
+    """To every page, with the run that changed."""
+    run = started(tmp_path)
+
+    async def listen() -> list[dict[str, Any]]:
+        hub = _hub(tmp_path)
+        streams = [_stream(hub, "") for _ in range(3)]
+        for stream in streams:
+            await anext(stream)
+        await anext(streams[0])  # it watches
+        await asyncio.to_thread(succeed, "step", "done", "a", cwd=tmp_path)
+        told = [await _next(stream) for stream in streams]
+        for stream in streams:
+            await stream.aclose()
+        assert 0 == hub.listeners
+        return told
+
+    told = asyncio.run(listen())
+    assert [[run]] * 3 == [event["runs"] for event in told]
+    assert {tmp_path.name} == {event["project"] for event in told}
+
+
+def test_nothing_is_missed(tmp_path: Path) -> None:
+    """Whoever was away is told what changed since, and nothing else."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    run, other = started(first), started(first, "other")
+    started(second)
+
+    async def missed(cursor: str) -> dict[str, Any]:
+        stream = _stream(_hub(first, second), cursor)
+        try:
+            return await _next(stream)
+        finally:
+            await stream.aclose()
+
+    served = [*serve_folders([str(first), str(second)])]
+    with served[0].open() as project, served[1].open() as beside:
+        cursor = _hub(first).cursor([(served[0], project), (served[1], beside)])
+    succeed("step", "done", "a", "--run", run, cwd=first)
+    event = asyncio.run(missed(cursor))
+    assert ["first", [run], False] == [event["project"], event["runs"], event["all"]]
+    succeed("step", "done", "a", "--run", other, cwd=first)
+    event = asyncio.run(missed(event["cursor"]))
+    assert [other] == event["runs"] and {"first", "second"} == set(positions(event["cursor"]))
+
+
+def test_a_cursor_of_nothing(tmp_path: Path) -> None:
+    """Whoever knows no position, or one of another store, is told to look at everything."""
+    started(tmp_path)
+    project = Project(str(tmp_path))
+    newest = since(project, 0).position
+    assert since(project, 0).others and since(project, newest + 5).others and not since(project, newest)
+    project.close()
+    assert {} == positions("nothing,at:x,all:-1,:5")
+
+
+def test_a_driver_that_dies(tmp_path: Path) -> None:
+    """Nobody commits that; it is told all the same."""
+    code = "import leftoff; run = leftoff.start('w', steps=['a']); print(run.id, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as driver:
+        assert driver.stdout is not None
+        run = driver.stdout.readline().strip()
+        project = Project(str(tmp_path))
+        watching = Watching(project)
+        found: list[Happened] = []
+        thread = threading.Thread(target=lambda: found.append(watching.wait(PATIENCE)))
+        thread.start()
+        driver.kill()
+        driver.wait()
+        thread.join()
+        project.close()
+    assert [run] == list(found[0].runs)

@@ -1,0 +1,144 @@
+"""Who may see the page, and what every answer says to the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runs import started
+from tests.web.client import HOST, TOKEN, Client, serving
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Client]:
+    with serving(tmp_path) as client:
+        yield client
+
+
+def test_nothing_without_the_token(page: Client) -> None:
+    """Neither a page nor the interface for programs shows anything to whoever has no token."""
+    for path in ("/", "/p/x/runs/y", "/api/events", "/metrics", "/nothing"):
+        assert 401 == page.ask("GET", path).status
+    assert 401 == page.ask("GET", "/?token=wrong").status
+    assert 401 == page.ask("GET", "/", [("authorization", "Bearer wrong")]).status
+    assert 200 == page.ask("GET", "/healthz").status
+
+
+def test_the_token_becomes_a_cookie(page: Client) -> None:
+    """The printed address signs in; the token leaves the address bar, and scripts cannot read the cookie."""
+    answer = page.ask("GET", f"/p/a%20b/store?x=1&token={TOKEN}&y=%2F")
+    assert (303, "/p/a%2520b/store?x=1&y=%2F") == (answer.status, answer.headers["location"])
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and TOKEN not in cookie
+    assert 200 == page.ask("GET", "/", [("cookie", cookie.partition(";")[0])]).status
+
+
+def test_the_token_leads_nowhere_else(page: Client) -> None:
+    """Signing in never sends a browser to another machine."""
+    assert "/evil.example" == page.ask("GET", f"//evil.example?token={TOKEN}").headers["location"]
+
+
+@pytest.mark.parametrize("change", ["until", "signature", "name", "empty"])
+def test_a_cookie_that_somebody_changed(page: Client, change: str) -> None:
+    """It is no cookie of ours."""
+    name, until, signature = page.cookie.split("=")[1].split(".")
+    made = {
+        "until": f"{name}.{int(until) + 1}.{signature}",
+        "signature": f"{name}.{until}.{signature[::-1]}",
+        "name": f"x{name}.{until}.{signature}",
+        "empty": "",
+    }
+    assert 401 == page.ask("GET", "/", [("cookie", f"leftoff={made[change]}")]).status
+
+
+def test_a_cookie_outlives_the_server(tmp_path: Path, page: Client) -> None:
+    """Whoever was signed in stays so when the server starts again, with another token."""
+    with serving(tmp_path, signed_in=False) as again:
+        assert 200 == again.ask("GET", "/", [("cookie", page.cookie)]).status
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example:8765", "", None, "localhost@evil", "[::2]"]
+)
+def test_names_that_point_here(page: Client, host: str | None) -> None:
+    """A name that is not ours is refused, whoever asks."""
+    assert 421 == page.ask("GET", "/", [("cookie", page.cookie)], host=host).status
+
+
+@pytest.mark.parametrize("host", [HOST, "localhost", "LOCALHOST:1", "[::1]:8765", "build.example:80"])
+def test_names_of_ours(tmp_path: Path, host: str) -> None:
+    """This machine's, and those that were allowed."""
+    with serving(tmp_path, hosts=("Build.example",)) as page:
+        assert 200 == page.ask("GET", "/", [("cookie", page.cookie)], host=host).status
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "", "file://"])
+def test_other_pages(page: Client, origin: str) -> None:
+    """A request of another page is refused, even with our cookie."""
+    assert 403 == page.ask("GET", "/", [("cookie", page.cookie), ("origin", origin)]).status
+
+
+def test_what_every_answer_says(page: Client) -> None:
+    """Pages, errors and refusals alike: no script but ours, no frame, no guessing of types, nothing kept."""
+    for answer in (page.get("/"), page.get("/nothing"), page.ask("GET", "/"), page.get("/static/leftoff.js")):
+        policy = answer.headers["content-security-policy"]
+        assert (
+            "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        )
+        assert "nosniff" == answer.headers["x-content-type-options"]
+        assert "DENY" == answer.headers["x-frame-options"]
+        assert "same-origin" == answer.headers["referrer-policy"]
+
+
+def test_methods(page: Client) -> None:
+    """Others than GET, HEAD and POST are not answered; a page takes no POST."""
+    for method in ("PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get"):
+        answer = page.ask(method, "/", [("cookie", page.cookie)])
+        assert 405 == answer.status and "GET" in answer.headers["allow"]
+    assert 405 == page.ask("POST", "/", [("cookie", page.cookie)]).status
+    assert 200 == page.ask("HEAD", "/", [("cookie", page.cookie)]).status
+
+
+def test_a_body_that_is_too_long(page: Client) -> None:
+    """Whether or not it says so."""
+    cookie = ("cookie", page.cookie)
+    assert 413 == page.ask("POST", "/", [cookie], b"x" * (page.options.limits.body + 1)).status
+    assert 413 == page.ask("POST", "/", [cookie, ("content-length", "9" * 30)]).status
+
+
+@pytest.mark.parametrize("name", ["host", "origin", "content-length", "authorization"])
+def test_the_same_header_twice(page: Client, name: str) -> None:
+    """Nobody has to guess which one is meant."""
+    value = HOST if name == "host" else "0"
+    headers = [(name, value)] * (1 if name == "host" else 2)
+    assert 400 == page.ask("GET", "/", [("cookie", page.cookie), *headers]).status
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    """A run that is called like a tag is shown, and is none."""
+    run = started(tmp_path, HOSTILE, "--title", HOSTILE, "--steps", HOSTILE, "--run-id", "r")
+    with serving(tmp_path) as page:
+        for path in ("/", f"/p/{tmp_path.name}/runs/{run}"):
+            shown = page.get(path).text
+            assert "<img" not in shown and "&lt;img" in shown
+
+
+def test_below_a_path(tmp_path: Path) -> None:
+    """Behind a proxy all links are below its path, whether or not the proxy takes that away."""
+    started(tmp_path)
+    with serving(tmp_path, base="/left") as page:
+        assert "Path=/left;" in page.sign_in().headers["set-cookie"]
+        for path in ("/left/", "/"):
+            shown = page.get(path).text
+            assert 'href="/left/static/' in shown and f'href="/left/p/{tmp_path.name}/runs/' in shown
+            assert 'href="/p/' not in shown
+
+
+def test_a_project_that_is_not_served(page: Client) -> None:
+    """It says so, without what the machine has."""
+    answer = page.get("/p/etc/runs/passwd")
+    assert 404 == answer.status and "No project" in answer.text
