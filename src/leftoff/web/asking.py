@@ -36,7 +36,7 @@ def urls(request: Request) -> Callable[..., str]:
     base = request.scope.get("root_path", "")
 
     def url(route: str, *, query: Mapping[str, Any] | None = None, **parts: Any) -> str:
-        path = base + str(request.app.url_path_for(route, **parts))
+        path: str = base + str(request.app.url_path_for(route, **parts))
         given = [(name, str(value)) for name, value in (query or {}).items() if value not in (None, "")]
         return path + (f"?{urlencode(given)}" if given else "")
 

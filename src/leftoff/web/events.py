@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -166,7 +166,7 @@ async def events(request: Request) -> Response:
     return StreamingResponse(_stream(hub, cursor), media_type="text/event-stream", headers=headers)
 
 
-async def _stream(hub: Hub, cursor: str) -> AsyncIterator[str]:
+async def _stream(hub: Hub, cursor: str) -> AsyncGenerator[str]:
     queue = hub.join()
     try:
         yield "retry: 1000\n\n"
