@@ -70,6 +70,8 @@ class Proxy:
             self.rounds += 1
 
     def close(self) -> None:
+        if self._listener.fileno() < 0:
+            return
         self._silent.clear()
         self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a connection
         self._accepting.join()
@@ -99,6 +101,8 @@ class _Link:
         self._asked, self._answered = 0, 0
         self._names: dict[bytes, str] = {}
         self._lost = False  # the next answer is not passed on
+        self._told = False  # that those who watch are told is not waited for
+        self._unawaited: set[int] = set()  # by number: such answers
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._up, self._down)]
         for thread in self._threads:
             thread.start()
@@ -131,6 +135,9 @@ class _Link:
                 self.proxy.wait()
                 if kind in (_SYNC, _QUERY, _FLUSH):
                     self._asked += 1
+                    if self._told:
+                        self._unawaited.add(self._asked)
+                    self._told = False
                     self.proxy.statements.append("--")
                 self.server.sendall(kind + struct.pack("!i", len(body) + 4) + body)
         except (OSError, EOFError):
@@ -150,6 +157,7 @@ class _Link:
             return False
         statement = self._names.get(body.split(b"\0", 2)[1], "")
         self.proxy.statements.append(statement)
+        self._told = "pg_notify(" in statement
         self._lost = self._lost or self.proxy.fault("after", statement)
         return self.proxy.fault("before", statement)
 
@@ -159,7 +167,7 @@ class _Link:
             while True:
                 kind, body = _message(self.server)
                 held += kind + struct.pack("!i", len(body) + 4) + body
-                if kind == b"R":  # a password may be asked for
+                if kind in (b"R", b"A"):  # a password may be asked for; who listens is told something
                     self.client.sendall(held)
                     held = b""
                 if kind == _READY:
@@ -167,7 +175,7 @@ class _Link:
                     if self._lost:
                         return
                     self.proxy.wait()
-                    if self._answered > 1:
+                    if self._answered > 1 and self._answered not in self._unawaited:
                         self.proxy.count()  # before whoever waits for it can ask how many there were
                     self.client.sendall(held)
                     held = b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 from leftoff.engine.config.project import local_folder, open_store
 from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import StoreUnavailable
+from leftoff.store.rows import RunRow
 from leftoff.workflow.run.driver import Driver
 from tests.cli.command import LEFTOFF, call
+from tests.postgres.proxy import Proxy
+from tests.workflow.driving import Flow, mark, until, wait
 
 
 def driver(*, shared: bool) -> Any:
@@ -84,8 +88,36 @@ def test_hooks_of_an_agent(project: Path, url: str) -> None:
         "prompt": "go on",
     }
     done = call("hook", "claude", cwd=project, input=json.dumps(event), LEFTOFF_STORE=url)
-    assert 0 == done.code, done
-    (row,) = opened.read(lambda view: view.list_runs({"session": "s-1"}))
+    assert (0, "") == (done.code, done.err), done
+
+    def runs() -> list[RunRow]:
+        return opened.read(lambda view: view.list_runs({"session": "s-1"})) if opened.exists() else []
+
+    (row,) = until(runs, "what a slow machine writes behind the hook")
     assert "session" == row.workflow
     assert [] == list(project.iterdir())
     opened.close()
+
+
+def test_a_decision_is_heard_of(project: Path, proxy: Proxy, url: str, name: str) -> None:
+    """A driver that waits for a person asks the server nothing meanwhile, and goes on once they have decided."""
+    flow = Flow(project)
+    side = f"  - id: side\n    needs: []\n    run: {mark('side')}; {wait()}\n"
+    flow.write(f"name: f\nsteps:\n  - id: ok\n    approval: Good?\n  - id: b\n    run: {mark('b')}\n{side}")
+    driver = flow.run(env={"LEFTOFF_STORE": proxy.url(name)})
+    driver.until("waiting")
+    flow.started("side")
+    until(lambda: any("LISTEN" in each for each in proxy.statements), "somebody to listen")
+    before = until(lambda: at_rest(proxy), "the driver to be at rest")
+    flow.succeed("approve", "r", "ok", LEFTOFF_STORE=url)
+    flow.started("b")
+    assert before < proxy.rounds
+    flow.file("gate")
+    driver.end(0)
+
+
+def at_rest(proxy: Proxy) -> int:
+    """How many round trips there were, if there is none for as long as one who asks again and again would wait."""
+    before = proxy.rounds
+    time.sleep(1.2)
+    return before if before == proxy.rounds else 0

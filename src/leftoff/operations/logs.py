@@ -7,6 +7,7 @@ import time
 from leftoff.engine.read.logs import Choice as Choice
 from leftoff.engine.read.logs import find_logs
 from leftoff.errors import LeftoffError, NotFound
+from leftoff.operations.changes import watch
 from leftoff.operations.reports import current_row, step_of
 from leftoff.operations.runs import target
 
@@ -37,15 +38,19 @@ class RunLogs:
         return find_logs(project.store, self._run, self.run_id, self.choice, project.now)
 
     def follow(self) -> Iterator[tuple[FoundLogs, bool]]:
-        """Again and again, and whether more may come: until nobody is there who could add anything."""
-        more = True
-        while more:
-            began = time.monotonic()
-            found = self.find()
-            more = found.driven or any(log.is_written for log in found.logs)  # asked before files are read
-            yield found, more
-            if more:
-                time.sleep(max(EVERY_S, 4 * (time.monotonic() - began)))
+        """Again and again, and whether more may come: until nobody is there who could add anything.
+
+        The store is asked when something happened to the run; its files are for whoever shows them."""
+        with watch(self._project) as changes:
+            found, more = self.find(), True
+            while more:
+                began = time.monotonic()
+                more = found.driven or any(
+                    log.is_written for log in found.logs
+                )  # asked before files are read
+                yield found, more
+                if more and changes.wait(max(EVERY_S, 4 * (time.monotonic() - began))).concerns(self.run_id):
+                    found = self.find()
 
 
 def logs_of(project: Project, caller: Caller, ref: str | None, choice: Choice) -> RunLogs:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.model.versions import Version
     from leftoff.store.rows import Attempt, BlobRow, Holder, Lease, Record, RunRow, Trashed
+    from leftoff.store.watch import Watch
 
     T = TypeVar("T")
     Save = Callable[[Iterable[bytes]], BlobRow]
@@ -494,6 +495,10 @@ class Store:
         ``thorough=False``: without looking at every value and blob. ``at_once``: the caller, who has only one thread,
         reads nothing that was removed; so where nobody else has the store open, no grace is needed.
         """
+        raise NotImplementedError
+
+    def watch(self) -> Watch:
+        """Who hears of what is committed from now on, by whomever; costs no query while nothing is."""
         raise NotImplementedError
 
     def backup(self, folder: str) -> None:

@@ -18,7 +18,10 @@ from leftoff.testing.rules.records import RecordRules
 from leftoff.testing.rules.transactions import TransactionRules
 from leftoff.testing.rules.upkeep import UpkeepRules
 from leftoff.testing.rules.versions import VersionRules
+from leftoff.testing.rules.watching import WatchRules
 
 
-class StoreContract(TransactionRules, RecordRules, VersionRules, DriverRules, BlobRules, UpkeepRules):
+class StoreContract(
+    TransactionRules, RecordRules, VersionRules, DriverRules, BlobRules, UpkeepRules, WatchRules
+):
     """Everything that ``leftoff.store.base`` obliges a store to."""

@@ -145,6 +145,7 @@ class FaultyStore(Store):
     prune = _passed_on("prune")
     remove = _passed_on("remove")
     sweep = _passed_on("sweep")
+    watch = _passed_on("watch")
     backup = _passed_on("backup")
     check = _passed_on("check")
     about = _passed_on("about")

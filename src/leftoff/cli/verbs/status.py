@@ -33,7 +33,7 @@ SPEC = Spec(
   leftoff status --markdown""",
 )
 
-EVERY_S = 1.0
+EVERY_S = 1.0  # between two drawings of a page whose times go on
 
 
 def run(args: Args, ctx: Context) -> int:
@@ -150,30 +150,33 @@ def _events(ctx: Context) -> None:
 
 def _moments(ctx: Context) -> Iterator[Status]:
     """The state of things whenever it is another one."""
-    import time
+    from leftoff.operations.changes import watch
 
     last: Any = None
-    while True:
-        found = status(ctx.project, ctx.caller)
-        known = {**found.to_json(), "time": None, "times": None}  # that goes on is no news
-        if known != last:
-            last = known
-            yield found
-        time.sleep(EVERY_S)
+    with watch(ctx.project) as changes:
+        for _ in changes.follow():
+            found = status(ctx.project, ctx.caller)
+            known = {**found.to_json(), "time": None, "times": None}  # that goes on is no news
+            if known != last:
+                last = known
+                yield found
 
 
 def _redraw(ctx: Context) -> None:
-    import time
-
+    """Drawn each second, as its times go on; the store is asked when something happened."""
     from leftoff.cli.render.screen import rows_of
     from leftoff.cli.render.term import Redrawn
+    from leftoff.operations.changes import News, watch
 
-    with Redrawn(sys.stdout, ctx.screen().columns) as shown:
+    with Redrawn(sys.stdout, ctx.screen().columns) as shown, watch(ctx.project) as changes:
+        news = News(others=True)
         while True:
+            if news:
+                found = status(ctx.project, ctx.caller)
             screen = ctx.screen()
-            lines = page(status(ctx.project, ctx.caller), screen)
+            lines = page(found, screen)
             room = rows_of(sys.stdout) - 2
             if len(lines) > room:
                 lines = [*lines[: room - 1], [(f"… {len(lines) - room + 1} more lines", "dim")]]
             shown.draw([*lines, [("Ctrl-C ends this.", "dim")]], screen.columns)
-            time.sleep(EVERY_S)
+            news = changes.wait(EVERY_S)

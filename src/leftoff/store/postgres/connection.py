@@ -28,18 +28,22 @@ if TYPE_CHECKING:
 OLDEST = 13  # of PostgreSQL
 CONNECT_S = 10
 IDLE_MS = 60_000  # a transaction that nobody goes on with is ended by the server
+KEEP_ALIVE = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
 MOST = 10  # connections of one store in one process
 
 
 class Link:
-    """One connection to the server, with the project's schema as the place where tables are."""
+    """One connection to the server, with the project's schema as the place where tables are.
 
-    def __init__(self, place: Place) -> None:
+    ``watches``: it only listens, so that nobody would notice that the other side is gone; the system asks for it."""
+
+    def __init__(self, place: Place, *, watches: bool = False) -> None:
         log.debug("connects to %s", place.name)
         self.place = place
         self.pid = os.getpid()
         options = f"-c search_path={place.quoted} -c idle_in_transaction_session_timeout={IDLE_MS}"
-        self.conn = psycopg.connect(_with_options(place.conninfo, options), autocommit=True)
+        alive = KEEP_ALIVE if watches else {}
+        self.conn = psycopg.connect(_with_options(place.conninfo, options, alive), autocommit=True)
         self._refuse_unfit()
         self.wire = Wire(self.conn)
         self.patience = -1.0
@@ -60,9 +64,9 @@ class Link:
             hint="Upgrade the server.",
         )
 
-    def ask(self, statements: Sequence[Statement]) -> list[Rows]:
-        """The rows of each statement, for one time of waiting."""
-        return self._said(self.wire.ask, statements)
+    def ask(self, statements: Sequence[Statement], then: Sequence[Statement] = ()) -> list[Rows]:
+        """The rows of each statement, for one time of waiting; ``then``: what nobody waits for."""
+        return self._said(self.wire.ask, statements, then)
 
     def tell(self, statement: str) -> None:
         """Send a statement, and wait for nothing: what it says is heard with the next answer."""
@@ -72,9 +76,16 @@ class Link:
         """Statements that are sent once in the life of a store."""
         self._said(self.wire.script, statements)
 
-    def _said(self, how: Callable[[Any], T], statements: Any) -> T:
+    def heard(self, seconds: float) -> list[str]:
+        """What the server told, if this connection listens."""
+        return self._said(self.wire.heard, seconds)
+
+    def fileno(self) -> int:
+        return self.conn.fileno()
+
+    def _said(self, how: Callable[..., T], *what: Any) -> T:
         try:
-            return how(statements)
+            return how(*what)
         except psycopg.Error:
             if self.conn.pgconn.status != psycopg.pq.ConnStatus.OK:
                 self.close()
@@ -93,6 +104,14 @@ class Link:
     def usable(self) -> bool:
         return self.pid == os.getpid() and not self.conn.closed
 
+    def finish(self) -> None:
+        """Wait a little for what nobody waited for."""
+        if self.usable:
+            try:
+                self.wire.finish()
+            except psycopg.Error:
+                pass
+
     def close(self) -> None:
         if self.pid == os.getpid():  # what a fork copied is the parent's
             try:
@@ -101,15 +120,15 @@ class Link:
                 pass
 
 
-def _with_options(conninfo: str, options: str) -> str:
+def _with_options(conninfo: str, options: str, more: dict[str, str]) -> str:
     """What the URL says, and ours behind the options that it has."""
     given = psycopg.conninfo.conninfo_to_dict(conninfo)
     own = f"{given.get('options') or ''} {options}".strip()
     timeout = given.get("connect_timeout") or CONNECT_S
     name = given.get("application_name") or "leftoff"
-    return psycopg.conninfo.make_conninfo(
-        conninfo, options=own, connect_timeout=timeout, application_name=name
-    )
+    wanted = {"options": own, "connect_timeout": timeout, "application_name": name}
+    wanted.update({key: value for key, value in more.items() if key not in given})
+    return psycopg.conninfo.make_conninfo(conninfo, **wanted)
 
 
 class Pool:
@@ -163,6 +182,7 @@ class Pool:
         with self._changed:
             free, self._free = self._free, []
         for link in free:
+            link.finish()
             link.close()
 
     def forget(self) -> None:

@@ -91,6 +91,7 @@ class HoldingView(PostgresView):
         super().__init__(link, proved, before)
         self.xid: str | None = None
         self.schema: str | None = None
+        self.wrote = False
         self.made: list[tuple[int, int, bytes]] = []  # run, seq and token of what is committed
         self._heads: dict[int, tuple[Any, ...] | None] = {}  # of the runs that are held
         self._known: dict[int, Known] = {}
@@ -118,10 +119,15 @@ class HoldingView(PostgresView):
     def flushed(self) -> list[Statement]:
         """What was noted, to be sent now."""
         pending, self._pending = self._pending, []
+        self.wrote = self.wrote or bool(pending)
         out: list[Statement] = []
         for each in pending:
             out.extend(each.statements() if isinstance(each, Batch) else (each,))
         return out
+
+    def changed(self) -> dict[str, int]:
+        """The runs that others are told of, each by its id, with its newest version."""
+        return {head[4]: head[0] for head in self._heads.values() if head} if self.wrote else {}
 
     def gather(
         self, run: int | None, questions: Sequence[Statement] = (), *, hold: bool = False

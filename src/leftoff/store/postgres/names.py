@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from leftoff.model.codec import sha256
 
+MOST_TOLD = 50  # runs that one transaction names
 SHORT, KEPT = 500, 470
 _LAST = "\U0010ffff" * 20  # behind all that starts alike
 _NUL = "␀"
@@ -38,3 +39,8 @@ def high_bound(name: str | None) -> str | None:
 def plain(text: str | None) -> str | None:
     """A text for a column: PostgreSQL knows no NUL. The record itself, which is bytes, keeps it."""
     return text.replace("\0", _NUL) if text is not None and "\0" in text else text
+
+
+def told(runs: dict[str, int]) -> list[str]:
+    """What those hear who watch: of each run its newest version and its id; of many, that there were some."""
+    return [f"{seq} {run_id}" for run_id, seq in runs.items()] if len(runs) <= MOST_TOLD else [""]

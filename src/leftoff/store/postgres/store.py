@@ -23,6 +23,7 @@ from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
 from leftoff.store.postgres.held import Again
 from leftoff.store.postgres.location import Place
+from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import PostgresTx
 from leftoff.store.postgres.view import PostgresView
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.store.base import Save, Tx, View
     from leftoff.store.postgres.connection import Link
+    from leftoff.store.postgres.wire import Statement
     from leftoff.store.rows import BlobRow
+    from leftoff.store.watch import Watch
 
     T = TypeVar("T")
 
@@ -150,7 +153,7 @@ class PostgresStore(Store):
             if tx.schema != str(migrate.SCHEMA):
                 self._check_schema(tx)
             sent = True
-            link.ask([*tx.flushed(), ("COMMIT", ())])
+            link.ask([*tx.flushed(), ("COMMIT", ())], self._telling(tx))
         except psycopg.Error as error:
             lost = sent and is_lost(error)
             self._give_up(link, tx)
@@ -168,6 +171,11 @@ class PostgresStore(Store):
             make_folder(self.folder)
             self._there = True
         return result
+
+    def _telling(self, tx: PostgresTx) -> list[Statement]:
+        """What those hear who watch; asked for behind the last ``flushed``."""
+        runs = tx.changed()
+        return [(Q.tell, (self.place.schema, told(runs)))] if runs else []
 
     def _check_schema(self, tx: PostgresTx) -> None:
         schema = migrate.check(dict(tx.ask(Q.meta)), self.place, writing=True)
@@ -283,6 +291,11 @@ class PostgresStore(Store):
         from leftoff.store.postgres.upkeep import sweep
 
         return sweep(self, thorough=thorough)
+
+    def watch(self) -> Watch:
+        from leftoff.store.postgres.watch import PostgresWatch
+
+        return PostgresWatch(self)
 
     def backup(self, folder: str) -> None:
         from leftoff.store.postgres.backup import backup

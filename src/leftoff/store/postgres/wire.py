@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BINARY, _TEXT = 1, 0
 _BYTEA, _TEXTS, _BIGINT = 17, 25, 20  # the types of what is in our arrays
+FINISH_MS = 1000
 _NULL = struct.pack("!i", -1)
 _ENDED = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
@@ -39,15 +40,14 @@ class Wire:
         self._pg = conn.pgconn
         self._loader = Transformer(conn)
         self._names: dict[str, bytes] = {}
-        self._owed: deque[str] = (
-            deque()
-        )  # per answer that is to come: the statement that it prepares, if it does
+        # Per answer that is to come: the statement that it prepares, if it does; None: the end of a pipeline.
+        self._owed: deque[str | None] = deque()
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
         self._pg.enter_pipeline_mode()
 
-    def send(self, statements: Sequence[Statement]) -> None:
-        """Send, and wait for nothing."""
+    def send(self, statements: Sequence[Statement], *, ends: bool = False) -> None:
+        """Send, and wait for nothing. ``ends``: what fails of it takes nothing with it that is sent later."""
         for sql, values in statements:
             name = self._names.get(sql)
             if name is None:
@@ -58,14 +58,18 @@ class Wire:
             data, formats = dumped(values)
             self._pg.send_query_prepared(name, data, formats, _BINARY)
             self._owed.append("")
+        if ends:
+            self._pg.pipeline_sync()
+            self._owed.append(None)
         self._flush()
 
-    def ask(self, statements: Sequence[Statement]) -> list[Rows]:
-        """The rows of each statement. All are sent at once; this waits once."""
+    def ask(self, statements: Sequence[Statement], then: Sequence[Statement] = ()) -> list[Rows]:
+        """The rows of each statement. All are sent at once; this waits once. ``then``: what is sent with them as a
+        pipeline of its own, and not waited for."""
         before = len(self._owed)
-        self.send(statements)
-        self._pg.pipeline_sync()
-        self._flush()
+        self.send(statements, ends=True)
+        if then:
+            self.send(then, ends=True)
         found, error = self._answers(before)
         if error is not None:
             raise error
@@ -79,14 +83,18 @@ class Wire:
         self.ask([])
 
     def _answers(self, skip: int) -> tuple[list[Rows], psycopg.Error | None]:
-        """Everything up to where both sides agree; what is known of the answers that were owed before is dropped."""
+        """Everything up to the end of the pipeline; what is known of the answers that were owed before is dropped."""
         found: list[Rows] = []
         error: psycopg.Error | None = None
         number = 0
-        while self._owed:
+        while True:
             prepares = self._owed.popleft()
             result = self._next()
-            if result.status not in _ENDED:
+            if prepares is None:
+                if number >= skip:
+                    return found, error
+                error = None
+            elif result.status not in _ENDED:
                 if prepares:
                     del self._names[prepares]
                 if error is None and result.status == ExecStatus.FATAL_ERROR:
@@ -94,8 +102,6 @@ class Wire:
             elif not prepares and number >= skip:
                 found.append(self._rows(result))
             number += 1
-        self._next()  # the end of the pipeline
-        return found, error
 
     def _rows(self, result: PGresult) -> Rows:
         if result.status != ExecStatus.TUPLES_OK or not result.ntuples:
@@ -113,6 +119,32 @@ class Wire:
                 return result
             if self._pg.status != psycopg.pq.ConnStatus.OK:
                 raise psycopg.OperationalError("the connection is lost")
+
+    def heard(self, seconds: float) -> list[str]:
+        """What the server told those who listen, waiting so long for it."""
+        self._poll.modify(self._pg.socket, select.POLLIN)
+        if self._poll.poll(seconds * 1000):
+            self._pg.consume_input()
+            self._pg.is_busy()  # takes in what has arrived
+        found: list[str] = []
+        while (told := self._pg.notifies()) is not None:
+            found.append(told.extra.decode())
+        if self._pg.status != psycopg.pq.ConnStatus.OK:
+            raise psycopg.OperationalError("the connection is lost")
+        return found
+
+    def finish(self) -> None:
+        """Wait a little for the end of what was sent and not waited for, so that closing does not take it back."""
+        while None in self._owed:
+            while self._pg.is_busy():
+                self._poll.modify(self._pg.socket, select.POLLIN)
+                if not self._poll.poll(FINISH_MS):
+                    return
+                self._pg.consume_input()
+            if self._pg.get_result() is not None:
+                self._owed.popleft()
+            elif self._pg.status != psycopg.pq.ConnStatus.OK:
+                return
 
     def _wait(self, events: int) -> None:
         self._poll.modify(self._pg.socket, events)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from leftoff.clock import Clock
     from leftoff.store.base import Save, Tx, View
     from leftoff.store.rows import BlobRow
+    from leftoff.store.watch import Watch
 
     T = TypeVar("T")
 
@@ -439,6 +440,11 @@ class SqliteStore(Store):
         from leftoff.store.sqlite.upkeep import sweep
 
         return self._typed(lambda: sweep(self, thorough=thorough, at_once=at_once))
+
+    def watch(self) -> Watch:
+        from leftoff.store.sqlite.watch import SqliteWatch
+
+        return SqliteWatch(self)
 
     def backup(self, folder: str) -> None:
         from leftoff.store.sqlite.backup import backup

@@ -20,11 +20,12 @@ from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
 from leftoff.model.ids import shown_step, step_word
+from leftoff.store.watch import NO_FILE
 from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.follow import Follower
 from leftoff.workflow.run import begin, checkers, finish, leftovers
-from leftoff.workflow.run.people import look_at_people
+from leftoff.workflow.run.people import Ear, look_at_people
 from leftoff.workflow.run.unit import CHECKING, RUNNING, STARTING
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class Driver:
         self._selector = selectors.DefaultSelector()
         self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _pipe()
         self._selector.register(self._pipe[0], selectors.EVENT_READ, None)
-        self._launcher_fd = -1
+        self._fds = {"launcher": NO_FILE, "people": NO_FILE}  # what is listened to besides
+        self._ear = Ear(stage)
         self._watched: dict[str, groups.Watch] = {}
         self._closed = False
         self._every: float | None = getattr(stage.observer, "every", None)  # how often it wants to draw
@@ -139,7 +141,8 @@ class Driver:
             times.append(due)
         if self._kill_at is not None:
             times.append(self._kill_at)
-        if self.stage.scheduler.of("waiting"):
+        waiting = self.stage.scheduler.of("waiting")
+        if waiting:
             times.append(self._next_look)
         if self._streams:
             times.append(now + STREAM)
@@ -147,30 +150,32 @@ class Driver:
             times.append(now + self._every)
         if self._watched:
             times.append(now + LOOK)
-        self._register_launcher()
+        self._listen_to("launcher", self.stage.launcher.fileno())
+        self._listen_to("people", self._ear.fileno() if waiting else NO_FILE)
         found = self._selector.select(max(0.0, min(times) - now))
         for key, _ in found:
             if key.fd == self._pipe[0]:
                 _drain(self._pipe[0])
-            elif (
-                key.fd != self._launcher_fd
-            ):  # a shim that is watched has ended; what it left is looked for in time
+            elif key.fd == self._fds["people"]:
+                self._next_look = 0.0
+            elif key.fd != self._fds["launcher"]:
+                # A shim that is watched has ended; what it left is looked for in time.
                 self._selector.unregister(key.fd)
         return bool(found)
 
-    def _register_launcher(self) -> None:
-        """The launcher may be another one than before."""
-        fd = self.stage.launcher.fileno()
-        if fd == self._launcher_fd:
+    def _listen_to(self, whom: str, fd: int) -> None:
+        """It may be another one than before, and its number one that somebody had before."""
+        before = self._fds[whom]
+        if fd == before:
             return
-        if self._launcher_fd >= 0:
+        for old in {before, fd} - {NO_FILE}:
             try:
-                self._selector.unregister(self._launcher_fd)
+                self._selector.unregister(old)
             except (KeyError, ValueError):
                 pass
-        if fd >= 0:
+        if fd != NO_FILE:
             self._selector.register(fd, selectors.EVENT_READ, None)
-        self._launcher_fd = fd
+        self._fds[whom] = fd
 
     # -- processes
 
@@ -285,7 +290,7 @@ class Driver:
             self._beat()
         if stage.ledger.foreign or (now >= self._next_look and stage.scheduler.of("waiting")):
             self._next_look = now + LOOK
-            look_at_people(stage)
+            look_at_people(stage, heard=stage.ledger.foreign or self._ear.hears())
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._kill_all()
@@ -426,6 +431,7 @@ class Driver:
         self._closed = True
         for watch in self._watched.values():
             watch.close()
+        self._ear.close()
         self._selector.close()
         for fd in self._pipe:
             os.close(fd)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx, View
     from leftoff.store.rows import BlobRow, RunRow
+    from leftoff.store.watch import News
 
 
 class Page:
@@ -140,6 +141,10 @@ class Ledger(Records):
             bring_up(self.store, self._head, self.clock.now(), self._guard)
 
     # -- looking
+
+    def concerned(self, news: News) -> bool:
+        """Whether others may have committed something to this run, by what was heard."""
+        return news.others or news.runs.get(self.run_id, 0) > self._head.seq
 
     def moved(self) -> bool:
         """Whether others committed since we last looked."""

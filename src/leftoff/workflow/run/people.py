@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.engine.steps.approvals import expire_due, how
 from leftoff.engine.write.commit import Seal
+from leftoff.errors import StoreUnavailable
 from leftoff.model.ids import step_word
 from leftoff.model.times import millis
+from leftoff.store.watch import NO_FILE
 
 if TYPE_CHECKING:
     from leftoff.store.base import View
+    from leftoff.store.watch import Watch
     from leftoff.workflow.run.ledger import Page
     from leftoff.workflow.run.turn import Stage
 
@@ -19,10 +22,40 @@ _OPEN = ("waiting", "blocked")
 _THEIRS = (*_OPEN, "pending")  # steps of which somebody else may have something to say
 
 
-def look_at_people(stage: Stage) -> None:
+class Ear:
+    """Whether others may have committed something, while people are waited for: heard of, not asked for."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._watch: Watch | None = None
+
+    def fileno(self) -> int:
+        """What to wait for, if there is such a thing."""
+        return self._watch.fileno() if self._watch is not None else NO_FILE
+
+    def hears(self) -> bool:
+        """Since it was last asked. A store that is out of reach is the next commit's affair."""
+        ledger = self._stage.ledger
+        try:
+            if self._watch is None:
+                self._watch = ledger.store.watch()
+                return True
+            news = self._watch.wait(0)
+        except StoreUnavailable:
+            self.close()
+            return False
+        return ledger.concerned(news)
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+
+def look_at_people(stage: Stage, *, heard: bool = True) -> None:
     """Take in what others committed on steps that nobody executes right now."""
     expire(stage)
-    if not stage.ledger.moved():
+    if not (heard or stage.ledger.foreign) or not stage.ledger.moved():
         return
     stage.state.forget_variables()
     paths = [path for status in _THEIRS for path in stage.scheduler.of(status)][:MOST]

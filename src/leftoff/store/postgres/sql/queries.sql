@@ -359,6 +359,10 @@ UPDATE run SET epoch = $1 WHERE run = $2
 -- Still here.
 UPDATE lease SET beat = $1, heard = clock_timestamp() WHERE run = $2 AND epoch = $3 AND kind IS NOT NULL RETURNING epoch
 
+-- name: tell
+-- Those who watch hear of these runs.
+SELECT pg_notify($1, t) FROM unnest($2::text[]) AS t
+
 -- name: add_attempt
 -- A try at a step.
 INSERT INTO attempt (token, run, step, place, number, scope, pid, started, log, started_at)
