@@ -42,9 +42,9 @@ def test_json(tmp_path: Path) -> None:
     [
         ("y\n", 0, True),
         ("yes\n", 0, True),
-        ("n\n", 0, False),
-        ("\n", 0, False),
-        ("what\n", 0, False),
+        ("n\n", 7, False),
+        ("\n", 7, False),
+        ("what\n", 7, False),
         (CTRL_D, 7, False),
         (CTRL_C, 130, False),
     ],

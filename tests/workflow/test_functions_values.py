@@ -315,10 +315,10 @@ def record(name: str, value: Any = None) -> Any:
             record("tests.workflow.kept:Gone", {}),
             "The value is a tests.workflow.kept:Gone, and module .* has no Gone",
         ),
-        (record("no.such:Page", {}), "there is no module no.such"),
+        (record("no.such:Page", {}), "this program has not imported no.such"),
         (record("tests.workflow.kept:Opaque", {}), "no class whose values are kept"),
         (record("os:system", "true"), "no class whose values are kept"),
-        (record("", {}), "there is no module"),
+        (record("", {}), "this program has not imported"),
         (record("tests.workflow.kept:Page", {"url": "a", "old": 1}), "it has old, which the class has not"),
         (record("tests.workflow.kept:Page", {"links": []}), "it has no url"),
         (
@@ -335,6 +335,26 @@ def test_a_record_that_no_longer_fits_says_which(stored: Any, said: str) -> None
     with pytest.raises(leftoff.Unsupported, match=said) as caught:
         decode(stored, "The value")
     assert "leftoff.register" in caught.value.hint
+
+
+def test_no_record_has_a_module_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record may come from anywhere, and loading a module runs it: a class is found in what the program imported."""
+    (tmp_path / "brought_along.py").write_text(
+        "import pathlib\npathlib.Path('ran').touch()\nclass Page(dict): pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(leftoff.Unsupported, match="has not imported brought_along") as caught:
+        decode(record("brought_along:Page", {}), "The value")
+    assert "Import it first" in caught.value.hint
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("word", ["breakpoint", "exit", "no_such", "__build_class__"])
+def test_a_default_is_made_by_a_type(word: str) -> None:
+    """Whatever a record says: no function is called because a key is not there."""
+    with pytest.raises(leftoff.Unsupported, match="cannot be made a default-dict"):
+        decode(record("default-dict", [word, []]), "The value")
 
 
 def test_fields_with_a_default_may_be_new() -> None:

@@ -162,20 +162,19 @@ def _class(name: str, where: str) -> Any:
 
 
 def _module(module: str, name: str, where: str) -> Any:
-    """The module of a recorded class; a program's own module is not loaded a second time under another name."""
-    main, found = sys.modules.get("__main__"), sys.modules.get(module)
-    if found is not None:
-        return found
-    if module and module == _main_name():
-        return main
-    try:
-        from importlib import import_module
+    """The module of a recorded class, if the program has loaded it: that runs it, and a record may come from anywhere.
 
-        return import_module(module)
-    except (ImportError, ValueError) as error:
+    A program's own module is known by another name, too.
+    """
+    found = sys.modules.get(module)
+    if found is None and module and module == _main_name():
+        found = sys.modules.get("__main__")
+    if found is None:
         raise Unsupported(
-            f"{where} is a {name}, and there is no module {module}: {error}.", hint=HINT
-        ) from None
+            f"{where} is a {name}, and this program has not imported {module}.",
+            hint=f"Import it first. {HINT}",
+        )
+    return found
 
 
 # -- the kinds: how such a class is recognised, and how its values are taken apart and made again

@@ -257,10 +257,13 @@ def _pairs(value: Any, path: str, depth: int) -> Any:
     ]
 
 
+_FACTORIES = {kind.__name__: kind for kind in (list, dict, set, int, float, str, tuple)}
+
+
 def _with_default(value: Any, path: str, depth: int) -> Any:
     """A defaultdict with the builtin that makes its entries; of any other, the entries alone."""
     factory = value.default_factory
-    word = factory.__name__ if factory in (list, dict, set, int, float, str, tuple) else None
+    word = factory.__name__ if factory in _FACTORIES.values() else None
     return [word, _pairs(value, path, depth)]
 
 
@@ -343,11 +346,10 @@ def _make_length(value: Any) -> Any:
 
 
 def _make_default(value: Any) -> Any:
-    import builtins
     from collections import defaultdict
 
     word, pairs = value
-    return defaultdict(getattr(builtins, word) if word else None, pairs)
+    return defaultdict(_FACTORIES[word] if word else None, pairs)
 
 
 def _make_array(word: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from leftoff.cli.prompts.ask import confirm
 from leftoff.cli.render.text import clean
-from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,12 +48,6 @@ def _differences(ctx: Context, entries: list[Entry], plan: Plan) -> dict[str, st
     from leftoff.operations.files import difference
 
     return {entry.path: difference(ctx.project, plan, entry) for entry in entries}
-
-
-def said_no(ctx: Context) -> int:
-    """The answer was no."""
-    ctx.say("leftoff: nothing was changed.")
-    return NeedsPerson.exit_code
 
 
 def document(ctx: Context, plan: Plan) -> dict[str, object]:

@@ -31,6 +31,12 @@ def confirm(ctx: Context, what: str, *, hint: str) -> bool:
     return answer(f"{what} Go on? [y/N]: ", hint).lower() in YES
 
 
+def said_no(ctx: Context) -> int:
+    """The answer was no: what was asked for is not done, which is no success."""
+    ctx.say("leftoff: nothing was changed.")
+    return NeedsPerson.exit_code
+
+
 def choose(question: str, choices: Sequence[str], hint: str) -> str:
     """One of the choices, by its first letter or in full; asked again until it is one."""
     while True:

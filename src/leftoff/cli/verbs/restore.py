@@ -28,7 +28,8 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.cli.file_plan import agree, said_no
+    from leftoff.cli.file_plan import agree
+    from leftoff.cli.prompts.ask import said_no
     from leftoff.operations.files import restore, restore_request
 
     request = restore_request(ctx.project, ctx.caller, args.rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.prompts.ask import confirm
+from leftoff.cli.prompts.ask import confirm, said_no
 from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
@@ -36,8 +36,7 @@ def run(args: Args, ctx: Context) -> int:
         ),
     )
     if done is None:
-        ctx.say("Nothing was changed.")
-        return 0
+        return said_no(ctx)
     return told(ctx, done)
 
 

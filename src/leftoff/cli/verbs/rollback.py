@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.cli.file_plan import said_no
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.prompts.ask import confirm
+from leftoff.cli.prompts.ask import confirm, said_no
 from leftoff.cli.render.text import step_name
 from leftoff.errors import Usage
 from leftoff.model.words import FINISHED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leftoff.cli.options import Opt, Spec
-from leftoff.cli.prompts.ask import confirm
+from leftoff.cli.prompts.ask import confirm, said_no
 from leftoff.cli.render.text import clean
 
 TYPE_CHECKING = False
@@ -51,8 +51,7 @@ def _give(ctx: Context) -> int:
             ctx.emit(found.to_json())
             return 7
         if not confirm(ctx, "This is not trusted yet.", hint="`leftoff trust --yes` trusts it."):
-            ctx.say("Nothing was changed.")
-            return 7
+            return said_no(ctx)
         give(ctx.project, found)
         found = look(ctx.project)
         ctx.say(f"leftoff: {found.project} is trusted, as it is now.")
