@@ -38,6 +38,11 @@ GEMINI = {
     "telemetry": {"enabled": False},
 }
 KEY = "not-a-key-000000000000"
+CLAUDE = {  # what it asks a person at its very first start
+    "hasCompletedOnboarding": True,
+    "theme": "dark",
+    "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
+}
 
 
 class Broken(Exception):
@@ -84,6 +89,7 @@ class Bed:
         (root / "kept").mkdir()
         (self.home / ".codex" / "config.toml").write_text(CODEX.format(url=self.model.url))
         (self.home / ".gemini" / "settings.json").write_text(json.dumps(GEMINI))
+        (self.home / ".claude.json").write_text(json.dumps(CLAUDE))
         self.env = self._environment(programs)
         (self.home / ".profile").write_text(f"PATH='{self.env['PATH']}'\n")  # Codex's shell is a login shell
 

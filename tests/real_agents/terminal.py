@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable
 
 from tests.real_agents.bed import Project
+from tests.real_agents.life import below, end
 
-PATIENCE = 120.0  # seconds
+PATIENCE = 300.0  # seconds, on a busy machine
+MARKS = ("❯", "›")  # before the answer that Enter chooses
 
 
 class Terminal:
@@ -45,11 +47,26 @@ class Terminal:
         self.until(lambda: text in self.screen, f"{text!r} on the screen")
         self._tmux("send-keys", "Enter")
 
-    def until(self, holds: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + PATIENCE
+    def kill(self) -> None:
+        """SIGKILL for the program and all that it has started, but for what has left it."""
+        pid = int(self._tmux("list-panes", "-F", "#{pane_pid}"))
+        end([pid, *below(pid)])
+
+    def until(self, holds: Callable[[], bool], what: str, questions: dict[str, str] | None = None) -> None:
+        """Wait. ``questions``: what may be asked meanwhile, and which of the answers to choose."""
+        limit = time.monotonic() + PATIENCE
         while not holds():
-            if time.monotonic() > end:
+            if time.monotonic() > limit:
                 raise TimeoutError(
                     f"waited {PATIENCE:.0f} s for {what}; the screen: {self.screen.strip()[-400:]}"
                 )
+            screen = self.screen
+            asked = [answer for question, answer in (questions or {}).items() if question in screen]
+            if asked:
+                self._choose(asked[0], screen)
             time.sleep(0.3)
+
+    def _choose(self, answer: str, screen: str) -> None:
+        """One key towards an answer: it may be pressed again, as a program that just started does not see every key."""
+        marked = [line for line in screen.splitlines() if line.strip()[:1] in MARKS]
+        self._tmux("send-keys", "Enter" if any(answer in line for line in marked) else "Down")
