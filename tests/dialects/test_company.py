@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from leftoff.dialects.core import homes, registry
+from leftoff.dialects.core.base import Dialect
 from leftoff.dialects.core.registry import dialect as dialect_named
 from leftoff.engine.read.which import SESSION
 from tests.cli.command import call, succeed
@@ -126,6 +128,38 @@ def test_files_that_nobody_took_in_are_named(project: Path, tmp_path: Path, dial
     assert not (project / ".leftoff").exists()
     succeed("import", ".", "--dialect", dialect, cwd=project)
     assert run in runs(project)
+
+
+def test_where_no_file_lies_no_dialect_is_loaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names are looked at first: loading all of them costs more than the verb."""
+    assert {*homes.HOMES} == {*registry.BUILT_IN, *registry.FURTHER}
+    loaded: list[str] = []
+    known = registry.dialect
+
+    def load(name: str) -> Dialect:
+        loaded.append(name)
+        return known(name)
+
+    monkeypatch.setattr(registry, "dialect", load)
+    assert 3 == call("show", cwd=project).code
+    assert [] == loaded
+    (project / ".claude/crunch").mkdir(parents=True)
+    assert 3 == call("show", cwd=project).code
+    assert {"crunch"} == {*loaded}
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect"),
+    [
+        (".planning/STATE.md", "gsd"),
+        (".claude/data/checkpoints/own.json", "claude"),
+        ("docs/agentic-orchestration/progress/checkpoints/own.json", "sitebuilder"),
+    ],
+)
+def test_files_in_further_places_are_named(project: Path, path: str, dialect: str) -> None:
+    (project / path).parent.mkdir(parents=True)
+    (project / path).write_text("{}")
+    assert f"{dialect} protocol lie here ({path})" in call("show", cwd=project).err
 
 
 @DIALECTS

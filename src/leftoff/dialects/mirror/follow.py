@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from leftoff.dialects.core.registry import BUILT_IN, FURTHER, dialect, mirrored
+from leftoff.dialects.core.registry import mirrored
 from leftoff.dialects.mirror.mirror import Mirror
 from leftoff.engine.read.which import SESSION
-from leftoff.errors import LeftoffError
 from leftoff.store.base import Follower
 
 TYPE_CHECKING = False
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from leftoff.engine.config.project import Project
     from leftoff.engine.config.settings import Settings
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.write.commit import Seal
@@ -131,20 +129,3 @@ def follow(
     mirror = Mirror(store, project, own, settings, clock, say)
     followed: Any = Followed(Protocol(mirror, settings.redactor().mask))
     return followed  # type: ignore[no-any-return]
-
-
-def point_out(project: Project) -> None:
-    """Where there is no run, but files of a protocol lie: they are named, and how to take them in."""
-    for name in (*BUILT_IN, *FURTHER):
-        try:
-            found = dialect(name).present(project.folder)
-        except LeftoffError:  # its configuration cannot be read: it is there all the same
-            continue
-        if found:
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            project.store.advice = f"`leftoff import . --dialect {name}` takes in what lies here."
-            project.say(
-                f"leftoff: files of the {name} protocol lie here ({found[0]}{more}), and no run. "
-                f"`leftoff import . --dialect {name}` takes them in; "
-                f"after `leftoff init --dialect {name}`, both stay in step."
-            )
