@@ -11,8 +11,7 @@ import re
 import apsw
 
 from leftoff.errors import Corrupt, LeftoffError
-from leftoff.model.hashing import long_sha256 as sha256
-from leftoff.store.fsck.check_run import Report, RunCheck
+from leftoff.store.fsck.check_run import Report, RunCheck, check_blob, check_strays, check_value
 from leftoff.store.rows import BlobRow
 from leftoff.store.sqlite import wal_check as walcheck
 from leftoff.store.sqlite.connection import PAGE_SIZE
@@ -138,9 +137,7 @@ def _check_structure(store: SqliteStore, report: Report) -> None:
 def _check_values(store: SqliteStore, report: Report) -> None:
     def values(view: Any) -> None:
         for hash, data in view.execute(Q.all_values):
-            report.count("values")
-            if sha256(data).digest() != hash:
-                report.problem("value", f"value {hash.hex()}", "Its bytes have another hash.")
+            check_value(report, hash, data)
 
     store.read(values)
 
@@ -160,12 +157,7 @@ def _check_strays(store: SqliteStore, report: Report) -> None:
     """Rows of no run, a run that is hidden though complete, and the number of the newest commit."""
 
     def strays(view: Any) -> None:
-        for table, run, rows in view.execute(Q.rows_of_no_run):
-            report.problem(
-                "stray", f"table {table}", f"{rows} row(s) belong to run number {run}, which is not there."
-            )
-        for (run_id,) in view.execute(Q.hidden_but_complete):
-            report.problem("run", f"run {run_id}", "It is hidden, though it is complete.", run_id=run_id)
+        check_strays(report, view.execute(Q.rows_of_no_run), view.execute(Q.hidden_but_complete))
         newest, counted = view.execute(Q.newest_commit).fetchone()
         if counted is None or counted < newest:
             report.problem(
@@ -178,10 +170,4 @@ def _check_strays(store: SqliteStore, report: Report) -> None:
 def _check_blobs(store: SqliteStore, report: Report) -> None:
     rows = store.read(lambda view: view.execute(Q.blobs).fetchall())  # type: ignore[attr-defined]
     for columns in rows:
-        row = BlobRow(*columns)
-        report.count("blobs")
-        try:
-            for _ in store.blobs.load(row):
-                pass
-        except Corrupt as error:
-            report.problem("blob", error.where, error.message, blob=row.hash.hex())
+        check_blob(report, store.blobs, BlobRow(*columns))

@@ -12,7 +12,7 @@ from leftoff.model.values import blob_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any, Protocol
 
     from leftoff.model.versions import Version
@@ -51,6 +51,34 @@ class Report:
             "problems": self.problems,
             "quarantined": self.quarantined,
         }
+
+
+def check_value(report: Report, hash: bytes, data: bytes) -> None:
+    """A value has the hash that it is found by."""
+    report.count("values")
+    if sha256(data).digest() != hash:
+        report.problem("value", f"value {hash.hex()}", "Its bytes have another hash.")
+
+
+def check_strays(
+    report: Report, strays: Iterable[tuple[str, int, int]], hidden: Iterable[tuple[str]]
+) -> None:
+    """Rows of no run, by table and run; and runs that are hidden though complete, by their ids."""
+    for table, run, rows in strays:
+        message = f"{rows} row(s) belong to run number {run}, which is not there."
+        report.problem("stray", f"table {table}", message)
+    for (run_id,) in hidden:
+        report.problem("run", f"run {run_id}", "It is hidden, though it is complete.", run_id=run_id)
+
+
+def check_blob(report: Report, blobs: Blobs, row: BlobRow) -> None:
+    """A blob can be read, and is what was saved."""
+    report.count("blobs")
+    try:
+        for _ in blobs.load(row):
+            pass
+    except Corrupt as error:
+        report.problem("blob", error.where, error.message, blob=row.hash.hex())
 
 
 _CARD = ("workflow", "branch", "status", "title", "issue", "session")

@@ -12,14 +12,16 @@ from leftoff.store.postgres.queries import Q
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from leftoff.store.base import Save
     from leftoff.store.postgres.store import PostgresStore
+    from leftoff.store.postgres.wire import Rows
     from leftoff.store.rows import BlobRow
 
     T = TypeVar("T")
+    Ask = Callable[[str, Sequence[Any]], Rows]
 
 PIECE = 1 << 18
 AT_ONCE = 8  # pieces that travel together
@@ -82,24 +84,27 @@ class PostgresBlobs:
         if uploads:
             self._store.on_link(lambda link: link.ask([(Q.drop_uploads, (uploads,))]))
 
-    def load(self, row: BlobRow) -> Iterator[bytes]:
-        """The content in pieces; the last one only once everything proved right."""
-        return proved(row, unpacked(self._stored(row), row.encoding, row.hash.hex()), row.hash.hex())
+    def load(self, row: BlobRow, ask: Ask | None = None) -> Iterator[bytes]:
+        """The content in pieces; the last one only once everything proved right. ``ask``: in this snapshot."""
+        stored = self._stored(row, ask or self._ask)
+        return proved(row, unpacked(stored, row.encoding, row.hash.hex()), row.hash.hex())
 
-    def _stored(self, row: BlobRow) -> Iterator[bytes]:
+    def _ask(self, sql: str, values: Sequence[Any]) -> Rows:
+        return self._store.on_link(lambda link: link.ask([(sql, values)]))[0]
+
+    def _stored(self, row: BlobRow, ask: Ask) -> Iterator[bytes]:
         number, left = 0, row.stored
         while left > 0:
-            at = number
-            rows = self._store.on_link(lambda link: link.ask([(Q.pieces, (row.hash, at, AT_ONCE))]))[0]  # noqa: B023
+            rows = ask(Q.pieces, (row.hash, number, AT_ONCE))
             if [n for n, _ in rows] != list(range(number, number + len(rows))) or not rows:
-                raise self._gone(row)
+                raise self._gone(row, in_snapshot=ask != self._ask)
             for _, data in rows:
                 left -= len(data)
                 yield data
             number += len(rows)
 
-    def _gone(self, row: BlobRow) -> Exception:
-        if self._store.read(lambda view: view.blob(row.hash)) is None:
+    def _gone(self, row: BlobRow, *, in_snapshot: bool) -> Exception:
+        if not in_snapshot and self._store.read(lambda view: view.blob(row.hash)) is None:
             return pruned(row.hash)
         where = row.hash.hex()
         return Corrupt(f"The blob {where} cannot be read: pieces of it are gone.", where=where)

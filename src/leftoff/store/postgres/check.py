@@ -1,13 +1,12 @@
 """fsck of a store on a server: values, runs, rows of no run, blobs. The server's own files are its own affair.
 
-Each run is read in one snapshot, some rows at a time, and nobody waits for it.
+All of it is read in one snapshot, some rows at a time, and nobody waits for it.
 """
 
 from __future__ import annotations
 
 from leftoff.errors import Corrupt
-from leftoff.model.hashing import long_sha256 as sha256
-from leftoff.store.fsck.check_run import Report, RunCheck
+from leftoff.store.fsck.check_run import Report, RunCheck, check_blob, check_strays, check_value
 from leftoff.store.postgres.queries import Q
 from leftoff.store.rows import BlobRow
 
@@ -17,68 +16,73 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.store.postgres.store import PostgresStore
+    from leftoff.store.postgres.view import PostgresView
 
 SOME = 200
 
 
-def inspect(store: PostgresStore) -> dict[str, Any]:
+class Damage(Report):
+    """What is wrong, and the numbers of the runs that it is in, with its codes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: dict[int, set[str]] = {}
+
+
+def inspect(store: PostgresStore) -> Damage:
     """Look at everything; nothing is changed. See ``Store.check``."""
-    report = Report()
-    if store.exists():
-        store.read(lambda view: _values(view, report))
-        for (run,) in store.read(lambda view: view.ask(Q.runs_to_check)):  # type: ignore[attr-defined]
-            _run(store, report, run)
-        store.read(lambda view: _strays(view, report))
-        for row in _blobs(store):
-            _blob(store, report, row)
-    return report.to_json()
+    return store.read(lambda view: _Look(store, view).everything()) if store.exists() else Damage()
 
 
-def _values(view: Any, report: Report) -> None:
-    last = b""
-    while rows := view.ask(Q.all_values, (last, SOME)):
-        for hash, data in rows:
-            report.count("values")
-            if sha256(data).digest() != hash:
-                report.problem("value", f"value {hash.hex()}", "Its bytes have another hash.")
-        last = rows[-1][0]
+class _Look:
+    """One snapshot; and blobs as it has them."""
 
+    def __init__(self, store: PostgresStore, view: Any) -> None:
+        self._store = store
+        self._view: PostgresView = view
+        self.report = Damage()
 
-def _run(store: PostgresStore, report: Report, run: int) -> None:
-    try:
-        store.read(lambda view: RunCheck(view, store.blobs, run, report).check())
-    except Corrupt as error:
-        report.problem("unreadable", error.where or store.name, error.message)
-    report.count("runs")
+    def load(self, row: BlobRow) -> Iterator[bytes]:
+        return self._store.blobs.load(row, self._view.ask)
 
+    def everything(self) -> Damage:
+        view, report = self._view, self.report
+        for hash, data in self._all(Q.all_values):
+            check_value(report, hash, data)
+        for (run,) in view.ask(Q.runs_to_check):
+            self._run(run)
+        self._strays()
+        for columns in self._all(Q.all_blobs):
+            check_blob(report, self, BlobRow(*columns))
+        return report
 
-def _strays(view: Any, report: Report) -> None:
-    questions = (Q.rows_of_no_run, Q.hidden_but_complete, Q.newest_commit, Q.wrong_epochs)
-    strays, hidden, ((newest, counted),), epochs = view.several([(sql, ()) for sql in questions])
-    for table, run, rows in strays:
-        report.problem(
-            "stray", f"table {table}", f"{rows} row(s) belong to run number {run}, which is not there."
-        )
-    for (run_id,) in hidden:
-        report.problem("run", f"run {run_id}", "It is hidden, though it is complete.", run_id=run_id)
-    for (run_id,) in epochs:
-        report.problem("run", f"run {run_id}", "Its epoch is not that of its lease.", run_id=run_id)
-    if counted < newest:
-        report.problem("run", "commit_number", f"It counts {counted} commits, but there is number {newest}.")
+    def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table whose key is a hash."""
+        last = b""
+        while rows := self._view.ask(sql, (last, SOME)):
+            yield from rows
+            last = rows[-1][0]
 
+    def _run(self, run: int) -> None:
+        before = len(self.report.problems)
+        try:
+            RunCheck(self._view, self, run, self.report).check()
+        except Corrupt as error:
+            self.report.problem("unreadable", error.where or self._store.name, error.message)
+        self.report.count("runs")
+        codes = {problem["code"] for problem in self.report.problems[before:]}
+        if codes:
+            self.report.runs[run] = codes
 
-def _blobs(store: PostgresStore) -> Iterator[BlobRow]:
-    last = b""
-    while rows := store.read(lambda view: view.ask(Q.all_blobs, (last, SOME))):  # type: ignore[attr-defined] # noqa: B023
-        for columns in rows:
-            yield BlobRow(*columns)
-        last = rows[-1][0]
-
-
-def _blob(store: PostgresStore, report: Report, row: BlobRow) -> None:
-    report.count("blobs")
-    try:
-        for _ in store.blobs.load(row):
-            pass
-    except Corrupt as error:
-        report.problem("blob", error.where, error.message, blob=row.hash.hex())
+    def _strays(self) -> None:
+        questions = (Q.rows_of_no_run, Q.hidden_but_complete, Q.newest_commit, Q.wrong_epochs)
+        strays, hidden, ((newest, counted),), epochs = self._view.several([(sql, ()) for sql in questions])
+        report = self.report
+        check_strays(report, strays, [(run_id,) for _, run_id in hidden])
+        for _, run_id in epochs:
+            report.problem("run", f"run {run_id}", "Its epoch is not that of its lease.", run_id=run_id)
+        if counted < newest:
+            message = f"It counts {counted} commits, but there is number {newest}."
+            report.problem("run", "commit_number", message)
+        for run, _ in (*hidden, *epochs):
+            report.runs.setdefault(run, {"run"})

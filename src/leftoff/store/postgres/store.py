@@ -316,15 +316,13 @@ class PostgresStore(Store):
         self._create()
 
     def check(self, *, repair: bool = False) -> dict[str, Any]:
+        if repair:
+            from leftoff.store.postgres.repair import check_and_repair
+
+            return check_and_repair(self)
         from leftoff.store.postgres.check import inspect
 
-        found = inspect(self)
-        if repair and found["problems"]:
-            raise Unsupported(
-                f"{self.name} has {len(found['problems'])} problem(s), and leftoff repairs no store on a server yet.",
-                hint="Nothing was changed. `leftoff fsck` names them; restore a backup (docs/postgres.md).",
-            )
-        return found
+        return inspect(self).to_json()
 
     def close(self, *, soon: bool = False) -> None:
         self.pool.close()

@@ -15,6 +15,7 @@ from leftoff.model.values import blob_about, blob_of
 from leftoff.model.words import SALVAGED
 from leftoff.store.base import INLINE
 from leftoff.store.repair.salvage import Rec
+from leftoff.store.rows import TRASHED
 from leftoff.store.sqlite.queries import Q
 
 TYPE_CHECKING = False
@@ -28,22 +29,41 @@ if TYPE_CHECKING:
     from leftoff.store.repair.salvage import Rest, Salvage, Values
 
 
-class Rebuild:
-    """Writes the salvaged rows into an empty store, inside one transaction of ``db``.
+class Rebuilding:
+    """Where the runs go that were salvaged.
 
     ``marks``: by run that went back, what is told of it; it stands in the run from the start, so that nobody can resume
     it unasked, whenever the repair is cut short.
     """
 
+    def __init__(self, marks: dict[str, Values], at: int, newest: int = 0) -> None:
+        self.marks = marks
+        self.at = at
+        self.newest = newest  # the number of the newest commit of all
+
+    def put(self, table: str, row: Values) -> None:
+        """A row, in the place of the one that is there. A value goes only where there is none."""
+        raise NotImplementedError
+
+    def add_blob(self, hash: bytes) -> None:
+        """A record refers to this blob."""
+        raise NotImplementedError
+
+    def load_blob(self, hash: bytes) -> Iterator[bytes]:
+        """Its content; nothing, where it is not known."""
+        raise NotImplementedError
+
+
+class Rebuild(Rebuilding):
+    """Writes the salvaged rows into an empty store, inside one transaction of ``db``."""
+
     def __init__(
         self, db: apsw.Connection, blobs: Blobs, salvage: Salvage, marks: dict[str, Values], at: int
     ) -> None:
+        super().__init__(marks, at)
         self._db = db
         self._blobs = blobs
         self._salvage = salvage
-        self.marks = marks
-        self.at = at
-        self.newest = 0  # the number of the newest commit of all
         self._known = {row["hash"]: row for row in salvage.table("blob")}
 
     def write(self) -> None:
@@ -53,7 +73,7 @@ class Rebuild:
             if row["name"] not in ("schema", "min_reader", "min_writer"):
                 self._db.execute(Q.put_meta, (row["name"], row["value"]))
         for rest in kept:
-            RunRebuild(self._db, self, rest).write()
+            RunRebuild(self, rest).write()
         self._others({rest.run: rest for rest in kept})
         self._db.execute("UPDATE run SET n = ? WHERE run = 0", (self.newest,))
 
@@ -71,8 +91,11 @@ class Rebuild:
             if rest and row["seq"] in rest.proved and row["name"] != rest.versions[row["seq"]]["checkpoint"]:
                 insert(self._db, "alias", row)
 
+    def put(self, table: str, row: Values) -> None:
+        insert(self._db, table, row, "OR IGNORE" if table == "value" else "OR REPLACE")
+
     def add_blob(self, hash: bytes) -> None:
-        """The row of a blob that a record refers to: as it was, or as its file says."""
+        """Its row: as it was, or as its file says."""
         row = self._known.get(hash)
         if row is None:
             found = self._blobs.identify(hash)
@@ -99,11 +122,12 @@ def _fenced(row: Values) -> Values:
 class RunRebuild:
     """One run."""
 
-    def __init__(self, db: apsw.Connection, whole: Rebuild, rest: Rest) -> None:
-        self._db = db
+    def __init__(self, whole: Rebuilding, rest: Rest) -> None:
         self._whole = whole
         self._rest = rest
         self._live, self._past, _ = rest.split()
+        for rec in self._live:
+            rec.until = None  # what ended it is left out
         self._versions = {seq: rest.versions[seq] for seq in rest.proved}
         self._head = rest.head
         if rest.run_id in whole.marks:
@@ -136,7 +160,7 @@ class RunRebuild:
             self._record("past", rec, {"until": rec.until})
         counted = self._counts()
         for seq, version in self._versions.items():
-            insert(self._db, "version", {**version, "counts": counted[seq]})
+            self._whole.put("version", {**version, "counts": counted[seq]})
         self._run(counted[self._head])
 
     def _step(self, rec: Rec) -> dict[str, Any]:
@@ -145,13 +169,13 @@ class RunRebuild:
     def _record(self, table: str, rec: Rec, more: Values) -> None:
         data: bytes | None = rec.stored
         if len(rec.stored) > INLINE:
-            self._db.execute(Q.put_value, (rec.hash, rec.stored))
+            self._whole.put("value", {"hash": rec.hash, "data": rec.stored})
             data = None
         blob = blob_of(rec.stored)
         if blob is not None:
             self._whole.add_blob(blob)
         named = {"run": self._rest.run, "collection": rec.collection, "key": rec.key, "seq": rec.seq}
-        insert(self._db, table, {**named, "hash": rec.hash, "data": data, "blob": blob, **more})
+        self._whole.put(table, {**named, "hash": rec.hash, "data": data, "blob": blob, **more})
 
     def _counts(self) -> dict[int, str]:
         """The counters of every version that is kept."""
@@ -175,9 +199,9 @@ class RunRebuild:
             "updated_at": head["at"],
             **columns,
             "card": text(card),
-            "hidden": 0,
+            "hidden": TRASHED if rest.row and rest.row["hidden"] == TRASHED else 0,
         }
-        insert(self._db, "run", row)
+        self._whole.put("run", row)
 
 
 def lines(rest: Rest, records: Iterable[Rec]) -> Iterator[bytes]:

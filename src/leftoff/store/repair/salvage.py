@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from leftoff.store.repair.carve import Row
-
     Values = dict[str, Any]
 
 
@@ -62,7 +60,7 @@ class Source(Fields):
 class Found:
     """The rows of one source, by table and run."""
 
-    def __init__(self, source: Source, values: dict[bytes, bytes]) -> None:
+    def __init__(self, values: dict[bytes, bytes]) -> None:
         self._values = values  # shared by all sources: a value proves itself
         self._rows: dict[int, list[tuple[Values, bool]]] = {}
         self.runs: dict[int, Values] = {}
@@ -70,25 +68,23 @@ class Found:
         self.versions: dict[int, dict[int, Values]] = {}
         self.doubtful: dict[tuple[int, int], Values] = {}  # versions as they were found on damaged pages
         self.others: dict[str, list[Values]] = {}
-        for row in Carver(source.get, source.count).rows():
-            self._add(row, source.bad.isdisjoint(row.pages))
 
-    def _add(self, row: Row, sure: bool) -> None:
-        values = row.values
-        if row.table in ("record", "past"):
+    def add(self, table: str, values: Values, *, sure: bool) -> None:
+        """A row. ``sure``: nothing says that it may be garbled."""
+        if table in ("record", "past"):
             self._rows.setdefault(values["run"], []).append((values, sure))
-        elif row.table == "value":
+        elif table == "value":
             if sha256(values["data"]).digest() == values["hash"]:
                 self._values[values["hash"]] = values["data"]
-        elif row.table == "version":
+        elif table == "version":
             self._add_version(values, sure)
-        elif row.table == "run":
+        elif table == "run":
             if sure or values["run"] not in self.runs:
                 self.runs[values["run"]] = values
         elif set(values) == {"run_id", "run"}:  # the index by id
             self.ids.setdefault(values["run"], values["run_id"])
         elif sure:
-            self.others.setdefault(row.table, []).append(values)
+            self.others.setdefault(table, []).append(values)
 
     def _add_version(self, values: Values, sure: bool) -> None:
         there = self.versions.setdefault(values["run"], {})
@@ -117,6 +113,13 @@ class Found:
             if there is None or (rec.sure and not there.sure):
                 out[rec.collection, rec.key, rec.until] = rec
         return list(out.values())
+
+
+def _carved(source: Source, values: dict[bytes, bytes]) -> Found:
+    found = Found(values)
+    for row in Carver(source.get, source.count).rows():
+        found.add(row.table, row.values, sure=source.bad.isdisjoint(row.pages))
+    return found
 
 
 class Rest:
@@ -236,7 +239,7 @@ class Salvage:
 
     def __init__(self, sources: list[Source]) -> None:
         values: dict[bytes, bytes] = {}
-        self.found = [Found(source, values) for source in sources]
+        self.found = [_carved(source, values) for source in sources]
         self.runs: list[Rest] = []
         for run in sorted(set().union(*(found.numbers() for found in self.found))):
             rests = [Rest(found, run) for found in self.found]

@@ -589,7 +589,7 @@ UNION ALL SELECT 'attempt', run, count(*) FROM attempt WHERE run NOT IN (SELECT 
 
 -- name: hidden_but_complete
 -- Runs that nobody sees although they have versions under a name that is a run's own.
-SELECT run_id FROM run r WHERE hidden = 1 AND strpos(run_id, ' ') = 0
+SELECT run, run_id FROM run r WHERE hidden = 1 AND strpos(run_id, ' ') = 0
 AND EXISTS (SELECT 1 FROM version v WHERE v.run = r.run)
 
 -- name: newest_commit
@@ -598,4 +598,41 @@ SELECT (SELECT coalesce(max(n), 0) FROM version), (SELECT CASE WHEN is_called TH
 
 -- name: wrong_epochs
 -- Runs whose row has another epoch than their lease: what fences must be one number.
-SELECT r.run_id FROM run r LEFT JOIN lease l ON l.run = r.run WHERE r.epoch <> coalesce(l.epoch, 0)
+SELECT r.run, r.run_id FROM run r LEFT JOIN lease l ON l.run = r.run WHERE r.epoch <> coalesce(l.epoch, 0)
+
+-- name: make_quarantine
+-- Where repair puts what it takes out; nothing in there is ever deleted.
+CREATE TABLE IF NOT EXISTS quarantine (repair text NOT NULL, source text NOT NULL, kept jsonb NOT NULL);
+CREATE TABLE IF NOT EXISTS quarantine_piece (repair text NOT NULL, blob bytea NOT NULL, number integer, data bytea)
+
+-- name: unplaced
+-- What of a run could be read, and found no place in it when it was written again.
+INSERT INTO quarantine (repair, source, kept) VALUES ($1, 'unplaced', $2::jsonb)
+
+-- name: same_epoch
+-- What fences is one number.
+WITH l AS (UPDATE lease SET epoch = $2 WHERE run = $1 RETURNING run)
+UPDATE run SET epoch = CASE WHEN EXISTS (SELECT 1 FROM l) THEN $2 ELSE 0 END WHERE run = $1
+
+-- name: any_blob
+-- A blob, known or not.
+SELECT size, stored, encoding FROM blob WHERE hash = $1
+
+-- name: refer_to_blob
+-- A record refers to it, so it has a row; where it had none, it is one that is not known.
+INSERT INTO blob (hash, size, stored, encoding, upload, touched) VALUES ($1, 0, 0, 'raw', 0, 'infinity')
+ON CONFLICT (hash) DO NOTHING
+
+-- name: pieces_aside
+-- What is there of a blob that cannot be read.
+INSERT INTO quarantine_piece (repair, blob, number, data)
+SELECT $2, b.hash, p.number, p.data FROM blob b JOIN piece p ON p.upload = b.upload WHERE b.hash = $1
+
+-- name: lose_blob
+-- It is known no more, and never swept away: records refer to it.
+UPDATE blob SET known = false, upload = 0, touched = 'infinity' WHERE hash = $1
+
+-- name: catch_up
+-- No commit gets a number that another one has.
+SELECT setval('commit_number', n) FROM (SELECT max(n) AS n FROM version) v
+WHERE n > (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM commit_number)
