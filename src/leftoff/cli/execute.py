@@ -105,7 +105,7 @@ def resume(ctx: Context, request: ResumeRequest) -> int:
     if done.outcome == resuming.GIVEN_UP:
         if ctx.args.json:
             ctx.emit({"event": "end", "run": info(ctx.project, request.target.row).to_json()})
-        return 0
+        return 0 if done.fresh is None else _show_brief(ctx, done.fresh)
     if done.outcome == resuming.AGREED:
         return _agreed(ctx, done, answerer)
     if done.changes is not None:

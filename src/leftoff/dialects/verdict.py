@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from leftoff.engine.resume.checks.provider import CheckProvider
-from leftoff.engine.resume.finding import Finding
+from leftoff.engine.resume.finding import STOP, UNAPPROVED, Finding
 from leftoff.errors import LeftoffError
+from leftoff.model.words import STEP_ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ class DialectChecks(CheckProvider):
 
     def __init__(self, dialect: Dialect, state: State, project: str, *, is_head: bool) -> None:
         self._settled = dialect.settled(state, project) if is_head else {}
-        self.waiting = (lambda world: dialect.findings(state, project, world.now),)
+        self.waiting = (self._approvals, lambda world: dialect.findings(state, project, world.now))
         self._dialect = dialect
         self.deleted: str | None = None  # the run's file, if somebody deleted it
+        self.unapproved: list[str] = []  # phases that are complete, and that no person has approved yet
         if dialect.errors_block and not state.of("error"):
             self.dismisses = ("blocked.errors",)
 
@@ -40,6 +42,16 @@ class DialectChecks(CheckProvider):
                 f"`leftoff finish --run {world.run_id} --status abandoned` gives it up; "
                 "--accept mirror.deleted resumes and writes it again.",
                 self.deleted,
+            )
+
+    def _approvals(self, world: World) -> Iterable[Finding]:
+        for phase in self.unapproved:
+            yield Finding(
+                UNAPPROVED,
+                f"{phase} is complete, and nobody has approved it.",
+                f"`leftoff approve {world.run_id} {phase}` approves it; --accept {UNAPPROVED} continues without.",
+                phase,
+                choices=("approve", STOP),
             )
 
     def question(self, codes: Collection[str]) -> str | None:
@@ -61,7 +73,21 @@ def dialect_checks(project: Project, target: Target) -> DialectChecks | None:
     checks = DialectChecks(dialect, state, project.folder, is_head=target.version is None)
     follower = project.store.follower
     checks.deleted = follower.deleted(target.row.run_id) if follower is not None else None
+    checks.unapproved = unapproved(state, project.settings)
     return checks
+
+
+def unapproved(state: State, settings: Settings) -> list[str]:
+    """The phases that a person is to approve before the next one begins, and has not."""
+    from leftoff.dialects.core.registry import phases_to_approve
+
+    steps, said = state.of("step"), state.of("approval")
+    return [
+        phase
+        for phase in phases_to_approve(settings)
+        if isinstance(steps.get(phase), dict) and steps[phase].get("status") in STEP_ENDED
+        if not isinstance(said.get(phase), dict) or said[phase].get("status", "approved") != "approved"
+    ]
 
 
 def dialect_of(row: RunRow, project: str, settings: Settings) -> Dialect | None:

@@ -76,8 +76,9 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
         )
     step = step_of(project, row, step) if step is not None else _only_step(project, caller, row)
     note = project.redactor.mask(decision.note) if decision.note else None
-    choice, phase = _chosen(project, caller, row, step, decision.choice), _is_phase(project, row, step)
-    said = approvals.Decision(choice, user(), project.now, note, phase)
+    options = _phase_options(project, row, step)
+    choice = _chosen(project, caller, row, step, decision.choice, options)
+    said = approvals.Decision(choice, user(), project.now, note, options)
     find, guard = this_run(row.run, row.run_id), guard_of(caller)
     done = approvals.decide(store, find, step, said, scrubber=project.redactor, guard=guard)
     driven = state(store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
@@ -131,7 +132,7 @@ def _waiting_run(
     def fits(view: View, row: RunRow) -> bool:
         found = waiting(store, view, row)
         named = known_step(view, row.run, step) if step else None
-        return (named in found or _is_phase(project, row, named)) if named else bool(found)
+        return (named in found or bool(_phase_options(project, row, named))) if named else bool(found)
 
     what = f"decision on {shown_step(step)}" if step else "decision"
     fit = Fit(fits, f"is waiting for a {what}", f"are waiting for a {what}")
@@ -173,24 +174,29 @@ def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
     return picked
 
 
-def _chosen(project: Project, caller: Caller, row: RunRow, step: str, choice: str | None) -> str | None:
-    """The choice that was named; else, where the step offers several, the one that a person picks."""
+def _chosen(
+    project: Project, caller: Caller, row: RunRow, step: str, choice: str | None, options: Sequence[str]
+) -> str | None:
+    """The choice that was named; else, where the step or phase offers several, the one that a person picks."""
     if choice is not None or caller.pick is None:
         return choice
     asked = project.store.read(lambda view: waiting(project.store, view, row).get(step))
-    offered = asked.choices() if asked is not None else []
+    offered = asked.choices() if asked is not None else options
     if len(offered) < 2:
         return choice
     told = f"Step {shown_step(step)} of run {row.run_id} offers several choices."
     return caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])
 
 
-def _is_phase(project: Project, row: RunRow, step: str) -> bool:
-    """Whether this is a phase of a protocol that a person approves, and that nobody asked about as a step."""
-    from leftoff.dialects.verdict import dialect_of
+def _phase_options(project: Project, row: RunRow, step: str) -> list[str]:
+    """What can be chosen where this is a phase of a protocol that a person approves."""
+    from leftoff.dialects.verdict import dialect_of, state_of
 
     dialect = dialect_of(row, project.folder, project.settings)
-    return dialect is not None and step in dialect.approved_phases
+    if dialect is None or step not in dialect.approved_phases:
+        return []
+    state = state_of(project.store, Target(row, None), dialect)
+    return dialect.options(step, state, project.folder)
 
 
 class Unblocked(Fields):

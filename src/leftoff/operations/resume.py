@@ -9,7 +9,8 @@ from __future__ import annotations
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, end_work
-from leftoff.engine.lifecycle.start import unfinished
+from leftoff.engine.lifecycle.opening import Opening
+from leftoff.engine.lifecycle.start import start_run, unfinished
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
 from leftoff.engine.read.state import read
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.draft import State
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.resume.answers import Answerer, Answers
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.write.commit import Guard, Seal
@@ -57,7 +57,8 @@ class Resumed(Fields):
     """What came of it: it does not go on (left as it is, or given up because a person said so), is to be driven by
     whoever asked, or is running.
 
-    ``request``: what was asked for, with what was answered. ``changes``: the variables that were given.
+    ``request``: what was asked for, with what was answered. ``changes``: the variables that were given. ``fresh``: the
+    run that was begun instead.
     """
 
     outcome: str
@@ -65,6 +66,7 @@ class Resumed(Fields):
     request: ResumeRequest
     answers: Answers | None = None
     changes: ChangeSet | None = None
+    fresh: RunRow | None = None
 
 
 # -- which run
@@ -145,13 +147,19 @@ def _resume(project: Project, caller: Caller, request: ResumeRequest, answerer: 
     decided = report.world.row
     if answers is not None and not driven:  # a question may have been open for long
         project.store.read(lambda view: need_unmoved(view, decided))
-    if answers is not None and answers.fresh:
-        _give_up(project, decided)
-    if answers is None or answers.fresh:
+    if answers is None:
         return Resumed(STOPPED, report, request)
+    if answers.fresh:
+        return Resumed(GIVEN_UP, report, request, fresh=_start_over(project, caller, decided))
     dialect = dialect_of(row, project.folder, project.settings)
-    if dialect is not None and not _begin(project, dialect, request, answerer):
-        return Resumed(GIVEN_UP, report, request)
+    if dialect is not None:
+        _approve(project, request.target, answers.approved, dialect)
+        state = _greet(project, dialect, request.target)
+        if dialect.is_over(state):
+            return Resumed(GIVEN_UP, report, request)
+        if not _goes_on(dialect, state, request, answerer):
+            row = project.store.read(lambda view: need_run(view, row.run, row.run_id))
+            return Resumed(GIVEN_UP, report, request, fresh=_start_over(project, caller, row))
     agreed = Resumed(AGREED, report, _with_answers(request, report, answers), answers)
     return agreed if driven else _go_on(project, caller, agreed, answerer)
 
@@ -255,18 +263,25 @@ def carry_out(
 # -- by the rules of a protocol: what it settles, says and asks
 
 
-def _begin(project: Project, dialect: Dialect, request: ResumeRequest, answerer: Answerer) -> bool:
-    """Whether to go on, now that nothing stands in the way. Who would rather begin anew gives the run up."""
-    state = _greet(project, dialect, request.target)
-    if dialect.is_over(state):
-        return False
+def _goes_on(dialect: Dialect, state: State, request: ResumeRequest, answerer: Answerer) -> bool:
+    """Whether to go on, now that nothing stands in the way: a person may rather begin anew."""
     question = dialect.question(state)
-    row = request.target.row
-    row = project.store.read(lambda view: need_run(view, row.run, row.run_id))
-    if question is None or request.yes or not answerer.present or answerer.says_yes(question, default=True):
+    if question is None or request.yes or not answerer.present:
         return True
-    _give_up(project, row)
-    return False
+    return answerer.says_yes(question, default=True)
+
+
+def _approve(project: Project, target: Target, approved: dict[str, str], dialect: Dialect) -> None:
+    """What a person said of the protocol's phases when asked."""
+    from leftoff.engine.steps import approvals
+    from leftoff.host import user
+
+    find = this_run(target.row.run, target.row.run_id)
+    for phase, choice in approved.items():
+        options = dialect.options(phase, state_of(project.store, target, dialect), project.folder)
+        if choice in options:
+            said = approvals.Decision(choice, user(), project.now, options=options)
+            approvals.decide(project.store, find, phase, said, scrubber=project.redactor)
 
 
 def _greet(project: Project, dialect: Dialect, target: Target) -> State:
@@ -306,7 +321,20 @@ def _settle(project: Project, dialect: Dialect, row: RunRow) -> None:
         project.say(f"leftoff: {shown_step(path)} is {record['status']}: its output says so.")
 
 
-def _give_up(project: Project, row: RunRow) -> None:
-    """Start fresh: the run is abandoned, and its files are archived."""
+def _start_over(project: Project, caller: Caller, row: RunRow) -> RunRow | None:
+    """Start fresh: the run is abandoned, its files are archived, and another of the same work begins.
+
+    One of a workflow file, or of a program, is begun by whoever drives it.
+    """
     give_up(project, row)
-    project.say(f"leftoff: {row.run_id} is abandoned. `leftoff start {row.workflow}` starts anew.")
+    if is_driven(project, row) or row.card.get("program") is not None:
+        project.say(f"leftoff: {row.run_id} is abandoned; nothing of it was deleted.")
+        return None
+    facts = {key: row.card.get(key) for key in ("issue", "task", "agent")}
+    facts |= {**project.git_facts(), "session_id": session_of(project, caller)}
+    opening = Opening(
+        row.workflow, title=row.title if row.title != row.run_id else None, branch=row.branch, facts=facts
+    )
+    begun = start_run(project.store, opening, project.now, scrubber=project.redactor)
+    project.say(f"leftoff: {row.run_id} is abandoned and archived; {begun.run_id} starts fresh.")
+    return project.store.read(lambda view: need_run(view, begun.run, begun.run_id))

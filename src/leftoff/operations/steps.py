@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leftoff.model.fields import Fields
+from leftoff.model.words import FINISHED
 from leftoff.operations.reports import current, current_row, report, step_of, usage_errors
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from leftoff.engine.write.commit import Seal
     from leftoff.engine.write.report import Reported
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import BlobRow, RunRow
 
     Also = Callable[[Tx, RunRow, ChangeSet, Seal | None], None]
@@ -93,21 +94,42 @@ def next_step(project: Project, caller: Caller, *, start: bool = False) -> NextS
     from leftoff.engine.write.head import need_store
 
     store, find = project.store, current(project, caller)
+
+    def look(view: View, row: RunRow) -> NextStep:
+        return _waits_for_approval(project, view, row) or look_up(store, view, row)
+
     if not start:
         need_store(store)
-        return store.read(lambda view: look_up(store, view, find(view)))
+        return store.read(lambda view: look(view, find(view)))
     from leftoff.engine.steps.reports import StepReport, step_changes
 
     at = project.now
     found: list[NextStep] = []
 
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        found[:] = [look_up(store, tx, row)]
+        found[:] = [look(tx, row)]
         if found[0].step is not None:
             step_changes(store, tx, row, changes, StepReport("start", found[0].step), at)
 
     report(project, caller, make, at=at)
     return found[0]
+
+
+def _waits_for_approval(project: Project, view: View, row: RunRow) -> NextStep | None:
+    """Nothing comes next before a person has approved the phase that a protocol wants approved."""
+    if not project.settings.section("mirror").get("approvals"):
+        return None
+    from leftoff.dialects.core.versions import state_at
+    from leftoff.dialects.verdict import dialect_of, unapproved
+    from leftoff.engine.steps.approvals import how
+    from leftoff.engine.steps.next_step import NextStep
+
+    dialect = dialect_of(row, project.folder, project.settings)
+    state = state_at(project.store, view, row, dialect) if dialect is not None else None
+    phases = unapproved(state, project.settings) if state is not None else []
+    if not phases or row.status in FINISHED:
+        return None
+    return NextStep(row, f"{phases[0]} waits for a person's approval: `{how(row.run_id, phases[0])}`.")
 
 
 def step_names(project: Project, caller: Caller) -> list[str]:

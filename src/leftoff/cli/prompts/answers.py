@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from leftoff.cli.prompts.ask import YES, answer, can_ask, choose
+from leftoff.cli.prompts.ask import YES, answer, can_ask, choose, pick
 from leftoff.cli.render.screen import stderr
 from leftoff.cli.render.text import clean
 from leftoff.cli.render.verdict import finding_lines
-from leftoff.engine.resume.answers import GO_ON, STOP, TOGETHER, Answerer
-from leftoff.engine.resume.finding import ASK
+from leftoff.engine.resume.answers import GO_ON, TOGETHER, Answerer
+from leftoff.engine.resume.finding import ASK, STOP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ class Terminal(Answerer):
         self._show(group[:TOGETHER], len(group) - TOGETHER)
 
     def decide(self, finding: Finding) -> str:
+        if finding.choices and len({choice[0] for choice in finding.choices}) < len(finding.choices):
+            listed = [(choice, "", "", 0) for choice in finding.choices]
+            return pick("What shall it be?", listed, self._ctx.project.now)
         if finding.choices:
             offered = ", ".join(f"({choice[0]}){choice[1:]}" for choice in finding.choices)
             return choose(f"{offered}: ", finding.choices, HINT)

@@ -134,6 +134,10 @@ class Dialect:
         """What a person is asked before it does."""
         return None
 
+    def options(self, phase: str, state: State, project: str) -> list[str]:
+        """What a person can choose who approves a phase; one: it is approved, or not."""
+        return ["approve"]
+
     # -- its mirror: the files that are kept in step
 
     def includes(self, row: RunRow) -> bool:

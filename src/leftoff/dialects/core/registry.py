@@ -82,7 +82,7 @@ def recognise(document: dict[str, Any], path: str) -> Dialect:
     return found
 
 
-_KEYS = ("dialect",)
+_KEYS = ("dialect", "approvals")
 
 
 def mirrored(project: str, settings: Settings) -> Dialect | None:
@@ -99,9 +99,19 @@ def _named(section: dict[str, Any]) -> Dialect:
     if not isinstance(name, str):
         raise Invalid("[mirror] needs a dialect.", path="dialect", hint='For example: dialect = "bmad"')
     try:
-        return dialect(name)
+        found = dialect(name)
     except Usage as error:
         raise Invalid(f"[mirror] {error.message}", path="dialect", hint=error.hint) from None
+    phases, known = section.get("approvals", []), found.approved_phases
+    if not isinstance(phases, list) or any(phase not in known for phase in phases):
+        hint = f"A list of these: {', '.join(known)}." if known else f"{name} has no phases to approve."
+        raise Invalid(f"[mirror] approvals is wrong: {phases!r}.", path="approvals", hint=hint)
+    return found
+
+
+def phases_to_approve(settings: Settings) -> list[str]:
+    """The phases of the protocol that go on only once a person has approved them."""
+    return list(settings.section("mirror").get("approvals", []))
 
 
 def set_dialect(project: str, settings: Settings, name: str) -> list[str]:

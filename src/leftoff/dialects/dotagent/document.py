@@ -9,12 +9,14 @@ from leftoff.dialects.core.base import filled, respelt
 from leftoff.dialects.core.draft import DONE, STEP_FIELDS
 from leftoff.dialects.core.repairs import Rejected, shown
 from leftoff.dialects.core.times import read_time
-from leftoff.dialects.core.words import step_words
+from leftoff.dialects.core.words import meaning, step_words
 from leftoff.dialects.dotagent import resume as resuming
 from leftoff.dialects.dotagent.files import DotagentFiles
 from leftoff.engine.retention.policy import DEFAULT, Policy
+from leftoff.engine.write.commit import Seal
 from leftoff.errors import LeftoffError
 from leftoff.model.ids import quote_part, unquote_part
+from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +27,15 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.repairs import Reject
     from leftoff.dialects.importing.places import Loaded
     from leftoff.engine.resume.finding import Finding
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Tx
 
 PHASES = ("REQUIREMENTS", "ARCHITECTURE", "IMPLEMENTATION", "VERIFICATION", "REFLECTION")
 TASKS = "IMPLEMENTATION"  # the phase whose tasks are in execution.json
+OVER = "workflow_status"  # our own key: how a workflow ended that has phases left
 KEYS = tuple(
     """workflow_id started_at last_updated current_phase phase_status completed_phases user_checkpoints
-    interruption_safe""".split()
+    interruption_safe workflow_status""".split()
 )
 ARCHIVES = 5
 RETENTION = Policy(keep=DEFAULT.keep, runs=DEFAULT.runs, archives=ARCHIVES)
@@ -129,8 +134,21 @@ class Dotagent(DotagentFiles):
     def greeting(self, state: State, project: str, now: int) -> list[str]:
         return resuming.greeting(state, current(state)[0], project, now)
 
+    def options(self, phase: str, state: State, project: str) -> list[str]:
+        return resuming.options(phase, state, project)
+
     def question(self, state: State) -> str | None:
         return resuming.QUESTION.format(phase=current(state)[0])
+
+    def sealed(self, tx: Tx, run: int, changes: ChangeSet, seal: Seal | None, config: Any) -> Seal | None:
+        """A phase is an agent's work: before it is spawned, there is a checkpoint to go back to."""
+        for phase in PHASES if seal is None else ():
+            change = changes.changes.get(("step", phase))
+            if change is not None and change.step is not None and change.step[0] == "running":
+                known = tx.row(run, "step", phase)
+                if known is None or known[1] != "running":
+                    return Seal("agent_start", phase)
+        return seal
 
     def opening(self, given: dict[str, Any], now: int) -> tuple[str | None, list[str]]:
         return None, (list(PHASES) if given["workflow"] == self.name else [])
@@ -172,7 +190,10 @@ class Dotagent(DotagentFiles):
                 record["status"] = status
             draft.put("step", name, record)
         ended = draft.records["step", PHASES[-1]]["status"] == "completed"
-        draft.run("status", "completed" if ended else "failed" if status == "failed" else "running")
+        over = meaning(phase.get(OVER))
+        if over not in FINISHED:
+            over = "completed" if ended else "failed" if status == "failed" else "running"
+        draft.run("status", over)
 
     @staticmethod
     def _completed(draft: Draft, record: dict[str, Any], about: dict[str, Any]) -> None:
@@ -274,6 +295,8 @@ def _phase_document(state: State) -> dict[str, Any]:
     name, status = current(state)
     if status == "pending" and done:
         status = "completed"  # the one before: the protocol advances the phase and says `complete`
+    phases_say = "completed" if (name, status) == (PHASES[-1], "completed") else None
+    over = {OVER: state.status} if state.status in FINISHED and state.status != phases_say else {}
     return {
         "workflow_id": state.run_id,
         "started_at": state.run("created_at"),
@@ -283,6 +306,7 @@ def _phase_document(state: State) -> dict[str, Any]:
         "completed_phases": [_completed_entry(phase, steps[phase]) for phase in done],
         "user_checkpoints": _approvals(state),
         "interruption_safe": True,
+        **over,
     }
 
 

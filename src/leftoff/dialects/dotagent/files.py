@@ -7,7 +7,7 @@ from glob import glob
 from stat import S_ISDIR
 
 from leftoff.clock import compact
-from leftoff.dialects.core.base import Dialect
+from leftoff.dialects.core.base import Dialect, write
 from leftoff.model.words import UNFINISHED
 
 TYPE_CHECKING = False
@@ -99,9 +99,18 @@ class DotagentFiles(Dialect):
             folder = self._folder(mirror, row, mirror.state(row)) if row is not None else folder
             new = f"{folder}/{os.path.basename(path)}"
             mirror.move(path, new)
-            if row is not None and row.status in UNFINISHED:
+            if row is not None:
                 mirror.memory.remember(new, data, run_id, part)
+            if row is not None and row.status not in UNFINISHED:
+                self._close(mirror, row, new, part)
         self._thin_out(mirror)
+
+    def _close(self, mirror: Mirror, row: RunRow, path: str, part: str) -> None:
+        """The last word on a workflow that is over; from then on its file is history."""
+        document = write(self, mirror.state(row))
+        if part in document:
+            mirror.put(path, self.complete(document[part], part), row, part)
+        mirror.memory.forget(path)
 
     @staticmethod
     def _thin_out(mirror: Mirror) -> None:

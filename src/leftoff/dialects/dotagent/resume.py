@@ -10,7 +10,7 @@ from itertools import pairwise
 from leftoff.clock import iso
 from leftoff.dialects.core.draft import DONE
 from leftoff.dialects.core.words import meaning
-from leftoff.engine.resume.finding import Finding
+from leftoff.engine.resume.finding import STOP, WAITING, Finding
 from leftoff.model.times import DAY_MS, millis
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ AGENTS = {
     "REFLECTION": "re-run reflector",
 }
 ROUNDTABLE = "run the roundtable: the designs are there, final_design.json is not"
+CHOSEN = "run the roundtable with {design}, which was chosen, and write final_design.json"
 FINAL = {
     "REQUIREMENTS": "demand.json",
     "ARCHITECTURE": "final_design.json",
@@ -46,15 +47,16 @@ FINAL = {
 }
 MOST_BYTES = 16 << 20
 DESIGN = "ARCHITECTURE"
-WAITING = "approval.waiting"
+ROUNDTABLE_CHOOSES = "let the roundtable choose"
 
 
-def output_of(phase: str, project: str) -> str | None:
-    """What a phase left behind, if it is whole: JSON that can be read, or any other file that is not empty."""
+def output_of(phase: str, state: State, project: str) -> str | None:
+    """What a phase left behind, if it is whole: JSON that can be read, or any other file that is not empty. What lay
+    there before the run began is of another one."""
     pattern = FINAL.get(phase)
     if pattern is None:
         return None
-    for path in sorted(glob(f"{REPORTS}/{pattern}", root_dir=project)):
+    for path in _written(f"{REPORTS}/{pattern}", state, project):
         full = os.path.join(project, path)
         if path.endswith(".json"):
             if read_json(full) is not None:
@@ -75,11 +77,32 @@ def read_json(path: str) -> Any:
         return None
 
 
-def next_action(phase: str, project: str) -> str:
+def next_action(state: State, phase: str, project: str) -> str:
     """What to do in a phase that was interrupted."""
-    if phase == DESIGN and glob(f"{REPORTS}/designs/*", root_dir=project):
-        return ROUNDTABLE
-    return AGENTS[phase]
+    if phase != DESIGN or not designs(state, project):
+        return AGENTS[phase]
+    design = chosen(state)
+    return CHOSEN.format(design=design) if design else ROUNDTABLE
+
+
+def designs(state: State, project: str) -> list[str]:
+    """The designs that the architects left to choose from, by their paths; none once one is final."""
+    if output_of(DESIGN, state, project) is not None:
+        return []
+    return _written(f"{REPORTS}/designs/*", state, project)
+
+
+def options(phase: str, state: State, project: str) -> list[str]:
+    """Of the design, one of those that are there; of any other phase, that it is approved."""
+    found = designs(state, project) if phase == DESIGN else []
+    return [os.path.basename(path) for path in found] or ["approve"]
+
+
+def chosen(state: State) -> str | None:
+    """The design that a person chose."""
+    about = state.of("approval").get(DESIGN)
+    choice = about.get("choice") if isinstance(about, dict) and about.get("status") != "rejected" else None
+    return choice if isinstance(choice, str) else None
 
 
 def settled(state: State, project: str) -> dict[str, dict[str, Any]]:
@@ -89,8 +112,8 @@ def settled(state: State, project: str) -> dict[str, dict[str, Any]]:
     for path, step in state.steps():
         flying = step.get("status") == "running"
         if path in AGENTS and (flying or (path == now and step.get("status") == "pending")):
-            done = output_of(path, project)
-            if done is not None and (flying or _written_since(state, project, done)):
+            done = output_of(path, state, project)
+            if done is not None:
                 ended = {"completed_at": _written_at(done, project), "adopted": True}
                 out[path] = {**step, "status": "completed", "outputs": [done], **ended}
         elif "/" in path and flying:
@@ -106,10 +129,11 @@ def _written_at(output: str, project: str) -> str:
     return iso(os.stat(os.path.join(project, output)).st_mtime_ns // 1_000_000)
 
 
-def _written_since(state: State, project: str, path: str) -> bool:
-    """Whether an output is of this run: it was written after the run began."""
-    began = millis(state.run("created_at"))
-    return began is None or os.stat(os.path.join(project, path)).st_mtime * 1000 >= began
+def _written(pattern: str, state: State, project: str) -> list[str]:
+    """Files of this run: they were written after it began."""
+    began = millis(state.run("created_at")) or 0
+    found = sorted(glob(pattern, root_dir=project))
+    return [path for path in found if os.stat(os.path.join(project, path)).st_mtime * 1000 >= began]
 
 
 def _ended(step: dict[str, Any], project: str) -> tuple[str | None, str]:
@@ -142,13 +166,16 @@ def findings(state: State, project: str) -> Iterator[Finding]:
                 "Check these phases (`leftoff show --steps`); --accept progress.illegal resumes anyway.",
                 name,
             )
-    designs = sorted(glob(f"{REPORTS}/designs/*", root_dir=project))
-    if _status(state, DESIGN) == "running" and designs and output_of(DESIGN, project) is None:
+    offered = designs(state, project)
+    if offered and _status(state, DESIGN) == "running" and chosen(state) is None:
+        first = os.path.basename(offered[0])
         yield Finding(
             WAITING,
-            f"{DESIGN} waits for a person to choose a design: {', '.join(designs)}.",
-            f"Write {REPORTS}/{FINAL[DESIGN]}; --accept {WAITING} runs the roundtable.",
+            f"{DESIGN} waits for a person to choose a design: {', '.join(offered)}.",
+            f"`leftoff approve {state.run_id} {DESIGN} --choice {first}` chooses one; "
+            f"--accept {WAITING} leaves it to the roundtable.",
             DESIGN,
+            choices=(*options(DESIGN, state, project), ROUNDTABLE_CHOOSES, STOP),
         )
 
 
@@ -166,7 +193,7 @@ def greeting(state: State, phase: str, project: str, now: int) -> list[str]:
         RESUMING.format(id=state.run_id, phase=phase),
         LAST.format(at=state.updated_at),
         COMPLETED.format(phases=", ".join(done) or "none"),
-        f"Next: {next_action(phase, project)}",
+        f"Next: {next_action(state, phase, project)}",
         *warnings(state, now),
     ]
 

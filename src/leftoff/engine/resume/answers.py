@@ -7,7 +7,18 @@ restore, values to go on with. Whoever carries the run on asks nothing twice.
 
 from __future__ import annotations
 
-from leftoff.engine.resume.finding import ASK, BRING_BACK, CODES, NEVER_YES, REFUSE, WARN, check_codes
+from leftoff.engine.resume.finding import (
+    ASK,
+    BRING_BACK,
+    CODES,
+    NEVER_YES,
+    REFUSE,
+    STOP,
+    UNAPPROVED,
+    WAITING,
+    WARN,
+    check_codes,
+)
 from leftoff.errors import NeedsPerson
 
 TYPE_CHECKING = False
@@ -20,7 +31,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
 
 TOGETHER = 5  # more findings of one code than this are one question
-AGAIN, RESTORE, CLEAR, STOP = "run the step again", "restore from the checkpoint", "clear them", "stop"
+AGAIN, RESTORE, CLEAR = "run the step again", "restore from the checkpoint", "clear them"
 GO_ON = "go on"
 # Whoever asked for it knows the one; what goes without that person is done in spite of the other.
 _NOT_TOLD = ("step.again", "step.waiting")
@@ -74,6 +85,7 @@ class Answers:
         self.bring_back: set[str] = set()  # outputs of which a copy was kept
         self.unblock = False  # the errors that block the run are cleared
         self.values: dict[str, Any] = {}  # values that were not stored
+        self.approved: dict[str, str] = {}  # phases of a protocol, and what was chosen
         self.fresh = False
 
     def keep(self, finding: Finding) -> bool:
@@ -160,6 +172,8 @@ def _ask(answerer: Answerer, group: list[Finding], answers: Answers) -> bool:
     if chosen == BRING_BACK:
         answers.bring_back.update(path for shown in group for path in shown.paths)
     answers.unblock |= chosen == CLEAR
+    if finding.code in (UNAPPROVED, WAITING) and finding.subject is not None and chosen != STOP:
+        answers.approved[finding.subject] = chosen
     return chosen != STOP
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 BRING_BACK = "bring the copy back"  # of an output that is gone
+STOP = "stop"
+WAITING = "approval.waiting"  # a person is to choose, or whoever goes on does
+UNAPPROVED = "approval.missing"  # a phase of a protocol that only a person approves
 RESUME, WARN, ASK, REFUSE = "resume", "warn", "ask", "refuse"
 LEVELS = (RESUME, WARN, ASK, REFUSE)
 
@@ -28,7 +31,8 @@ CODES: dict[str, str] = {
     "time.order": ASK,
     "age.stale": ASK,
     "progress.illegal": ASK,
-    "approval.waiting": ASK,
+    WAITING: ASK,
+    UNAPPROVED: ASK,
     "mirror.deleted": ASK,
     "outputs.missing": ASK,
     "outputs.changed": ASK,
@@ -63,6 +67,7 @@ NEVER_YES = (
     "step.not_idempotent",
     "step.elsewhere",
     "step.waiting",
+    UNAPPROVED,
     "variables.redacted",
     "definition.untrusted",
 )

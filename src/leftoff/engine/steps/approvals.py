@@ -97,14 +97,14 @@ def how(run_id: str, step: str, verb: str = "approve") -> str:
 
 
 class Decision(Fields):
-    """What a person says of a step. ``choice`` None approves, where it is clear what that means. ``of_phase``: of a
-    phase of a protocol, which may be no step that asked."""
+    """What a person says of a step. ``choice`` None approves, where it is clear what that means. ``options``: of a
+    phase of a protocol, which may be no step that asked, what can be chosen."""
 
     choice: str | None
     by: str
     at: int
     note: str | None = None
-    of_phase: bool = False
+    options: Sequence[str] = ()
 
 
 def decide(
@@ -127,8 +127,8 @@ def decide(
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         late.clear()
         found = Asked(store, tx, row, step)
-        if decision.of_phase and not found.waits:
-            taken[:] = [decision.choice or OPTIONS[0]]
+        if decision.options and not found.waits:
+            taken[:] = [_of_phase(step, decision)]
             return _put_phase(changes, step, found.approval, decision.but(choice=taken[0]))
         wanted = found.wanted(decision.choice)
         taken[:] = [wanted]
@@ -145,18 +145,33 @@ def decide(
     return Decided(done.row, step, taken[0], done.version is not None)
 
 
+def _of_phase(step: str, decision: Decision) -> str:
+    """What was chosen of what a phase offers; of several a person says which."""
+    offered = list(decision.options)
+    choice = decision.choice or (offered[0] if len(offered) == 1 else None)
+    if choice == REJECT or (choice is not None and choice in offered):
+        return choice
+    if choice is None:
+        raise Usage(
+            f"Phase {shown_step(step)} offers several choices: {', '.join(offered)}.",
+            hint="Nothing was changed: a decision is never guessed. Say which one: --choice X.",
+        )
+    raise Usage(
+        f"Phase {shown_step(step)} cannot be decided as {choice!r}.",
+        hint=f"Nothing was changed. The options are: {', '.join([*offered, REJECT])}.",
+    )
+
+
 def _put_phase(changes: ChangeSet, step: str, before: dict[str, Any], decision: Decision) -> Seal | None:
     """That a phase of a protocol was approved, or not, decides no step: it is a record beside it."""
     choice = decision.choice
+    about: dict[str, Any] = {"phase": step, "status": "rejected" if choice == REJECT else "approved"}
     if choice not in OPTIONS:
-        raise Usage(
-            f"Phase {shown_step(step)} cannot be decided as {choice!r}.",
-            hint="It is approved, or rejected.",
-        )
-    status = "rejected" if choice == REJECT else "approved"
-    if before and before.get("status", "approved") == status:
+        about["choice"] = choice
+    said = {"status": "approved", **before}
+    if before and all(said.get(key) == about.get(key) for key in ("status", "choice")):
         return None
-    about = {"phase": step, "status": status, "at": iso(decision.at), "by": decision.by}
+    about.update(at=iso(decision.at), by=decision.by)
     changes.put("approval", step, {**about, "note": decision.note} if decision.note else about)
     return Seal("approval", step, f"{choice}: {decision.note}" if decision.note else choice)
 
