@@ -20,10 +20,11 @@ def trivial() -> int:
 class Commits(Committing):
     """Ten variables, two of which change per commit."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, url: str = "", run_id: str = "bench") -> None:
+        """`url`: a store on a server."""
         super().__init__()
-        self._store = leftoff.open(f"{folder}/.leftoff")
-        self._run = self._store.start("bench", run_id="bench")
+        self._store = leftoff.open(url or f"{folder}/.leftoff")
+        self._run = self._store.start("bench", run_id=run_id)
         self.commit(work.variables())
 
     def commit(self, changed: dict[str, object]) -> None:
@@ -70,13 +71,14 @@ class Steps:
 class Grown:
     """A list that gets one item per commit."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, url: str = "") -> None:
+        """`url`: a store on a server."""
         self._path = Path(folder, ".leftoff")
-        self._store = leftoff.open(str(self._path))
+        self._store = leftoff.open(url or str(self._path))
         self._run = self._store.start("bench", run_id="bench")
 
     def grow(self, count: int) -> dict[str, object]:
-        """Seconds of each commit, and the bytes allocated at the end, before and after closing."""
+        """Seconds of each commit, and the bytes allocated at the end, before and after closing; of a folder."""
         taken = []
         for n in range(count):
             fresh = work.item(n)
@@ -84,9 +86,10 @@ class Grown:
             self._run.append("x", fresh)
             self._run.commit()
             taken.append(time.perf_counter() - began)
-        size_open = allocated(self._path)
+        size_open = allocated(self._path) if self._path.exists() else 0
         self._store.close()
-        return {"taken": taken, "bytes": allocated(self._path), "bytes_open": size_open}
+        size = allocated(self._path) if self._path.exists() else 0
+        return {"taken": taken, "bytes": size, "bytes_open": size_open}
 
 
 class Reassigned:

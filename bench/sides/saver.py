@@ -10,8 +10,9 @@ import sqlite3
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from langgraph.checkpoint.base import Checkpoint, empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -23,18 +24,22 @@ from bench.sides.committing import Committing
 class Graph:
     """The part of a graph's loop that ends in `put`."""
 
-    def __init__(self, folder: str, values: dict[str, object]) -> None:
-        """Connect as `SqliteSaver.from_conn_string` does; WAL comes from the saver, FULL is the default."""
-        self.folder = Path(folder)
+    def __init__(self, place: str, values: dict[str, object]) -> None:
+        """`place`: the folder that it works in."""
         self.values = values
-        self._db = sqlite3.connect(f"{folder}/saver.db", check_same_thread=False)
-        self._saver = SqliteSaver(self._db)
+        self._saver: BaseCheckpointSaver[Any] = self.connect(place)
         self._step = 0
         self._versions: dict[str, str | int | float] = {}
         self._config: dict[str, dict[str, str]] = {
             "configurable": {"thread_id": "bench", "checkpoint_ns": ""}
         }
         self.put(list(values))
+
+    def connect(self, place: str) -> BaseCheckpointSaver[Any]:
+        """As `SqliteSaver.from_conn_string` does; WAL comes from the saver, FULL is the default."""
+        self.folder = Path(place)
+        self._db = sqlite3.connect(f"{place}/saver.db", check_same_thread=False)
+        return SqliteSaver(self._db)
 
     def put(self, changed: list[str]) -> None:
         """Save the channels after a step that wrote `changed`."""
@@ -74,9 +79,11 @@ class Graph:
 class Commits(Committing):
     """Ten channels, two of which change per step."""
 
-    def __init__(self, folder: str) -> None:
+    graph: type[Graph] = Graph
+
+    def __init__(self, folder: str, url: str = "") -> None:
         super().__init__()
-        self._graph = Graph(folder, work.variables())
+        self._graph = self.graph(url or folder, work.variables())
 
     def commit(self, changed: dict[str, object]) -> None:
         """One checkpoint."""
@@ -91,8 +98,10 @@ class Commits(Committing):
 class Grown:
     """A list channel that gets one item per step."""
 
-    def __init__(self, folder: str) -> None:
-        self._graph = Graph(folder, {"x": []})
+    graph: type[Graph] = Graph
+
+    def __init__(self, folder: str, url: str = "") -> None:
+        self._graph = self.graph(url or folder, {"x": []})
 
     def grow(self, count: int) -> dict[str, object]:
         """Seconds of each step, and the bytes allocated at the end."""

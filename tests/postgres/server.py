@@ -50,7 +50,7 @@ class Server:
         query = "&".join(f"{k}={v}" for k, v in {"host": str(self.folder), **more}.items())
         return f"postgresql://{USER}@/postgres?{query}" + (f"&project={project}" if project else "")
 
-    def make(self) -> None:
+    def make(self, settings: dict[str, str] = SETTINGS) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         os.chmod(self.folder, 0o755)
         if self._user:
@@ -59,9 +59,9 @@ class Server:
         self.run("initdb", f"--pgdata={self.data}", *how)
         hba = self.data / "pg_hba.conf"
         hba.write_text(f"local all {LOCKED} scram-sha-256\nlocal all all trust\n", encoding="ascii")
-        settings = "\n".join(f"{name} = {value}" for name, value in SETTINGS.items())
+        lines = "\n".join(f"{name} = {value}" for name, value in settings.items())
         with open(self.data / "postgresql.auto.conf", "a", encoding="utf-8") as file:
-            file.write(f"{settings}\nunix_socket_directories = '{self.folder}'\n")
+            file.write(f"{lines}\nunix_socket_directories = '{self.folder}'\n")
 
     def start(self, *options: str) -> None:
         log = str(self.folder / "log")

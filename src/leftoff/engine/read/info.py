@@ -35,16 +35,25 @@ class Listing:
     """Runs that were listed together: what needs a look-up of its own is looked up for all at once, if anyone asks."""
 
     def __init__(
-        self, store: Store | None, rows: list[RunRow], now: int, limits: tuple[int, int] = LIMITS
+        self,
+        store: Store | None,
+        rows: list[RunRow],
+        now: int,
+        limits: tuple[int, int] = LIMITS,
+        ahead: View | None = None,
     ) -> None:
+        """``ahead``: a view that has fetched all that is asked here, and needs its transaction no more."""
         self._store = store
         self._rows = rows
         self._now = now
         self._limits = limits
+        self._ahead = ahead
         self._found: dict[int, tuple[str | None, str | None, str]] | None = None
 
     def of(self, row: RunRow) -> tuple[str | None, str | None, str]:
         """Current step, next step and health."""
+        if self._ahead is not None:
+            return self._look_at(self._ahead, row)
         if self._found is None:
             assert self._store is not None
             self._store.read(self.look)
@@ -52,15 +61,12 @@ class Listing:
         return self._found[row.run]
 
     def look(self, view: View) -> None:
-        self._found = {}
-        for row in self._rows:
-            current = view.leaf(row.run, "running") or view.leaf(row.run, "waiting")
-            lease = view.lease(row.run)
-            self._found[row.run] = (
-                current,
-                next_leaf(view, row),
-                health(row, lease, self._now, *self._limits),
-            )
+        self._found = {row.run: self._look_at(view, row) for row in self._rows}
+
+    def _look_at(self, view: View, row: RunRow) -> tuple[str | None, str | None, str]:
+        current = view.leaf(row.run, "running") or view.leaf(row.run, "waiting")
+        lease = view.lease(row.run) if row.status not in FINISHED else None
+        return current, next_leaf(view, row), health(row, lease, self._now, *self._limits)
 
 
 class RunInfo:
@@ -206,6 +212,5 @@ def list_info(store: Store, now: int, limits: tuple[int, int] = LIMITS, **where:
 def _list_ahead(view: View, now: int, limits: tuple[int, int], where: dict[str, Any]) -> list[RunInfo]:
     """Nothing is left to be looked up when somebody asks."""
     rows = view.list_runs(where, where.pop("limit", None), ahead=True)
-    listing = Listing(None, rows, now, limits)
-    listing.look(view)
+    listing = Listing(None, rows, now, limits, view)
     return [RunInfo(row, listing) for row in rows]

@@ -41,7 +41,7 @@ class Link:
         log.debug("connects to %s", place.name)
         self.place = place
         self.pid = os.getpid()
-        options = f"-c search_path={place.quoted} -c idle_in_transaction_session_timeout={IDLE_MS}"
+        options = f"-c search_path={place.quoted} -c jit=off -c idle_in_transaction_session_timeout={IDLE_MS}"
         alive = KEEP_ALIVE if watches else {}
         self.conn = psycopg.connect(_with_options(place.conninfo, options, alive), autocommit=True)
         self._refuse_unfit()

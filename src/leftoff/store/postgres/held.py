@@ -236,7 +236,7 @@ class HoldingView(PostgresView):
     ) -> list[RunRow]:
         """With their leases: who looks for the run that is meant asks for them. No cache outlives a write."""
         rows = super().list_runs(where, limit, ahead=True)
-        self._leaves.clear()
+        self._listed.clear()
         self._orders.clear()
         self._listings.append((where, limit, what(rows)))
         for row in rows:

@@ -243,6 +243,7 @@ class PostgresStore(Store):
             result = fn(view)
             if view.began:
                 link.tell("COMMIT")  # nothing depends on it, so nobody waits for it
+            del view.link  # what was fetched may be read on; who asks for more makes a mistake
         except psycopg.Error as error:
             self._give_up(link, view)
             if code_of(error) in _MISSING and not self._there:

@@ -6,6 +6,7 @@ from _operator import attrgetter
 
 from leftoff.model.codec import sha256
 from leftoff.model.digest import MASK, sound, sum_of, term
+from leftoff.model.words import FINISHED
 from leftoff.store.base import View
 from leftoff.store.postgres.names import cut, high_bound, low_bound, plain
 from leftoff.store.postgres.queries import Q
@@ -43,7 +44,9 @@ _AFTER_ORDERS = ":"  # an ord is made of digits and slashes
 _LAST_CHARACTER = "\U0010ffff"
 _LIVE = (1 << 63) - 1  # until when a live record holds
 
-_FIRST = ("pending", "running", "waiting", "failed")  # the statuses whose first leaves a listing shows
+_FIRST = frozenset(
+    ("pending", "running", "waiting", "failed")
+)  # the statuses whose first leaves a listing shows
 
 _by_n = attrgetter("n")
 
@@ -67,7 +70,8 @@ class PostgresView(View):
         self._proved = proved
         self._before = before  # what is sent ahead of the first question
         # Of runs that were listed: their first leaves by status, where those stand, and their leases.
-        self._leaves: dict[tuple[int, str], str | None] = {}
+        self._listed: set[int] = set()
+        self._leaves: dict[tuple[int, str], str] = {}
         self._orders: dict[tuple[int, str], str] = {}
         self._leases: dict[int, Lease | None] = {}
 
@@ -131,9 +135,8 @@ class PostgresView(View):
         more = [(question.replace("{listing}", sql), values) for question in (Q.first_leaves, Q.their_leases)]
         found, leaves, leases = self.gather(None, [(sql, values), *more])
         rows = listed(found, where, limit)
-        for row in rows:
-            self._leaves.update(((row.run, status), None) for status in _FIRST)
-            self._leases[row.run] = None
+        self._listed.update([row[0] for row in rows])
+        self._leases.update((row[0], None) for row in rows if row.status not in FINISHED)
         for run, status, key, order in leaves:
             self._leaves[run, status] = key
             self._orders[run, key] = order
@@ -142,8 +145,8 @@ class PostgresView(View):
         return rows
 
     def leaf(self, run: int, status: str) -> str | None:
-        if (run, status) in self._leaves:
-            return self._leaves[run, status]
+        if run in self._listed and status in _FIRST:
+            return self._leaves.get((run, status))
         return next(iter(self.leaves(run, status, 1)), None)
 
     def leaves(self, run: int, status: str, limit: int) -> list[str]:
@@ -414,12 +417,13 @@ def listing(where: dict[str, Any], limit: int | None) -> tuple[str, list[Any]]:
         values.append(where["before"])
         tests.append(f"r.n < ${len(values)}")
     if where.get("prefix") is not None:
-        values.append(plain(where["prefix"]))
-        tests.append(f"starts_with(r.run_id, ${len(values)})")
+        first = plain(where["prefix"]) or ""
+        values += (first, first + _LAST_CHARACTER)
+        tests.append(f"r.run_id >= ${len(values) - 1} AND r.run_id < ${len(values)}")
     sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
     if limit is not None and where.get("name") is None:
         values.append(limit)
-        sql += f" ORDER BY r.n DESC LIMIT ${len(values)}"
+        sql += f" ORDER BY r.era DESC, r.n DESC LIMIT ${len(values)}"
     return sql, values
 
 

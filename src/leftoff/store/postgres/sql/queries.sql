@@ -173,18 +173,18 @@ WHERE a.name >= $1 AND a.name < $2 AND r.hidden = 0 AND ($3::bigint IS NULL OR a
 -- name: first_leaves
 -- Of each run of a listing (a fragment comes in between) the first leaf of the statuses that it has any of.
 SELECT s.run, w.status, l.key, l.ord FROM ({listing}) s
-JOIN (VALUES ('pending', 0), ('running', 1), ('waiting', 2), ('failed', 4)) AS w(status, at)
-ON (s.counts::json ->> w.at)::integer > 0
+JOIN (VALUES ('pending', 1, '[0'), ('running', 2, '0'), ('waiting', 3, '0'), ('failed', 5, '0')) AS w(status, at, none)
+ON (s.counts NOT LIKE '[0,0,0,%' OR w.at = 5) AND split_part(s.counts, ',', w.at) <> w.none
 CROSS JOIN LATERAL (
     SELECT coalesce(whole, key) AS key, ord FROM record
     WHERE run = s.run AND status = w.status AND leaf = 1 ORDER BY left(ord, 500), ord LIMIT 1
 ) l
 
 -- name: their_leases
--- Of each run of a listing the lease.
+-- Of each run of a listing that is not finished the lease.
 SELECT l.run, l.epoch, l.kind, l.scope, l.pid, l.started, l.session, l.who, l.since, l.beat,
        (extract(epoch FROM clock_timestamp() - l.heard) * 1000)::bigint
-FROM lease l JOIN ({listing}) s ON s.run = l.run
+FROM lease l JOIN ({listing}) s ON s.run = l.run WHERE s.status NOT IN ('completed', 'abandoned')
 
 -- name: lease
 -- Who drives a run, and for how many milliseconds nothing was heard of it, by the server's clock.
