@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from leftoff.agents.headless.agent_step import TAKE_OVER
 from tests.real_agents.agents import AGENTS, Agent, calls, flat
 from tests.real_agents.bed import Bed, Project, Unsupported, expect, must
 from tests.real_agents.model.answers import Answer, Request
@@ -153,6 +154,7 @@ def rate_limit(bed: Bed, agent: Agent) -> None:
 )
 def failover(bed: Bed, agent: Agent) -> str:
     others = [name for name in AGENTS if name != agent.name]
+    why = TAKE_OVER.partition("{why}")[0].format(agent=agent.name)
     for name in others:
         other = AGENTS[name]
         project = bed.project()
@@ -169,7 +171,7 @@ def failover(bed: Bed, agent: Agent) -> str:
         expect("who did it", name, step(project)["result"]["agent"])
         must(
             "it was told why",
-            any(one.says("cannot go on") for one in bed.model.main if one.api == APIS[name]),
+            any(one.says(why) for one in bed.model.main if one.api == APIS[name]),
         )
     return f"by {' and by '.join(others)}"
 
