@@ -14,6 +14,9 @@ from leftoff.store.base import Store
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FaultyStore, StoreContract
+from leftoff.testing.rules.base import Rules
+from leftoff.testing.rules.blobs import BlobRules
+from tests.damage.store import flip
 from tests.postgres.conftest import drop
 from tests.postgres.conftest import server as server
 from tests.postgres.server import Server
@@ -22,8 +25,8 @@ _numbers = itertools.count(1)
 _TABLES = "meta run version alias value blob upload piece record past lease attempt".split()
 
 
-class TestPostgresStore(StoreContract):
-    """Every obligation of a store, on PostgreSQL."""
+class OnAServer(Rules):
+    """How a store on the tests' server is made, measured and damaged."""
 
     @pytest.fixture(autouse=True)
     def _projects(self, server: Server) -> Iterator[None]:
@@ -73,6 +76,44 @@ class TestPostgresStore(StoreContract):
     def _sql(self, store: Store) -> psycopg.Connection:
         place = inner(store).place
         return psycopg.connect(place.conninfo, options=f"-c search_path={place.quoted}", autocommit=True)
+
+
+class TestPostgresStore(OnAServer, StoreContract):
+    """Every obligation of a store, on PostgreSQL."""
+
+
+class TestBlobsInAFolder(OnAServer, BlobRules):
+    """And those of blobs, where they are files in a folder that all machines share."""
+
+    def make_store(self, folder: Path) -> Store:
+        made = super().make_store(folder)
+        return PostgresStore(made.location, str(folder / "local"), blobs=str(folder / "mnt"))
+
+    def reopen(self, store: Store) -> Store:
+        found = inner(store)
+        return PostgresStore(found.location, os.path.dirname(found.folder), blobs=found.blobs.folder)
+
+    def damage_blob(self, store: Store, hash: bytes) -> Callable[[], None]:
+        files = inner(store).blobs.files
+        assert files is not None
+        path = Path(files.path(hash))
+
+        def change() -> None:
+            flip(path, path.stat().st_size // 2)
+
+        change()
+        return change
+
+    def size(self, store: Store) -> int:
+        files = Path(inner(store).blobs.folder or "").rglob("*")
+        return super().size(store) + sum(path.stat().st_size for path in files if path.is_file())
+
+    def age(self, store: Store) -> None:
+        """Twice: a file goes to the trash once its row may go, and from there."""
+        super().age(store)
+        inner(store).sweep()
+        for path in Path(inner(store).blobs.folder or "").glob("t*/*"):
+            os.utime(path, (0, 0))
 
 
 def inner(store: Store) -> PostgresStore:

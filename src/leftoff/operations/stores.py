@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.config.project import open_store
+from leftoff.engine.config.project import blobs_folder, open_store
 from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
 
@@ -60,7 +60,8 @@ def copy(
     """Everything of one store into another that is empty, while nobody drives a run."""
     from leftoff.store.transfer import copy, refuse_driven
 
-    old, new = open_store(source, project.clock), open_store(target, project.clock)
+    blobs = blobs_folder(project.folder, project.settings)
+    old, new = (open_store(each, project.clock, blobs) for each in (source, target))
     if old.name == new.name:
         raise Usage(f"{old.name} cannot be copied into itself.", hint="Name two stores.")
     try:

@@ -101,11 +101,12 @@ def _refuse_links(project: str, store: str) -> None:
         )
 
 
-def open_store(location: str, clock: Clock | None = None) -> Store:
-    """A store by its folder or URL. Nothing is created before the first write."""
+def open_store(location: str, clock: Clock | None = None, blobs: str | None = None) -> Store:
+    """A store by its folder or URL. Nothing is created before the first write. ``blobs``: the folder that all machines
+    share, where a store on a server keeps its blobs as files."""
     scheme, mark, rest = location.partition("://")
     if mark and scheme in ("postgresql", "postgres"):
-        return _open_server(location, clock)
+        return _open_server(location, clock, blobs)
     if mark and scheme in ("sqlite", "file"):
         location = rest
     elif mark:
@@ -118,7 +119,7 @@ def open_store(location: str, clock: Clock | None = None) -> Store:
     return SqliteStore(location, clock)
 
 
-def _open_server(location: str, clock: Clock | None) -> Store:
+def _open_server(location: str, clock: Clock | None, blobs: str | None) -> Store:
     """A store on a server; what is a fact of this machine lies in the user's own folder, apart for each store."""
     try:
         from leftoff.store.postgres.store import PostgresStore
@@ -129,7 +130,7 @@ def _open_server(location: str, clock: Clock | None) -> Store:
             "A store on PostgreSQL needs psycopg, which is not installed.",
             hint="pip install 'leftoff[postgres]'",
         ) from None
-    return PostgresStore(location, os.path.join(CALLER.user_folder, STORES), clock)
+    return PostgresStore(location, os.path.join(CALLER.user_folder, STORES), clock, blobs)
 
 
 def local_folder(location: str) -> str:
@@ -142,6 +143,11 @@ def local_folder(location: str) -> str:
     return rest if mark else location
 
 
+def blobs_folder(project: str, settings: Settings) -> str | None:
+    """The folder that the settings name for the blobs of a store on a server."""
+    return os.path.join(project, settings.blobs) if settings.blobs else None
+
+
 def open_followed(
     project: str,
     location: str,
@@ -150,7 +156,7 @@ def open_followed(
     say: Callable[[str], None] = say,
 ) -> Store:
     """A project's store; where the project follows a protocol, its files are kept in step with it."""
-    store = open_store(location, clock)
+    store = open_store(location, clock, blobs_folder(project, settings))
     if not settings.section("mirror"):
         return store
     followed: Store = seams.follow(store, project, settings, clock.now, say)

@@ -97,6 +97,7 @@ class Settings(_Values):
         "_made",
         "_sections",
         "_source",
+        "blobs",
         "capture",
         "heartbeat",
         "lock_timeout",
@@ -106,6 +107,7 @@ class Settings(_Values):
         "untrusted",
     )
     store: str | None
+    blobs: str | None
     lock_timeout: float
     heartbeat: Heartbeat
     capture: Capture
@@ -126,6 +128,7 @@ class Settings(_Values):
         super().__init__(
             {
                 "store": given.get("store"),
+                "blobs": given.get("blobs"),
                 "lock_timeout": given.get("lock_timeout", LOCK_TIMEOUT),
                 "heartbeat": Heartbeat({**_DEFAULTS["heartbeat"], **given.get("heartbeat", {})}),
                 "capture": Capture({**_DEFAULTS["capture"], **given.get("capture", {})}),
@@ -179,7 +182,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "run": {"grace": 10},
 }
 _NO_FILE = Settings()
-_MAY_LEAD_OUT = ("agents", "issues", "status", "store", "supervise")
+_MAY_LEAD_OUT = ("agents", "blobs", "issues", "status", "store", "supervise")
 _Loaded = tuple[tuple[int, int, int], "dict[str, Any]", "_Source", Settings]
 _loaded: dict[str, _Loaded] = {}
 
@@ -229,8 +232,8 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
         raise source.bad_toml(str(error)) from None
     checked: dict[str, Any] = {}
     for name, value in tables.items():
-        if name == "store":
-            checked[name] = _text(source, ("store",), value)
+        if name in ("store", "blobs"):
+            checked[name] = _text(source, (name,), value)
         elif name == "lock_timeout":
             checked[name] = _duration(source, (name,), value)
         elif name in OPAQUE:
@@ -238,7 +241,7 @@ def _checked_tables(text: str, path: str) -> tuple[dict[str, Any], _Source]:
         elif name in _CHECKS:
             checked[name] = _checked(source, name, source.table(name, value))
         else:
-            raise source.unknown((name,), ["store", "lock_timeout", *OPAQUE, *_CHECKS])
+            raise source.unknown((name,), ["store", "blobs", "lock_timeout", *OPAQUE, *_CHECKS])
     _check_order(source, checked.get("heartbeat", {}))
     return checked, source
 

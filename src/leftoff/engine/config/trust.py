@@ -53,6 +53,7 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[Item]:
             for key, value in (about.items() if isinstance(about, dict) else ())
         ),
         *_path(folder, "store", tables.get("store")),
+        *_path(folder, "blobs", tables.get("blobs")),
         *_path(folder, "status.file", tables.get("status", {}).get("file")),
         *_path(folder, "issues.file", tables.get("issues", {}).get("file")),
     ]

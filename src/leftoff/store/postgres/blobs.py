@@ -1,14 +1,21 @@
 """Blobs as rows: cut into pieces, so that every machine has them, and neither side ever holds a whole one.
 
-Pieces are durable before anything refers to them, as on a disk. A blob that nothing refers to any more is no longer
-known; its pieces stay for a grace, from where a commit takes it back.
+Or as files, in a folder that all machines share (the setting ``blobs``); their rows are here all the same. What is
+there in pieces is found, too, whatever the setting says now.
+
+Pieces, and files, are durable before anything refers to them. A blob that nothing refers to any more is no longer
+known; its pieces stay for a grace, from where a commit takes it back. A file is taken away, or taken back, by who holds
+the row.
 """
 
 from __future__ import annotations
 
-from leftoff.errors import Corrupt
-from leftoff.store.blobs import GRACE_S, Packing, proved, pruned, unpacked
+import os
+
+from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.store.blobs import GRACE_S, Blobs, Packing, proved, pruned, unpacked
 from leftoff.store.postgres.queries import Q
+from leftoff.store.sqlite.failures import translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,18 +31,49 @@ if TYPE_CHECKING:
     Ask = Callable[[str, Sequence[Any]], Rows]
 
 PIECE = 1 << 18
+IN_FOLDER = -1  # in the place of an upload's number: it is a file
+FOLDER = "blobs"  # the fact that says which folder that is
 AT_ONCE = 8  # pieces that travel together
 
 
 class PostgresBlobs:
     """The blobs of one store."""
 
-    def __init__(self, store: PostgresStore) -> None:
+    def __init__(self, store: PostgresStore, folder: str | None = None) -> None:
         self._store = store
         self.grace = GRACE_S
+        self.folder = folder
+        self.files = Blobs(folder) if folder else None
 
     def together(self, work: Callable[[Save], T]) -> T:
         """See ``Store.save_together``."""
+        return self._in_folder(self.files, work) if self.files is not None else self._in_pieces(work)
+
+    def _in_folder(self, files: Blobs, work: Callable[[Save], T]) -> T:
+        batch = files.batch()
+        made: dict[bytes, tuple[int, BlobRow]] = {}
+
+        def save(chunks: Iterable[bytes]) -> BlobRow:
+            row = self._typed(lambda: batch.save(chunks))
+            made[row.hash] = (IN_FOLDER, row)
+            return row
+
+        try:
+            done = work(save)
+        except BaseException:
+            batch.drop()
+            raise
+        self._typed(batch.settle)
+        self._settle(made)
+        return done
+
+    def _typed(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except OSError as error:
+            raise translate(error, self.folder or "") from error
+
+    def _in_pieces(self, work: Callable[[Save], T]) -> T:
         made: dict[bytes, tuple[int, BlobRow]] = {}
         uploads: list[int] = []
 
@@ -76,6 +114,9 @@ class PostgresBlobs:
             for hash, (upload, row) in sorted(made.items()):
                 tx.note(Q.drop_former, (hash, upload))
                 tx.note(Q.put_blob, (hash, upload, row.size, row.stored, row.encoding))
+            if self.files is not None:
+                tx.put_fact(FOLDER, self.folder)
+                self.hold(tx, made)
 
         if made:
             self._store.write(work)
@@ -84,8 +125,31 @@ class PostgresBlobs:
         if uploads:
             self._store.on_link(lambda link: link.ask([(Q.drop_uploads, (uploads,))]))
 
+    def hold(self, tx: Any, hashes: Iterable[bytes]) -> None:
+        """Their rows are this transaction's, and their files in their places: nobody takes them away."""
+        if self.files is not None:
+            for hash, upload in tx.ask(Q.hold_blobs, (sorted(hashes),)):
+                if upload == IN_FOLDER:
+                    self.files.present(hash)
+
+    def discard(self, hashes: Iterable[bytes]) -> None:
+        """Files of blobs whose rows go, by who holds those."""
+        if self.files is not None:
+            for hash in hashes:
+                self.files.discard(hash)
+
+    def set_aside(self, hash: bytes, repair: str) -> None:
+        """The file of a blob that cannot be read, to the quarantine beside."""
+        if self.files is not None and os.path.exists(self.files.path(hash)):
+            folder = os.path.join(self.folder or "", "quarantine", repair)
+            os.makedirs(folder, 0o700, exist_ok=True)
+            os.replace(self.files.path(hash), os.path.join(folder, hash.hex()))
+
     def load(self, row: BlobRow, ask: Ask | None = None) -> Iterator[bytes]:
         """The content in pieces; the last one only once everything proved right. ``ask``: in this snapshot."""
+        files = self.files
+        if files is not None and any(map(os.path.exists, (files.path(row.hash), files.trash_path(row.hash)))):
+            return files.load(row, lambda: self._is_forgotten(row.hash))
         stored = self._stored(row, ask or self._ask)
         return proved(row, unpacked(stored, row.encoding, row.hash.hex()), row.hash.hex())
 
@@ -103,11 +167,26 @@ class PostgresBlobs:
                 yield data
             number += len(rows)
 
+    def _is_forgotten(self, hash: bytes) -> bool:
+        return self._store.read(lambda view: view.blob(hash)) is None
+
     def _gone(self, row: BlobRow, *, in_snapshot: bool) -> Exception:
-        if not in_snapshot and self._store.read(lambda view: view.blob(row.hash)) is None:
+        if not in_snapshot and self._is_forgotten(row.hash):
             return pruned(row.hash)
         where = row.hash.hex()
+        if self._ask(Q.blob_upload, (row.hash,)) == [(IN_FOLDER,)]:
+            return self._elsewhere(where)
         return Corrupt(f"The blob {where} cannot be read: pieces of it are gone.", where=where)
+
+    def _elsewhere(self, hash: str) -> Exception:
+        folder = self._store.read(lambda view: view.fact(FOLDER)) or "a folder"
+        if self.files is not None:
+            path = self.files.path(bytes.fromhex(hash))
+            return Corrupt(f"The blob {path} cannot be read: it is not there.", where=path)
+        return StoreUnavailable(
+            f"The blob {hash} is a file in {folder}, which this project's settings do not name.",
+            hint=f'Mount it here, and name it in leftoff.toml: blobs = "{folder}"',
+        )
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -143,6 +143,8 @@ class _Repair:
         """One that can be read after all is known again. Of one that cannot, that is known: its records stay."""
         store = self._store
         whole = store.read(lambda view: _is_whole(store, view, hash))
+        if not whole:
+            store.blobs.set_aside(hash, self.name)
 
         def work(tx: Any) -> None:
             if whole:

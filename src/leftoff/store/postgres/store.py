@@ -18,7 +18,7 @@ from leftoff import log
 from leftoff.errors import LeftoffError, NotFound, StoreUnavailable, Unsupported
 from leftoff.store.base import Store
 from leftoff.store.postgres import migrate
-from leftoff.store.postgres.blobs import PostgresBlobs
+from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
 from leftoff.store.postgres.held import Again
@@ -49,12 +49,13 @@ _MISSING = ("42P01", "3F000")
 
 
 class PostgresStore(Store):
-    """A project on a server. ``folders``: where facts of this machine lie, in a folder for each store."""
+    """A project on a server. ``folders``: where facts of this machine lie, in a folder for each store. ``blobs``: a
+    folder that all machines share, if blobs are files in there."""
 
     shared = True
     far = True
 
-    def __init__(self, url: str, folders: str, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, folders: str, clock: Clock | None = None, blobs: str | None = None) -> None:
         from leftoff.clock import SYSTEM
 
         self.place = Place(url)
@@ -63,7 +64,7 @@ class PostgresStore(Store):
         self.location = url
         self.clock = clock or SYSTEM
         self.pool = Pool(self.place)
-        self.blobs = PostgresBlobs(self)
+        self.blobs = PostgresBlobs(self, blobs)
         self._there = False  # whether there is a store, of a schema that this code may write to
         self._readable = False
         self._reached = False  # whether the server ever answered
@@ -144,7 +145,7 @@ class PostgresStore(Store):
     def _transact(self, fn: Callable[[Tx], T], before: list[Any]) -> T:
         link = self._take()
         tx = PostgresTx(link, self._proved, before)
-        tx.folder = self.folder
+        tx.folder, tx.blobs = self.folder, self.blobs
         sent = False
         try:
             result = fn(tx)
@@ -309,7 +310,8 @@ class PostgresStore(Store):
         def look(view: Any) -> dict[str, Any]:
             meta, runs, size = view.several([(Q.meta, ()), (Q.count_runs, ()), (Q.bytes, ())])
             found = about("postgresql", dict(meta), runs[0][0], size[0][0])
-            return {**found, "project": self.place.project or None, "server": view.link.version}
+            more = {"project": self.place.project or None, "server": view.link.version}
+            return {**found, **more, "blobs": view.fact(FOLDER)}
 
         return self.read(look) if self.exists() else {"kind": "postgresql"}
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.host import Process
+    from leftoff.store.postgres.blobs import PostgresBlobs
     from leftoff.store.rows import BlobRow, Holder
 
     Address = tuple[str, str]
@@ -35,6 +36,7 @@ class PostgresTx(HoldingView, Tx):
 
     fetches = True
     folder = ""  # of this machine: see ``Store.folder``
+    blobs: PostgresBlobs
 
     # -- runs
 
@@ -242,6 +244,8 @@ class PostgresTx(HoldingView, Tx):
 
     def put_blob(self, row: BlobRow) -> None:
         self.note(Q.know_blob, (row.hash,))
+        if self.blobs.files is not None:
+            self.blobs.hold(self, [row.hash])
 
     def load(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         from leftoff.store.postgres.rows_apart import load

@@ -7,6 +7,7 @@ point, a job leaves nothing wrong: the next one, or ``sweep``, goes on.
 from __future__ import annotations
 
 from leftoff.host import GONE, UNKNOWN
+from leftoff.store.postgres.blobs import IN_FOLDER
 from leftoff.store.postgres.queries import Q
 from leftoff.store.rows import TRASH, token_name
 from leftoff.store.sqlite.pace import Pace
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leftoff.store.base import View
+    from leftoff.store.postgres.blobs import PostgresBlobs
     from leftoff.store.postgres.store import PostgresStore
     from leftoff.store.postgres.tx import PostgresTx
 
@@ -146,8 +148,12 @@ def sweep(store: PostgresStore, *, thorough: bool = True) -> int:
 
         store.read(strays)
         freed += _drop_orphans(pace, orphans)
-    while got := pace.batch(lambda tx, size: _empty(tx, store.blobs.grace, max(1, size // 8))):
+    more = True
+    while more:
+        got, more = pace.batch(lambda tx, size: _empty(tx, store.blobs, max(1, size // 8)))
         freed += got
+    if store.blobs.files is not None:
+        freed += store.blobs.files.empty(store.clock.now() / 1000, store.blobs.grace)
     return freed
 
 
@@ -162,10 +168,12 @@ def _abandoned(view: Any) -> list[int]:
     return out
 
 
-def _empty(tx: PostgresTx, grace: float, size: int) -> int:
-    """The pieces of what is past its grace go."""
+def _empty(tx: PostgresTx, kept: PostgresBlobs, size: int) -> tuple[int, bool]:
+    """The pieces of what is past its grace go, and its files; bytes given back, and whether there may be more."""
+    grace = kept.grace
     blobs, strays = tx.gather(None, [(Q.due_blobs, (grace, size)), (Q.due_uploads, (grace, size))])
+    kept.discard(row[0] for row in blobs if row[1] == IN_FOLDER)
     hashes, uploads = [row[0] for row in blobs], [row[0] for row in strays]
     lost = tx.ask(Q.empty_blobs, (hashes,)) if hashes else []
     tx.note(Q.drop_uploads, ([*uploads, *[row[1] for row in blobs]],))
-    return int(sum(row[0] for row in lost)) + len(uploads)
+    return int(sum(row[0] for row in lost)), bool(blobs or uploads)

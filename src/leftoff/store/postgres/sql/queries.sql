@@ -388,6 +388,14 @@ SELECT output FROM attempt WHERE token = $1
 -- A blob whose pieces are durable is referred to from now on.
 UPDATE blob SET known = true, touched = clock_timestamp() WHERE hash = $1 AND NOT known
 
+-- name: hold_blobs
+-- Rows of blobs, held until the end of the transaction, and where those lie.
+SELECT hash, upload FROM blob WHERE hash = ANY($1::bytea[]) ORDER BY hash FOR UPDATE
+
+-- name: blob_upload
+-- Where a blob lies.
+SELECT upload FROM blob WHERE hash = $1
+
 -- name: need_blob
 -- A blob that a record is about to refer to; it cannot go before this transaction ends.
 SELECT 1 FROM blob WHERE hash = $1 AND known FOR KEY SHARE
@@ -533,8 +541,8 @@ SELECT hash, upload FROM blob WHERE NOT known AND touched < clock_timestamp() - 
 ORDER BY hash LIMIT $2 FOR UPDATE
 
 -- name: empty_blobs
--- Their rows.
-DELETE FROM blob WHERE hash = ANY($1::bytea[]) AND NOT known RETURNING stored
+-- Their rows; a file is still there.
+DELETE FROM blob WHERE hash = ANY($1::bytea[]) AND NOT known RETURNING CASE WHEN upload < 0 THEN 0 ELSE stored END
 
 -- name: due_uploads
 -- What was saved, or half saved, and belongs to no blob.

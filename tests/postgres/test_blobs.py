@@ -1,0 +1,93 @@
+"""Blobs on a server: streamed in pieces, or files in a folder that all machines share."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leftoff.errors import Corrupt, StoreUnavailable
+from leftoff.store.postgres.store import PostgresStore
+from leftoff.testing.scribe import Scribe
+from tests.cli.command import call
+
+LARGE = 48 << 20
+
+
+def noise(size: int) -> Iterator[bytes]:
+    """Bytes that do not pack, the same each time."""
+    some = random.Random(1).randbytes(1 << 20)
+    for number in range(size >> 20):
+        yield number.to_bytes(8, "big") + some[8:]
+
+
+def test_a_large_blob_is_never_held_whole(url: str, tmp_path: Path) -> None:
+    """Saved and read in pieces: what either side holds does not grow with it."""
+    store = PostgresStore(url, str(tmp_path))
+    Scribe(store)
+    tracemalloc.start()
+    row = store.save_blob(noise(LARGE))
+    read = sum(map(len, store.load_blob(row.hash, row)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert LARGE == read == row.size
+    assert peak < LARGE / 2
+    store.close()
+
+
+def shared(url: str, tmp_path: Path, folder: str | None) -> PostgresStore:
+    return PostgresStore(url, str(tmp_path / "local"), blobs=folder)
+
+
+def test_who_does_not_name_the_folder_is_told_which(url: str, tmp_path: Path) -> None:
+    """A machine without it reads everything but blobs."""
+    folder = str(tmp_path / "mnt")
+    here, there = shared(url, tmp_path, folder), shared(url, tmp_path, None)
+    scribe = Scribe(here)
+    row = here.save_blob([b"content"])
+    scribe.commit({("artifact", "f"): b"B" + row.hash + b"{}"}, blobs=[row])
+    assert b"content" == b"".join(here.load_blob(row.hash))
+    with pytest.raises(StoreUnavailable) as caught:
+        b"".join(there.load_blob(row.hash))
+    assert folder in caught.value.message and f'blobs = "{folder}"' in caught.value.hint
+    assert folder == here.about()["blobs"]
+    here.close()
+    there.close()
+
+
+def test_what_is_in_pieces_is_found_beside_a_folder(url: str, tmp_path: Path) -> None:
+    """The setting may come later; saved again, it is a file, and its pieces are gone."""
+    before, after = shared(url, tmp_path, None), shared(url, tmp_path, str(tmp_path / "mnt"))
+    scribe = Scribe(before)
+    row = before.save_blob([b"content"])
+    scribe.commit({("artifact", "f"): b"B" + row.hash + b"{}"}, blobs=[row])
+    assert b"content" == b"".join(after.load_blob(row.hash))
+    after.save_blob([b"content"])
+    assert b"content" == b"".join(after.load_blob(row.hash))
+    assert [] == after.check()["problems"]
+    files = after.blobs.files
+    assert files is not None
+    Path(files.path(row.hash)).unlink()
+    with pytest.raises(Corrupt):
+        b"".join(after.load_blob(row.hash))
+    assert ["blob"] == [problem["code"] for problem in after.check()["problems"]]
+    assert [] == after.check(repair=True)["problems"]
+    before.close()
+    after.close()
+
+
+def test_the_setting(project: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """`blobs` in leftoff.toml, once it is trusted: it leads outside of the project."""
+    folder = tmp_path_factory.mktemp("outside") / "mnt"
+    (project / "leftoff.toml").write_text(f'blobs = "{folder}"\n')
+    (project / "file.bin").write_bytes(b"content")
+    assert 0 == call("start", "work", cwd=project, LEFTOFF_STORE=url).code
+    assert 0 == call("artifact", "file.bin", cwd=project, LEFTOFF_STORE=url).code
+    assert not folder.exists()
+    assert 0 == call("trust", "--yes", cwd=project, LEFTOFF_STORE=url).code
+    assert 0 == call("artifact", "file.bin", "--name", "again", cwd=project, LEFTOFF_STORE=url).code
+    assert [b"content"] == [path.read_bytes() for path in folder.glob("blobs/*/*")]
+    assert 0 == call("fsck", cwd=project, LEFTOFF_STORE=url).code
