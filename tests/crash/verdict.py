@@ -20,7 +20,7 @@ def check(condition: object, text: str) -> None:
         raise Violation(text)
 
 
-def verify(path: Path, heard: Heard, plan: str) -> None:
+def verify(path: Path | str, heard: Heard, plan: str) -> None:
     """Everything acknowledged is there; what was not is there whole or not at all; fsck is clean."""
     check(not heard.fatal, f"the program met an error it should never see: {heard.fatal}")
     store = leftoff.open(path)
@@ -64,7 +64,7 @@ def verify_checkpoints(store: leftoff.Store, heard: Heard, plan: str) -> None:
         check(found == model.variables(n, plan), f"{run_id}: checkpoint {sealed} is not operation {n}")
 
 
-def verify_alive(path: Path) -> None:
+def verify_alive(path: Path | str) -> None:
     """The store takes new work after the crash."""
     store = leftoff.open(path)
     try:

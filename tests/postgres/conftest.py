@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -35,6 +36,12 @@ def name(server: Server) -> Iterator[str]:
 def url(server: Server, name: str) -> str:
     """Where that project is."""
     return server.url(name)
+
+
+@pytest.fixture(params=["folder", "server"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store of either kind, for what must hold of both: import this and ``server``, ``name`` and ``url``."""
+    return str(tmp_path / ".leftoff") if request.param == "folder" else request.getfixturevalue("url")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from leftoff.engine.resume.open_again import run_or_start
 from leftoff.errors import LeaseHeld
 from leftoff.host import Process
 from leftoff.store.base import Tx
+from leftoff.store.postgres import migrate
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.testing.rules.transactions import in_threads
 from leftoff.testing.scribe import AT, Scribe
@@ -44,6 +45,31 @@ def test_many_start_the_same_work(url: str, tmp_path: Path) -> None:
     assert [(runs[0].run_id, 1)] == [each for each in outcomes if each is not None]
     assert [] == stores[0].check()["problems"]
     for store in stores:
+        store.close()
+
+
+def test_two_make_the_store_at_once(
+    server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever had to wait finds it made."""
+    first, second = (PostgresStore(url, str(tmp_path)) for _ in range(2))
+    other = threading.Thread(target=lambda: second.write(lambda tx: None))
+    real = migrate._apply
+    waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+    def apply(*given: Any) -> None:
+        if not other.is_alive():
+            other.start()
+            with psycopg.connect(server.url(), autocommit=True) as conn:
+                while not conn.execute(waiting).fetchone():
+                    assert other.is_alive()
+        real(*given)
+
+    monkeypatch.setattr(migrate, "_apply", apply)
+    first.write(lambda tx: None)
+    other.join()
+    assert [True, True] == [store._there for store in (first, second)]
+    for store in (first, second):
         store.close()
 
 

@@ -25,7 +25,7 @@ COMPATIBLE = {1: (1, 1)}
 
 
 def is_there(link: Link) -> bool:
-    return bool(link.ask([(Q.there, (f"{link.place.quoted}.meta",))])[0][0][0])
+    return bool(link.ask([(Q.there, (link.place.schema,))])[0][0][0])
 
 
 def is_current(link: Link) -> bool:

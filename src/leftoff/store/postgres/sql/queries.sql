@@ -25,8 +25,9 @@ SELECT pg_xact_status($1::text::xid8)
 SELECT 1 FROM version WHERE run = $1 AND seq = $2 AND token = $3
 
 -- name: there
--- Whether there is a store.
-SELECT to_regclass($1) IS NOT NULL
+-- Whether there is a store. By rows: what `to_regclass` remembers may be older than a lock that was waited for.
+SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+               WHERE n.nspname = $1 AND c.relname = 'meta')
 
 -- name: hold
 -- Take a run for the rest of this transaction, and say where it stands. The first thing every commit does.
