@@ -36,8 +36,11 @@ def session_of(agent: str, prompt: str) -> list[dict[str, Any]]:
     return [one for one in found if one["session_id"] == asked]
 
 
-def play(cwd: Path, agent: str, told: list[dict[str, Any]], file: str = "guide.md") -> list[str]:
-    """Call the hooks as the agent did, and write the file that it wrote; what the hooks answered."""
+def play(
+    cwd: Path, agent: str, told: list[dict[str, Any]], file: str = "guide.md", *, twice: bool = False
+) -> list[str]:
+    """Call the hooks as the agent did, and write the file that it wrote; what the hooks answered. ``twice``: leftoff is
+    installed for the project and for the user, too."""
     out, names = [], {"$CWD": str(cwd), "$HOME": str(cwd / ".agent"), "guide.md": file}
     for one in told:
         text = json.dumps(one)
@@ -48,7 +51,8 @@ def play(cwd: Path, agent: str, told: list[dict[str, Any]], file: str = "guide.m
             (cwd / file).write_text("# Guide\n")
         name, session = given.pop("hook_event_name"), given.pop("session_id")
         given.pop("cwd")
-        out.append(Session(cwd, f"{agent}-{session}", agent).fire(name, **given).out)
+        for options in ([], ["--user"]) if twice else ([],):
+            out.append(Session(cwd, f"{agent}-{session}", agent, *options).fire(name, **given).out)
     return out
 
 
@@ -79,6 +83,19 @@ def test_a_turn_that_ended_well(agent: str, repository: Path) -> None:
     steps = {record["title"]: record["status"] for record in run["step_records"]}
     assert {"Write the guide": "completed", "Ship it": "running"} == steps
     assert "paused" == run["status"]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_hooks_of_the_project_and_of_the_user_keep_an_event_once(agent: str, repository: Path) -> None:
+    """Every event comes twice, and only one of the hooks keeps it and answers."""
+    play(repository, agent, session_of(agent, GOOD), twice=True)
+    (turn,) = shown(repository)["records"]["turn"].values()
+    assert ("completed", ["guide.md"]) == (turn["status"], turn["files"])
+    assert len(turn.get("failed", [])) == (0 if agent == "codex" else 1)
+    versions = succeed("log", "latest", "--json", cwd=repository).json["checkpoints"]
+    notes = [one["note"] for one in versions]
+    assert len(set(notes)) == len(notes), notes
+    assert not (repository / ".leftoff" / "pending").exists()
 
 
 @pytest.mark.parametrize(

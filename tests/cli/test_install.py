@@ -340,8 +340,12 @@ def test_commands_hide_none_of_the_agents_own(project: Path) -> None:
     ],
 )
 def test_what_the_agent_will_ask_is_said(agent: str, words: str, project: Path) -> None:
-    """In its own words, so that they are known again."""
-    assert words in succeed("install", agent, cwd=project).err
+    """In its own words, so that they are known again; and where it looks, if that is only where it was started."""
+    told = succeed("install", agent, cwd=project).err
+    assert words in told and (agent != "codex") == ("only if it is started in this very folder" in told)
+    (project / "home").mkdir()
+    told = succeed("install", agent, "--user", cwd=project, HOME=str(project / "home")).err
+    assert words in told and "this very folder" not in told
 
 
 @pytest.mark.parametrize("agent", AGENTS)

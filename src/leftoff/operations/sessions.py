@@ -14,7 +14,7 @@ from leftoff.engine.config.project import find_project, in_git, local_folder, st
 from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
-from leftoff.engine.workspace.hook_order import InOrder, OnItsWay
+from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, told_before
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -123,6 +123,12 @@ def in_order(session: Session, *, alone: bool, begins: bool) -> InOrder:
 def on_its_way(store: str, session: str) -> OnItsWay:
     """Held while an event of a session is at work: see ``_offered``."""
     return OnItsWay(store, session)
+
+
+def is_told(session: Session, event: bytes) -> bool:
+    """Whether this very event was told already, by the hooks of the project where these are the user's, or else."""
+    hooks = "user" if session.anywhere else "project"
+    return told_before(session.project.store_folder, session.who.session, event, hooks)
 
 
 # -- which run

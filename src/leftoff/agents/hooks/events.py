@@ -43,8 +43,9 @@ def shell_file() -> str | None:
 class Event:
     """What the agent says: which event of which session, where, and the rest as it came."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, Any], source: bytes = b"") -> None:
         self.data = data
+        self.source = source  # as it came
         self.raw = self.text("hook_event_name")
         self.name = _SAME.get(self.raw, self.raw)
         self.session = self.text("session_id")
@@ -139,7 +140,7 @@ def read_event(data: bytes) -> Event:
         raise Invalid(f"The input on stdin is not JSON: {error}.") from None
     if not isinstance(found, dict):
         raise Invalid("The input on stdin is not an event: it is not a JSON object.")
-    event = Event(found)
+    event = Event(found, data)
     if not event.name or not event.session:
         raise Invalid("The input on stdin is not an event: it has no hook_event_name or no session_id.")
     return event

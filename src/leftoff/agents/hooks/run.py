@@ -78,10 +78,10 @@ def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> 
                 project, caller, event.session, call.agent, anywhere=call.anywhere, until=until
             )
             if event.name in _FIRST:
-                return react(session, event)
+                return b"" if sessions.is_told(session, event.source) else react(session, event)
             begins = event.name == "UserPromptSubmit"
             with sessions.in_order(session, alone=event.name in _ALONE, begins=begins):
-                return react(session, event)
+                return b"" if sessions.is_told(session, event.source) else react(session, event)
         finally:
             project.close()
     except Exception as error:

@@ -9,7 +9,7 @@ from leftoff.agents.hooks.seen import Seen, seen
 from leftoff.agents.install.json_text import JsonText
 from leftoff.agents.install.merge import command_of
 from leftoff.agents.install.plan import NAME, Plan
-from leftoff.agents.install.recipes import TRUST, Recipe
+from leftoff.agents.install.recipes import Recipe
 from leftoff.clock import iso
 from leftoff.model.fields import Fields
 from leftoff.operations.settings_files import SettingsFiles
@@ -25,7 +25,7 @@ NOT_INSTALLED, NOT_SEEN = 3, 7  # exit codes: there is no such thing; a person m
 
 class Checked(Fields):
     """What was found. ``commands``: what the hooks call that is not there. ``events``: those that came since leftoff
-    was installed; ``missing``: those that would have, had a session been asked anything."""
+    was installed; ``missing``: those that would have, had a session been asked anything, under these ``conditions``."""
 
     agent: str
     hooks: int
@@ -33,6 +33,7 @@ class Checked(Fields):
     commands: list[str]
     events: list[Seen]
     missing: list[str]
+    conditions: str
 
     @property
     def code(self) -> int:
@@ -68,7 +69,7 @@ class Checked(Fields):
         if not self.current:
             out.append(f"They are not as this leftoff would write them: {again} brings them up to date.")
         if self.missing:
-            out += [f"Not seen since they were installed: {', '.join(self.missing)}.", TRUST[self.agent]]
+            out += [f"Not seen since they were installed: {', '.join(self.missing)}.", self.conditions]
             out.append("Then ask it anything, and check again.")
         return out
 
@@ -84,7 +85,8 @@ def check(recipe: Recipe, store: str) -> Checked:
     gone = sorted(
         {command for command in commands if os.path.isabs(command) and not os.access(command, os.X_OK)}
     )
-    return Checked(recipe.agent, len(commands), current, gone, events, missing if commands else [])
+    missing = missing if commands else []
+    return Checked(recipe.agent, len(commands), current, gone, events, missing, recipe.conditions)
 
 
 def _commands(recipe: Recipe) -> list[str]:

@@ -110,7 +110,7 @@ _SWITCHES: dict[str, tuple[str, tuple[str, ...], Any]] = {
     "codex": ("servers", ("tools", "update_plan", "enabled"), True),
 }
 # What the agent itself asks or says before it runs hooks or starts the server, and what to do about it.
-TRUST = {
+_TRUST = {
     "claude": """\
 Claude Code asks two things the first time: "Is this a project you created or one you trust?", then
 "New MCP server found in this project: leftoff"; choose "Use this MCP server". `claude -p` runs the hooks unasked.""",
@@ -121,6 +121,8 @@ then "Hooks need review"; choose "Trust all and continue". It asks again when th
 Gemini CLI exits with 55 in a folder that it does not trust: "Gemini CLI is not running in a trusted directory."
 Start `gemini` here once and trust it; in scripts, --skip-trust or GEMINI_CLI_TRUST_WORKSPACE=true.""",
 }
+# These look for a project's settings only in the folder that they are started in.
+_AT_THE_TOP = {"claude": "Claude Code", "gemini": "Gemini CLI"}
 _FOLDERS = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini"}
 _HOOKS = {"claude": "settings.json", "codex": "hooks.json", "gemini": "settings.json"}
 
@@ -139,6 +141,17 @@ class Recipe:
     def settings(self) -> str:
         """The file that hooks are in."""
         return os.path.join(self.folder, _HOOKS[self.agent])
+
+    @property
+    def conditions(self) -> str:
+        """What must be so before the agent runs the hooks, for whoever uses it."""
+        told = _TRUST[self.agent]
+        if self.user or self.agent not in _AT_THE_TOP:
+            return told
+        return (
+            f"{told}\n{_AT_THE_TOP[self.agent]} runs them only if it is started in this very folder, not in one below: "
+            f"`leftoff install {self.agent} --user` is for all."
+        )
 
     def hooks(self) -> dict[str, dict[str, Any]]:
         """For each event the entry that calls leftoff."""

@@ -65,7 +65,7 @@ def run(args: Args, ctx: Context) -> int:
         ctx.emit({"agent": agent, "user": args.user, "dry_run": args.dry_run, "files": shown})
     else:
         _show(changes, ctx)
-        _tell(agent, changes, args, ctx)
+        _tell(recipe, changes, args, ctx)
     return 0
 
 
@@ -101,7 +101,7 @@ def _show(changes: list[Change], ctx: Context) -> None:
             ctx.say(f"leftoff: {clean(change.path)}: {change.note}.")
 
 
-def _tell(agent: str, changes: list[Change], args: Args, ctx: Context) -> None:
+def _tell(recipe: Recipe, changes: list[Change], args: Args, ctx: Context) -> None:
     number = sum(change.action != "keep" for change in changes)
     if not number:
         ctx.say("leftoff: nothing to change.")
@@ -110,7 +110,5 @@ def _tell(agent: str, changes: list[Change], args: Args, ctx: Context) -> None:
     else:
         ctx.say(f"leftoff: {number} files changed.")
         if not args.uninstall:
-            from leftoff.agents.install.recipes import TRUST
-
-            ctx.say(TRUST[agent])
-            ctx.say(f"`leftoff install {agent} --check` tells whether its hooks fire.")
+            ctx.say(recipe.conditions)
+            ctx.say(f"`leftoff install {recipe.agent} --check` tells whether its hooks fire.")

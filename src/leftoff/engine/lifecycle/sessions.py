@@ -242,6 +242,8 @@ def end_session(project: Project, who: Who, why: str, last: Make, blobs: list[Bl
                 continue  # a runner drives it: what ended is one of its steps
             if lease is not None and lease.held:
                 tx.put_lease(row.run, lease.epoch + 1)
+            elif _has_ended(tx, row):
+                continue
             changes, terms = ChangeSet(scrubber), Terms(at)
             if own is not None and own.run == row.run:
                 last(tx, row, changes)
@@ -251,6 +253,12 @@ def end_session(project: Project, who: Who, why: str, last: Make, blobs: list[Bl
         return done
 
     drop_talk(store, store.write(work))
+
+
+def _has_ended(view: View, row: RunRow) -> bool:
+    """Whether the end of its session is the last that a run was told."""
+    last = view.version(row.run, row.seq)
+    return last is not None and last.trigger == "session_end"
 
 
 def finish_spent(project: Project, branch: str) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.workspace import Workspace
 
 FOLDER = "pending"
+_EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
 
 def _path(store: str, session: str, kind: str) -> str:
@@ -46,6 +47,36 @@ class OnItsWay:
             os.close(self._fd)
 
 
+def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
+    """Whether other hooks of leftoff's have told of this very event: of two that hear of it, the first keeps it.
+
+    ``hooks``: whose these are, the project's or the user's. An agent with both calls both, at the same time.
+    """
+    import fcntl
+
+    from leftoff.model.hashing import sha256
+    from leftoff.store.sqlite.writer import lock_within
+
+    digest = sha256(event).hexdigest()[:16]
+    try:
+        fd = os.open(_path(store, session, "told"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:  # no store yet: there is nothing to tell of, or to keep twice
+        return False
+    try:
+        lock_within(fd, fcntl.LOCK_EX, 0.1)
+        known = os.read(fd, 1 << 16).decode("ascii", "replace").split()
+        others = [one for one in known if one.endswith(digest) and not one.startswith(hooks)]
+        if others:
+            known.remove(others[0])
+        else:
+            known = [*known[1 - _EVENTS :], f"{hooks}:{digest}"]
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, " ".join(known).encode(), 0)
+        return bool(others)
+    finally:
+        os.close(fd)
+
+
 class InOrder:
     """Hooks of one session that come one after another stay so, however long one of them takes.
 
@@ -57,7 +88,7 @@ class InOrder:
         self, workspace: Workspace, session: str, *, alone: bool = False, make: bool = False
     ) -> None:
         folder = workspace.store.folder
-        self._path, self._way = (_path(folder, session, kind) for kind in ("lock", "way"))
+        self._path, self._way, self._told = (_path(folder, session, kind) for kind in ("lock", "way", "told"))
         self._folder = os.path.dirname(self._path)
         self._patience = workspace.store.patience
         self._alone = alone
@@ -110,7 +141,7 @@ class InOrder:
         from leftoff.store.sqlite.location import forget_folder
 
         try:
-            for path in (self._path, self._way):
+            for path in (self._path, self._way, self._told):
                 if os.path.exists(path):
                     os.unlink(path)
             os.rmdir(self._folder)
