@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.cli import command
+from tests.syncs import syncs
 
 # Before any test imports them, so that it makes no difference which one does so first.
 pytest.register_assert_rewrite("leftoff.testing.contract", "leftoff.testing.scribe", "leftoff.testing.rules")
@@ -40,6 +41,12 @@ def own_user_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What a user trusts, and the key that shows what was made here, are not those of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("user")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disk_is_not_waited_for() -> Iterator[None]:
+    with syncs(False):
         yield
 
 

@@ -232,9 +232,9 @@ def _main(words: list[str]) -> int:
 
 def _forget() -> None:
     """What a process keeps of files that it has read: a new one reads them."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("leftoff.") and isinstance(known := getattr(module, "_loaded", None), dict):
-            known.clear()
+    config = sys.modules.get("leftoff.dialects.crunch.config")
+    if config is not None:
+        config._loaded.clear()
 
 
 @contextmanager

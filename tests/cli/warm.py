@@ -21,6 +21,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from tests.syncs import syncs
+
 ROOM = 1 << 16
 LEFT_OUT = ("leftoff.testing", "leftoff.__main__")
 
@@ -266,4 +268,5 @@ def _last(code: int) -> int:
 if __name__ == "__main__":
     _load()
     sys.path[0] = os.path.dirname(sys.executable)  # as the command has it
-    _Forks(socket.socket(fileno=int(sys.argv[1]))).serve()
+    with syncs(False):
+        _Forks(socket.socket(fileno=int(sys.argv[1]))).serve()

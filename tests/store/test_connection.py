@@ -18,12 +18,14 @@ from leftoff.store.sqlite import connection, location
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing.scribe import Scribe
 from tests.store.processes import child
+from tests.syncs import syncs
 
 
 @pytest.fixture
 def store(store_path: Path) -> Iterator[SqliteStore]:
     store = SqliteStore(str(store_path))
-    yield store
+    with syncs(True):
+        yield store
     store.close()
 
 
