@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.cli.render.step_output import LONGEST, LogFile, tidy, without_secrets
+from leftoff.cli.render.step_output import tidy
 from leftoff.cli.render.text import width
 from leftoff.engine.redaction.redactor import Redactor
 from leftoff.host import Process, scope, started, this_process
+from leftoff.operations.log_files import LONGEST, LogFile, without_secrets
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.cli.people import Attempts
 from tests.cli.runs import HOSTILE, driven, harmless

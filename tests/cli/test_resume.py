@@ -296,3 +296,19 @@ def test_the_brief_is_harmless(tmp_path: Path) -> None:
     started(tmp_path, "evil", "--title", HOSTILE, "--var", "a=" + HOSTILE)
     succeed("note", HOSTILE, cwd=tmp_path)
     assert harmless(succeed("resume", cwd=tmp_path).out)
+
+
+def test_answers_beforehand(tmp_path: Path) -> None:
+    """What a terminal would ask is answered by code, or for one finding, by the beginning of a choice."""
+    run = started(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("then")
+    succeed("track", "a.txt", "b.txt", cwd=tmp_path)
+    (tmp_path / "a.txt").write_text("now")
+    wrong = call("resume", run, "--answer", "files.changed=perhaps", cwd=tmp_path)
+    assert 2 == wrong.code and "keep the current, restore from the checkpoint, stop" in wrong.err
+    assert 7 == call("resume", run, "--answer", "files.changed=stop", cwd=tmp_path).code
+    assert 7 == call("resume", run, "--answer", "outputs.changed:x=accept", cwd=tmp_path).code
+    assert "now" == (tmp_path / "a.txt").read_text()
+    succeed("resume", run, "--answer", "files.changed=restore", cwd=tmp_path)
+    assert "then" == (tmp_path / "a.txt").read_text()

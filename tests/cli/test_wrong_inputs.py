@@ -50,6 +50,12 @@ USAGE: dict[str, Wrong] = {
     "agent that nobody knows": wrong("install", "nothing", code=2, told="cannot set up 'nothing'"),
     "hooks that nobody knows": wrong("hook", "nothing", code=2, told="no hooks for 'nothing'"),
     "server with a word": wrong("mcp", "extra", code=2, told="does not take 'extra'"),
+    "an answer that is none": wrong(
+        "resume", "--answer", "files.changed", code=2, told="--answer takes CODE=CHOICE"
+    ),
+    "an answer to no finding": wrong(
+        "resume", "--answer", "nothing=stop", code=2, told="no finding 'nothing'"
+    ),
     "a page at no port": wrong("serve", "--port", "many", code=2, told="number from 0 to 65535"),
     "a page for others without a name": wrong("serve", "--host", "0.0.0.0", code=2, told="no name is given"),
     "a page of no folder": wrong("serve", "nothing-there", code=2, told="no folder"),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 from leftoff.operations import Project
-from leftoff.operations.watching import Happened, Watching, since
+from leftoff.operations.positions import since
 from leftoff.web.events import Hub, _stream, positions
 from leftoff.web.projects import serve_folders
-from tests.cli.command import environment, succeed
+from tests.cli.command import succeed
 from tests.cli.runs import started
 
 PATIENCE = 60.0
@@ -90,28 +87,3 @@ def test_a_cursor_of_nothing(tmp_path: Path) -> None:
     assert since(project, 0).others and since(project, newest + 5).others and not since(project, newest)
     project.close()
     assert {} == positions("nothing,at:x,all:-1,:5")
-
-
-def test_a_driver_that_dies(tmp_path: Path) -> None:
-    """Nobody commits that; it is told all the same."""
-    code = "import leftoff; run = leftoff.start('w', steps=['a']); print(run.id, flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as driver:
-        assert driver.stdout is not None
-        run = driver.stdout.readline().strip()
-        project = Project(str(tmp_path))
-        watching = Watching(project)
-        found: list[Happened] = []
-        thread = threading.Thread(target=lambda: found.append(watching.wait(PATIENCE)))
-        thread.start()
-        driver.kill()
-        driver.wait()
-        thread.join()
-        project.close()
-    assert [run] == list(found[0].runs)

@@ -21,6 +21,7 @@ COLLECTIONS = (
     "turn",
     "context",
     "extra",
+    "audit",
 )
 
 TRIGGERS = (

@@ -76,12 +76,16 @@ def _write_scripts(folder: str, dialect: Dialect) -> list[str]:
     return written
 
 
-def fsck(project: Project, *, repair: bool = False) -> FsckReport:
-    """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole."""
+def fsck(
+    project: Project, *, repair: bool = False, counted: Callable[[dict[str, int]], None] | None = None
+) -> FsckReport:
+    """Check every page, record, version and blob. ``repair``: set damage aside, and keep what is whole. ``counted``:
+    who is told how much was looked at so far."""
     from leftoff.engine.retention.fsck import fsck
     from leftoff.engine.retention.prune import sweep
 
     project.takes_in_edits = False  # what others did to a protocol's files waits: the store may be damaged
+    project.store.counted = counted
     found = fsck(project.store, repair=repair)
     if repair:
         sweep(project.store)
@@ -123,8 +127,11 @@ def by_itself(project: Project) -> None:
 # -- one run
 
 
-def archive(project: Project, caller: Caller, ref: str | None = None) -> Archived:
-    """Move a run that is over into a bundle beside the store; the files of a protocol go where that archives them."""
+def archive(
+    project: Project, caller: Caller, ref: str | None = None, before: Callable[[RunRow], None] | None = None
+) -> Archived:
+    """Move a run that is over into a bundle beside the store; the files of a protocol go where that archives them.
+    ``before``: what is done to it first, once nothing stands in the way."""
     from leftoff.dialects.retention import Upkeep
     from leftoff.engine.retention.policy import IN_PROGRESS
 
@@ -139,6 +146,8 @@ def archive(project: Project, caller: Caller, ref: str | None = None) -> Archive
         run_id = found.row.run_id
         raise Usage(f"{ref} is one version of run {run_id}.", hint=f"leftoff archive {run_id}")
     _refuse_unfinished(found.row)
+    if before is not None:
+        before(found.row)
     return Upkeep(project).archive(found.row, _refuse_unfinished)
 
 

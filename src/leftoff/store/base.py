@@ -440,6 +440,8 @@ class Store:
     stuck = 1e6
     #: who keeps a protocol's files in step with it; ``None``: nobody
     follower: Follower | None = None
+    #: who hears how much a check has looked at so far
+    counted: Callable[[dict[str, int]], None] | None = None
     #: what to do where no run is there, if the project knows better than the errors
     advice = ""
 

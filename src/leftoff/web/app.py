@@ -14,9 +14,12 @@ from starlette.staticfiles import StaticFiles
 
 from leftoff._version import __version__
 from leftoff.errors import LeftoffError
-from leftoff.web import events, screens
+from leftoff.web import actions, api, events, files, screens
+from leftoff.web.actions import Said
 from leftoff.web.events import Hub
 from leftoff.web.failures import failed, refused
+from leftoff.web.jobs import Jobs
+from leftoff.web.measures import metrics
 from leftoff.web.options import Options
 from leftoff.web.projects import Projects
 from leftoff.web.security import Guard
@@ -38,7 +41,9 @@ def make_app(projects: Projects, options: Options) -> Starlette:
     app.state.projects = projects
     app.state.options = options
     app.state.templates = screens.environment()
-    app.state.hub = Hub(projects, options.limits.streams)
+    app.state.hub = hub = Hub(projects, options.limits.streams)
+    app.state.said = Said()
+    app.state.jobs = Jobs(hub.tell_all)
     return app
 
 
@@ -47,6 +52,10 @@ def _routes(options: Options) -> list[BaseRoute]:
     return [
         *screens.routes(),
         *events.routes(),
+        *files.routes(),
+        *([] if options.read_only else actions.routes()),
+        *api.routes(read_only=options.read_only),
+        Route("/metrics", metrics, name="metrics"),
         Route("/healthz", healthz, name="healthz"),
         Route("/favicon.svg", favicon, name="favicon"),
         Mount("/static", static, name="static"),

@@ -18,7 +18,8 @@ from starlette.routing import Route
 
 from leftoff.errors import LeftoffError
 from leftoff.operations import Project
-from leftoff.operations.watching import Happened, Watching, since
+from leftoff.operations.changes import watch
+from leftoff.operations.positions import Happened, since
 from leftoff.web.projects import Projects, Served
 
 SLICE_S = 0.5  # after which a watching thread looks whether anybody still listens
@@ -39,6 +40,7 @@ class Hub:
         self._watchers: dict[str, _Watcher] = {}
         self._at: dict[str, int] = {}  # the position that was told last, by project
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def full(self) -> bool:
@@ -53,7 +55,7 @@ class Hub:
         queue: asyncio.Queue[Event | None] = asyncio.Queue(WAITING)
         self._listeners.add(queue)
         if not self._watchers:
-            loop = asyncio.get_running_loop()
+            self._loop = loop = asyncio.get_running_loop()
             self._watchers = {one.key: _Watcher(one, self, loop) for one in self._projects}
         return queue
 
@@ -77,6 +79,12 @@ class Hub:
         event = self.event(key, happened, self._at)
         for queue in self._listeners:
             _put(queue, event)
+
+    def tell_all(self, key: str) -> None:
+        """Every page of a project shows something else. May be called by any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            happened = Happened(self._at.get(key, 0), others=True)
+            self._loop.call_soon_threadsafe(self.tell, key, happened)
 
     @staticmethod
     def event(key: str, happened: Happened, at: dict[str, int]) -> Event:
@@ -113,13 +121,16 @@ class _Watcher:
     def _run(self) -> None:
         while not self.ended.is_set():
             try:
-                with self._served.open() as project:
-                    watching = Watching(project)
-                    self._tell(Happened(watching.position))
+                with self._served.open() as project, watch(project) as changes:
+                    at = since(project, 0).position
+                    self._tell(Happened(at))
                     while not self.ended.is_set():
-                        happened = watching.wait(SLICE_S)
-                        if happened:
-                            self._tell(happened)
+                        news = changes.wait(SLICE_S)
+                        if news:
+                            happened = since(project, at)
+                            at = happened.position
+                            runs = list(dict.fromkeys([*happened.runs, *news.runs]))
+                            self._tell(Happened(at, runs, news.others or happened.others))
             except LeftoffError:  # out of reach: whoever listens looks at everything when it is back
                 self.ended.wait(AGAIN_S)
                 self._tell(Happened(0, others=True))

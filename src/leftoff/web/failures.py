@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from leftoff.errors import LeftoffError
+from leftoff.web.forms import NotOurs
 from leftoff.web.screens import render
 
 # By the exit code that the command would end with.
@@ -24,7 +25,8 @@ def failed(request: Request, error: Exception) -> Response:
     """An operation's own error."""
     assert isinstance(error, LeftoffError)
     about = {"code": error.code, "message": error.whole, "hint": error.hint}
-    return answer(request, STATUS.get(error.exit_code, 500), about)
+    status = 403 if isinstance(error, NotOurs) else STATUS.get(error.exit_code, 500)
+    return answer(request, status, about)
 
 
 def refused(request: Request, error: Exception) -> Response:

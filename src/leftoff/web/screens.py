@@ -51,9 +51,10 @@ def environment() -> Environment:
 def render(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
     """A page. Besides ``context`` every template has ``url`` (see `asking.urls`), ``static`` (the path of a file of
     `static`), ``csrf`` (what each form carries as the hidden field of that name), ``read_only``, ``partial`` (whether
-    the block ``main`` alone is wanted), ``cursor`` (where the stream of events goes on), ``served`` (all projects) and
-    ``version``; those of one project have ``here``, that one."""
-    url = urls(request)
+    the block ``main`` alone is wanted), ``cursor`` (where the stream of events goes on), ``told`` (what came of an
+    action, on the page that follows it), ``served`` (all projects) and ``version``; those of one project have ``here``,
+    that one, and ``job``, how far its last check is (see `jobs.Check.to_json`), if there was one."""
+    url, here = urls(request), context.pop("here", None)
     session = request.scope.get("leftoff")
     page = request.app.state.templates.get_template(template).render(
         url=url,
@@ -63,7 +64,10 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
         partial=PARTIAL in request.headers,
         served=list(projects_of(request)),
         version=__version__,
-        **{"cursor": "", "here": None, **context},
+        told=request.app.state.said.get(request.query_params.get("said", "")),
+        job=request.app.state.jobs.of(here.key) if here is not None else None,
+        here=here,
+        **{"cursor": "", **context},
     )
     return HTMLResponse(page, status)
 

@@ -6,9 +6,10 @@ import sys
 
 from leftoff.cli.arguments import number
 from leftoff.cli.options import CURRENT, Opt, Spec
-from leftoff.cli.render.step_output import LogFile, shown, tidy, without_secrets
+from leftoff.cli.render.step_output import tidy
 from leftoff.cli.render.text import clean, step_name
 from leftoff.errors import Usage
+from leftoff.operations.log_files import LogFile, shown, without_secrets
 from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False

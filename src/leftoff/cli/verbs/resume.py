@@ -45,6 +45,12 @@ SPEC = Spec(
         Opt("--only", "STEP", "run only these steps, even if they are completed", many=True, greedy=True),
         Opt("--accept", "CODE", "resume despite this finding", many=True),
         Opt(
+            "--answer",
+            "CODE=CHOICE",
+            "answer this finding; CODE:SUBJECT=CHOICE answers one of several",
+            many=True,
+        ),
+        Opt(
             "--yes",
             None,
             "answer the questions: missing outputs are restored or made again, changed files stay",
@@ -91,6 +97,7 @@ def run(args: Args, ctx: Context) -> int:
         failed=bool(args.failed),
         variables=assignments(args.var),
         accept=accepted,
+        answers=_answers(args.answer),
         yes=bool(args.yes),
         restart=bool(args.restart),
     )
@@ -101,6 +108,21 @@ def run(args: Args, ctx: Context) -> int:
     if not args.dry_run:
         return finished(report, ctx)
     return show(ctx, report, plan=True)
+
+
+def _answers(given: list[str]) -> dict[str, str]:
+    """What is chosen, by code and subject. A subject may have an equals sign in it, and a choice has none."""
+    out = {}
+    for word in given:
+        name, mark, choice = word.rpartition("=")
+        if not mark or not name or not choice:
+            raise Usage(
+                f"--answer takes CODE=CHOICE, not {word!r}.",
+                hint="For example: --answer files.changed=restore",
+            )
+        check_codes([name.partition(":")[0]])
+        out[name] = choice
+    return out
 
 
 def _steps(ctx: Context, target: Target, word: str) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 from leftoff.cli.options import Opt, Spec
 from leftoff.cli.render.text import clean
 
@@ -144,26 +141,6 @@ class Watch:
             self.ctx.say(f"leftoff: {info.run_id} is not restarted: {clean(found.why)}.")
 
     def _resume(self, run_id: str) -> None:
-        """In a session of its own: it lives on when the supervisor does not."""
-        import subprocess
+        from leftoff.operations.detached import resume_apart
 
-        place, own = (
-            ["--project", self.ctx.project.folder],
-            {"LEFTOFF_STORE": self.ctx.project.store.location},
-        )
-        log = os.open(
-            os.path.join(self.supervision.folder, "supervise.log"),
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-            0o600,
-        )
-        try:
-            subprocess.Popen(
-                [sys.executable, "-m", "leftoff", *place, "resume", run_id],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=self.ctx.caller.environment(own),
-            )
-        finally:
-            os.close(log)
+        resume_apart(self.ctx.project, self.ctx.caller, [run_id], "supervise.log")

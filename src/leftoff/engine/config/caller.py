@@ -27,10 +27,11 @@ class Caller:
     ``named``: the run that it names. ``branch``: the branch of runs that it means. ``session``: the agent's session,
     where that is known without a variable. ``agent``: the agent's process that it belongs to, where the session is
     known by that. ``person``: whether one may be behind it; a model with tools is none. ``pick``: how a person at a
-    terminal chooses one of several. Variables are read when they are asked for; an empty one counts as unset.
+    terminal chooses one of several. ``via``: the face, where what is decided is
+    written down with it. Variables are read when they are asked for; an empty one counts as unset.
     """
 
-    __slots__ = ("_agent", "_branch", "_session", "named", "person", "pick")
+    __slots__ = ("_agent", "_branch", "_session", "named", "person", "pick", "via")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Caller:
     ) -> None:
         self.named = named if named and named != "@" else None
         self.pick: Pick | None = None
+        self.via = "shell"
         self._agent = agent
         self.person = person
         self._branch = branch

@@ -19,7 +19,7 @@ from leftoff.engine.resume.finding import (
     WARN,
     check_codes,
 )
-from leftoff.errors import NeedsPerson
+from leftoff.errors import NeedsPerson, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,6 +103,9 @@ def take_answers(
     """What to go on with; ``None``: it does not go on, and was said why. ``quiet``: codes that somebody else tells."""
     answers = Answers(request.accept)
     report.accept({*answers.accepted, "step.waiting"})  # what goes without that person is done
+    if request.answers and not _take_given(report, request.answers, answers):
+        answerer.say("Nothing was changed.")
+        return None
     if request.yes:
         _say_yes(report, answers)
     if report.verdict == REFUSE or (report.verdict == ASK and not answerer.present):
@@ -124,6 +127,34 @@ def take_answers(
             answerer.say("Nothing was changed.")
             return None
     return answers
+
+
+def _take_given(report: Report, given: Mapping[str, str], answers: Answers) -> bool:
+    """What was answered beforehand, finding by finding; whether to go on."""
+    for finding in report.findings:
+        said = given.get(f"{finding.code}:{finding.subject}", given.get(finding.code))
+        if said is None or finding.level != ASK or finding.code == "variables.redacted":
+            continue
+        chosen = _choice(finding, said)
+        if chosen == STOP:
+            return False
+        _keep([finding], chosen, answers)
+        finding.level = WARN
+    return True
+
+
+def _choice(finding: Finding, said: str) -> str:
+    """The choice that was meant, by its beginning."""
+    choices = finding.choices or (GO_ON, STOP)
+    fits = [choice for choice in choices if choice == said] or [
+        choice for choice in choices if choice.startswith(said)
+    ]
+    if len(fits) != 1 or not said:
+        raise Usage(
+            f"{said!r} is no answer to {finding.code}.",
+            hint=f"Nothing was changed. Answers: {', '.join(choices)}.",
+        )
+    return fits[0]
 
 
 def _say_yes(report: Report, answers: Answers) -> None:
@@ -165,16 +196,22 @@ def _ask(answerer: Answerer, group: list[Finding], answers: Answers) -> bool:
     if finding.code == "variables.redacted":
         return _ask_value(answerer, finding, answers)
     chosen = answerer.decide(finding)
-    answers.accepted.add(finding.code)
+    _keep(group, chosen, answers)
+    return chosen != STOP
+
+
+def _keep(group: list[Finding], chosen: str, answers: Answers) -> None:
+    """What was chosen for findings of one code."""
+    answers.accepted.add(group[0].code)
     if chosen == AGAIN:
         answers.again.update(shown.subject for shown in group if shown.subject is not None)
     answers.restore |= chosen == RESTORE
     if chosen == BRING_BACK:
         answers.bring_back.update(path for shown in group for path in shown.paths)
     answers.unblock |= chosen == CLEAR
-    if finding.code in (UNAPPROVED, WAITING) and finding.subject is not None and chosen != STOP:
-        answers.approved[finding.subject] = chosen
-    return chosen != STOP
+    for finding in group:
+        if finding.code in (UNAPPROVED, WAITING) and finding.subject is not None and chosen != STOP:
+            answers.approved[finding.subject] = chosen
 
 
 def _ask_value(answerer: Answerer, finding: Finding, answers: Answers) -> bool:

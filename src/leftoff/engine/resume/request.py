@@ -27,7 +27,8 @@ class ResumeRequest(Fields):
     ``from_step``: this step and every later one are done again. ``only``: nothing but these is done, finished ones
     again (``None``: all that is left); ``failed``: what failed is among them. ``repeat``: single steps that are done
     once more, whatever comes after them. ``variables``: values that are set first. ``accept``: findings that stand in
-    nobody's way; ``yes``: the answer to most others. ``restart``: what still runs of a step is ended, not followed.
+    nobody's way; ``answers``: what is chosen where there is a choice, by code, or by code:subject for one finding;
+    ``yes``: the answer to most others. ``restart``: what still runs of a step is ended, not followed.
     ``workflow``: the definition as it shall be from now on, where its file was given. ``deep``: every file is hashed.
     Not ``resumes``: somebody only looks. ``decided``: the run as it was when that was agreed to.
     """
@@ -45,6 +46,7 @@ class ResumeRequest(Fields):
     deep: bool = False
     resumes: bool = True
     decided: RunRow | None = None
+    answers: Mapping[str, str] = {}
 
     @property
     def goes_on(self) -> bool:

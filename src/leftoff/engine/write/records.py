@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _REFUSED = {
     "run": "Use `leftoff start`, `pause` and `finish`; what you want to remember of a run goes to context or extra.",
     "turn": "An agent's hooks keep them (`leftoff install`). What you want to remember goes to note or context.",
+    "audit": "It says who decided what through the page. What you want to remember goes to note or context.",
     "item": "Entries of long variables are kept here. Set the variable itself: `leftoff set K:=JSON`.",
 }
 

@@ -32,7 +32,7 @@ _PAGE = re.compile(r"\bpage (\d+)", re.IGNORECASE)
 
 def inspect(store: SqliteStore) -> Report:
     """Look at everything; nothing is changed. See ``Store.check``."""
-    report = Report()
+    report = Report(store.counted)
     if _is_missing(store):
         report.problem("missing", store.path, "The database is gone, but its log or its blobs are there.")
         return report

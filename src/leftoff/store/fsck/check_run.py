@@ -12,7 +12,7 @@ from leftoff.model.values import blob_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Protocol
 
     from leftoff.model.versions import Version
@@ -30,13 +30,16 @@ LOST_BLOB = "lost blob "  # starts the name of a fact in `meta`: this blob is kn
 class Report:
     """Counts of what was looked at, and problems, each with a code, its place and a sentence."""
 
-    def __init__(self) -> None:
+    def __init__(self, counted: Callable[[dict[str, int]], None] | None = None) -> None:
+        self._counted = counted
         self.checked: dict[str, int] = {}
         self.problems: list[dict[str, Any]] = []
         self.quarantined: list[str] = []
 
     def count(self, what: str, number: int = 1) -> None:
         self.checked[what] = self.checked.get(what, 0) + number
+        if self._counted is not None:
+            self._counted(self.checked)
 
     def problem(self, code: str, where: str, message: str, **facts: Any) -> None:
         self.problems.append({"code": code, "where": where, "message": message, **facts})

@@ -12,7 +12,7 @@ from leftoff.store.rows import BlobRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from leftoff.store.postgres.store import PostgresStore
@@ -24,8 +24,8 @@ SOME = 200
 class Damage(Report):
     """What is wrong, and the numbers of the runs that it is in, with its codes."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, counted: Callable[[dict[str, int]], None] | None = None) -> None:
+        super().__init__(counted)
         self.runs: dict[int, set[str]] = {}
 
 
@@ -40,7 +40,7 @@ class _Look:
     def __init__(self, store: PostgresStore, view: Any) -> None:
         self._store = store
         self._view: PostgresView = view
-        self.report = Damage()
+        self.report = Damage(store.counted)
 
     def load(self, row: BlobRow) -> Iterator[bytes]:
         return self._store.blobs.load(row, self._view.ask)

@@ -1,0 +1,315 @@
+"""What a person decides about a run from afar: looked at first, then done once, and written down with their name.
+
+A face that is not a shell (the page, its interface for programs) names an action and gives its fields. `look_ahead`
+says in plain words what will happen, `act` does it: the same operation that the shell calls, refused by the same rules.
+Each leaves a record in the run, in the collection ``audit``: who, when, what, and through which face.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from leftoff.clock import iso
+from leftoff.engine.resume.answers import Answerer, take_answers
+from leftoff.engine.resume.finding import REFUSE, check_codes
+from leftoff.engine.resume.request import ResumeRequest
+from leftoff.engine.steps.approvals import REJECT
+from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.report import report as write_report
+from leftoff.errors import CannotResume, Conflict, LeftoffError, NeedsPerson, NotFound, Usage
+from leftoff.host import user
+from leftoff.model.codec import text as canonical
+from leftoff.model.fields import Fields
+from leftoff.model.ids import shown_step
+from leftoff.operations.approvals import Decision, decide, unblock
+from leftoff.operations.checkpoints import Fork, fork
+from leftoff.operations.detached import begun, resume_apart
+from leftoff.operations.execution import is_driven
+from leftoff.operations.files import Rollback, plan_rollback, rollback
+from leftoff.operations.reports import this_run
+from leftoff.operations.resume import PROGRAM, RUNNING, find
+from leftoff.operations.resume import resume as go_on
+from leftoff.operations.runs import info
+from leftoff.operations.stop import stop
+from leftoff.operations.upkeep import archive
+from leftoff.operations.verdict import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.engine.resume.verdict import Report
+    from leftoff.engine.workspace.plan import Plan
+    from leftoff.model.changes import ChangeSet
+    from leftoff.operations.files import RollbackPlan
+    from leftoff.store.base import Tx
+    from leftoff.store.rows import RunRow
+
+    Given = Mapping[str, Any]
+
+AUDIT = "audit"
+LOG = "detached.log"
+TEXT, WORDS, FLAG, MAP = "text", "words", "flag", "map"  # what a field holds
+
+# What each action takes.
+ACTIONS: dict[str, dict[str, str]] = {
+    "approve": {"step": TEXT, "choice": TEXT, "note": TEXT},
+    "reject": {"step": TEXT, "note": TEXT},
+    "unblock": {"step": TEXT},
+    "resume": {
+        "accept": WORDS,
+        "answers": MAP,
+        "yes": FLAG,
+        "failed": FLAG,
+        "only": WORDS,
+        "from_step": TEXT,
+    },
+    "stop": {},
+    "rollback": {"to": TEXT, "good": FLAG, "files": FLAG, "plan": TEXT, "yes": FLAG},
+    "fork": {"at": TEXT, "branch": TEXT, "run_id": TEXT},
+    "archive": {},
+}
+
+
+class Acted(Fields):
+    """What came of it: a sentence, the run that it is about from now on, and the document that the command prints."""
+
+    run_id: str
+    told: str
+    document: dict[str, Any]
+
+
+def act(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Acted:
+    """Do it, and write down who did."""
+    return _ACTS[known(name)](project, caller, ref, checked(name, given))
+
+
+def known(name: str) -> str:
+    if name not in ACTIONS:
+        raise NotFound(f"There is no action {name!r}.", hint=f"There are {', '.join(ACTIONS)}.")
+    return name
+
+
+def checked(name: str, given: Given) -> dict[str, Any]:
+    """The fields of an action: those that were given, each of its kind."""
+    fields, out = ACTIONS[name], {}
+    for field, value in given.items():
+        kind = fields.get(field)
+        if kind is None:
+            raise Usage(f"{name} has no field {field!r}.", hint=f"It has: {', '.join(fields) or 'none'}.")
+        if not _FITS[kind](value):
+            raise Usage(f"The field {field!r} of {name} is {_CALLED[kind]}.", hint="Nothing was changed.")
+        if value not in ("", None, [], {}, False):
+            out[field] = value
+    return out
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    TEXT: lambda value: value is None or isinstance(value, str),
+    WORDS: _is_words,
+    FLAG: lambda value: isinstance(value, bool),
+    MAP: lambda value: isinstance(value, dict) and _is_words([*value, *value.values()]),
+}
+_CALLED = {TEXT: "text", WORDS: "a list of texts", FLAG: "true or false", MAP: "an object of texts"}
+
+
+# -- who did what
+
+
+def write_down(project: Project, caller: Caller, row: RunRow, action: str, said: Given) -> None:
+    """A record in the run's history: who did what, and through which face."""
+    about = {"action": action, "by": user(), "at": iso(project.now), "via": caller.via, "said": dict(said)}
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        changes.put(AUDIT, f"{about['at']} {action}", about)
+
+    write_report(
+        project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
+    )
+
+
+# -- one function for each action, and one that says what it would do
+
+
+def _approve(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    return _decide(project, caller, ref, said, "approve", said.get("choice"))
+
+
+def _reject(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    return _decide(project, caller, ref, said, "reject", REJECT)
+
+
+def _decide(
+    project: Project, caller: Caller, ref: str, said: Given, action: str, choice: str | None
+) -> Acted:
+    words = (ref, said["step"]) if "step" in said else (ref,)
+    done = decide(project, caller, Decision(words, choice, said.get("note")))
+    if done.changed:
+        write_down(project, caller, done.info.row, action, {**said, "step": done.step, "choice": done.choice})
+    word = "rejected" if done.rejected else "approved"
+    already = "" if done.changed else "already "
+    return Acted(
+        done.info.run_id, f"{shown_step(done.step)} is {already}{word}. {done.advice}", done.to_json()
+    )
+
+
+def _unblock(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    done = unblock(project, caller, ref, said.get("step"))
+    if done.changed:
+        write_down(project, caller, done.info.row, "unblock", said)
+    told = "What blocked it is resolved." if done.changed else "Nothing blocks it."
+    return Acted(done.info.run_id, told, done.to_json())
+
+
+def _stop(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    done = stop(project, caller, ref)
+    if done.over or done.run is None:
+        raise Conflict(f"Run {done.run_id} is {done.status or 'gone'}; nothing was stopped.")
+    write_down(project, caller, done.run.row, "stop", said)
+    return Acted(done.run_id, f"Run {done.run_id} is stopped.", done.run.to_json())
+
+
+def _fork(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    done = fork(project, caller, Fork(said.get("at", ref), said.get("branch"), said.get("run_id")))
+    write_down(project, caller, done.info.row, "fork", said)
+    told = f"Run {done.info.run_id} was made from {done.source.row.run_id}@{done.source.seq}. It is paused."
+    return Acted(done.info.run_id, told, done.to_json())
+
+
+def _archive(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    def before(row: RunRow) -> None:
+        write_down(project, caller, row, "archive", said)
+
+    done = archive(project, caller, ref, before)
+    run_id = str(done.about["run_id"])
+    return Acted(run_id, f"Run {run_id} is archived. Its name still opens it.", done.about)
+
+
+def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    wanted, seen = way_back(ref, said), said.get("plan")
+    if seen is not None or not said.get("yes"):
+        _need_plan(plan_of(plan_rollback(project, caller, wanted)), seen)
+
+    def agree(plan: Plan) -> bool:
+        return seen is None or seen == _digest(plan.to_json(), [])
+
+    done = rollback(project, caller, wanted, lambda run_id, running: True, agree)
+    if not done.done:
+        raise _another_plan()
+    kept = {name: value for name, value in said.items() if name != "plan"}
+    write_down(project, caller, done.run.row, "rollback", kept)
+    told = f"Run {done.run.run_id} is back at version {done.target.seq}. What was there before is kept in its history."
+    return Acted(done.run.run_id, told, done.to_json())
+
+
+def way_back(ref: str, said: Given) -> Rollback:
+    return Rollback(said.get("to", ref), good=bool(said.get("good")), files=bool(said.get("files")))
+
+
+def plan_of(ahead: RollbackPlan) -> str:
+    """What stands for a plan that somebody was shown."""
+    files = ahead.files.to_json() if ahead.files is not None else None
+    return _digest(files, []) if files is not None else _digest(ahead.target.seq, sorted(ahead.running))
+
+
+def _digest(*what: object) -> str:
+    return hashlib.sha256(canonical(list(what)).encode()).hexdigest()[:32]
+
+
+def _need_plan(plan: str, seen: str | None) -> None:
+    if seen is None:
+        raise NeedsPerson(
+            "Going back is done once its plan was seen.", hint="Look at the plan first, then agree to it."
+        )
+    if seen != plan:
+        raise _another_plan()
+
+
+def _another_plan() -> Conflict:
+    return Conflict(
+        "What would be done is not what was shown: something has changed since.",
+        hint="Nothing was changed. Look at the plan again.",
+    )
+
+
+def _resume(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
+    request = request_of(project, caller, ref, said)
+    row = request.target.row
+    if request.over is not None:
+        raise CannotResume(request.over, hint="Choose a step to begin again from.")
+    if is_driven(project, row):
+        found = verify(project, caller, request)
+        if take_answers(found, request, Answerer()) is None:
+            raise _not_now(found)
+        apart = resume_apart(project, caller, [row.run_id, *_options(said)], LOG)
+        begun(project, row, apart)
+        write_down(project, caller, row, "resume", said)
+        return Acted(row.run_id, f"Run {row.run_id} continues.", info(project, row).to_json())
+    done = go_on(project, caller, request, Answerer())
+    if done.outcome == PROGRAM:
+        raise Conflict(
+            f"Run {row.run_id} belongs to the program {row.card.get('program')}, which continues it.",
+            hint="Start that program again.",
+        )
+    if done.outcome != RUNNING:
+        raise _not_now(done.report)
+    write_down(project, caller, row, "resume", said)
+    return Acted(row.run_id, f"Run {row.run_id} is running again.", info(project, row).to_json())
+
+
+def request_of(project: Project, caller: Caller, ref: str, said: Given) -> ResumeRequest:
+    from leftoff.operations.reports import step_of
+
+    found = find(project, caller, ref)
+
+    def path(step: str) -> str:
+        return step_of(project, found.row, step)
+
+    return ResumeRequest(
+        found,
+        from_step=path(said["from_step"]) if "from_step" in said else None,
+        only=[path(step) for step in said.get("only", ())],
+        failed=bool(said.get("failed")),
+        accept=check_codes(said.get("accept", ())),
+        answers=said.get("answers", {}),
+        yes=bool(said.get("yes")),
+    )
+
+
+def _options(said: Given) -> list[str]:
+    """The same, as words of the command."""
+    words = ["--failed"] if said.get("failed") else []
+    words += ["--yes"] if said.get("yes") else []
+    words += [f"--from-step={said['from_step']}"] if "from_step" in said else []
+    words += [f"--only={step}" for step in said.get("only", ())]
+    words += [f"--accept={code}" for code in said.get("accept", ())]
+    return words + [f"--answer={name}={choice}" for name, choice in said.get("answers", {}).items()]
+
+
+def _not_now(report: Report) -> LeftoffError:
+    stand = [finding for finding in report.findings if finding.level == report.verdict]
+    told = " ".join(finding.message for finding in stand[:3])
+    if "lease.held" in {finding.code for finding in stand}:
+        return Conflict(told, hint=stand[0].hint)
+    if report.verdict == REFUSE:
+        return CannotResume(told, findings=stand, hint=stand[0].hint if stand else "")
+    return NeedsPerson(f"A person must decide: {told}", hint="Answer each finding, then resume.")
+
+
+_ACTS: dict[str, Callable[[Project, Caller, str, Given], Acted]] = {
+    "approve": _approve,
+    "reject": _reject,
+    "unblock": _unblock,
+    "resume": _resume,
+    "stop": _stop,
+    "rollback": _rollback,
+    "fork": _fork,
+    "archive": _archive,
+}

@@ -1,0 +1,161 @@
+"""What an action would do, in plain words, before it is done: see `leftoff.operations.acting`. Nothing is changed."""
+
+from __future__ import annotations
+
+from leftoff.engine.resume.finding import ASK, REFUSE
+from leftoff.engine.steps.approvals import waiting
+from leftoff.errors import NotFound
+from leftoff.model.fields import Fields
+from leftoff.model.ids import shown_step
+from leftoff.model.words import in_words
+from leftoff.operations.acting import checked, known, plan_of, request_of, way_back
+from leftoff.operations.execution import is_driven
+from leftoff.operations.files import plan_rollback
+from leftoff.operations.runs import target
+from leftoff.operations.verdict import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from leftoff.engine.config.caller import Caller
+    from leftoff.engine.config.project import Project
+    from leftoff.operations.acting import Given
+    from leftoff.store.rows import RunRow
+
+
+class Ahead(Fields):
+    """What an action would do. ``says``: in sentences. ``lines``: single things that it would do, such as files.
+    ``findings``: of a verdict, those that need an answer first. ``options``: what can be chosen. ``plan``: what
+    stands for all of this; whoever agrees sends it back, and is asked again where it is another by then."""
+
+    run_id: str
+    says: list[str]
+    lines: Sequence[str] = ()
+    findings: Sequence[dict[str, Any]] = ()
+    options: Sequence[str] = ()
+    plan: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in self._fields}
+        return {name: value if isinstance(value, str) else list(value) for name, value in found.items()}
+
+
+def look_ahead(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Ahead:
+    """What it would do. Nothing is changed."""
+    return _AHEAD[known(name)](project, caller, ref, checked(name, given))
+
+
+def _one(project: Project, caller: Caller, ref: str) -> RunRow:
+    found: RunRow = target(project, caller, ref).row
+    return found
+
+
+def _ahead_decide(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+    row = _one(project, caller, ref)
+    asked = project.store.read(lambda view: waiting(project.store, view, row))
+    step = said.get("step") or (next(iter(asked)) if len(asked) == 1 else None)
+    if step is None or step not in asked:
+        what = f"{shown_step(step)} of run" if step else "Nothing in run"
+        raise NotFound(
+            f"{what} {row.run_id} {'is not' if step else 'is'} waiting for a decision.",
+            hint="Look at its steps.",
+        )
+    one = asked[step]
+    says = [
+        f"{shown_step(step)} asks: {one.approval.get('ask', '')}",
+        "The run goes on with what you decide. It cannot be decided twice.",
+    ]
+    return Ahead(row.run_id, says, options=one.choices() or ["approve"])
+
+
+def _ahead_unblock(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+    row = _one(project, caller, ref)
+    what = shown_step(said["step"]) if "step" in said else "What blocks the run"
+    return Ahead(
+        row.run_id,
+        [
+            f"{what} counts as resolved, and is to be done again.",
+            "Nothing starts by itself: resume continues.",
+        ],
+    )
+
+
+def _ahead_stop(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+    row = _one(project, caller, ref)
+    says = [
+        "Whoever drives the run saves a checkpoint, and the processes of its steps are ended.",
+        "Steps that were running will run again when it is resumed.",
+    ]
+    return Ahead(row.run_id, [f"Run {row.run_id} {in_words(row.status)}.", *says])
+
+
+def _ahead_fork(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+    found = target(project, caller, said.get("at", ref))
+    says = [
+        f"A new run begins with what {found.row.run_id} was at version {found.seq}. It is paused until it is resumed."
+    ]
+    return Ahead(found.row.run_id, [*says, f"{found.row.run_id} stays as it is."])
+
+
+def _ahead_archive(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+    row = _one(project, caller, ref)
+    return Ahead(
+        row.run_id,
+        [
+            "The run moves out of the store into one file beside it.",
+            "Its name still opens it, and resuming brings it back.",
+        ],
+    )
+
+
+def _ahead_rollback(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+    found = plan_rollback(project, caller, way_back(ref, said))
+    row = found.target.row
+    says = [
+        f"Run {row.run_id} goes back to version {found.target.seq}, as a new checkpoint. Nothing is erased."
+    ]
+    if found.running:
+        says.append(
+            f"These steps are still running, and are ended first: {', '.join(map(shown_step, found.running))}."
+        )
+    if found.files is None:
+        says.append("Its files stay as they are.")
+        return Ahead(row.run_id, says, plan=plan_of(found))
+    says.append(
+        "Its files become what they were, after the present ones were saved."
+        if found.files.entries
+        else "Every tracked file is already as it was."
+    )
+    if found.files.changed:
+        names = ", ".join(entry.path for entry in found.files.changed[:5])
+        says.append(f"Changed since they were last recorded: {names}.")
+    lines = [f"{entry.action} {entry.path} ({entry.why})" for entry in found.files.entries]
+    return Ahead(row.run_id, says, lines, plan=plan_of(found))
+
+
+def _ahead_resume(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+    request = request_of(project, caller, ref, said)
+    row = request.target.row
+    found = verify(project, caller, request)
+    found.accept(request.accept)
+    again = [entry for entry in found.plan if entry["action"] != "skip"]
+    says = [f"Run {row.run_id} {in_words(row.status)}.", found.over or f"{len(again)} steps are left to do."]
+    if is_driven(project, row):
+        says.append("It runs in the background, on the machine that serves this page.")
+    asks = [finding.to_json() for finding in found.findings if finding.level in (ASK, REFUSE)]
+    lines = [f"{entry['action']} {shown_step(entry['step'])} ({entry['why']})" for entry in again]
+    return Ahead(row.run_id, says, lines, asks)
+
+
+_AHEAD: dict[str, Callable[[Project, Caller, str, Given], Ahead]] = {
+    "approve": _ahead_decide,
+    "reject": _ahead_decide,
+    "unblock": _ahead_unblock,
+    "resume": _ahead_resume,
+    "stop": _ahead_stop,
+    "rollback": _ahead_rollback,
+    "fork": _ahead_fork,
+    "archive": _ahead_archive,
+}

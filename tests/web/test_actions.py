@@ -1,0 +1,239 @@
+"""What is decided on the page is what the shell would do, refused by the same rules, and written down with a name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from starlette.routing import Route
+
+from leftoff.host import user
+from tests.cli.command import call, succeed
+from tests.cli.runs import release, started
+from tests.web.client import Client, serving
+
+WAITS = 7
+FLOW = """name: flow
+steps:
+  - {id: make, run: echo made > made.txt, outputs: [made.txt]}
+  - {id: sign-off, needs: [make], approval: {ask: Is it good, options: [approve, later]}}
+  - {id: end, needs: [sign-off], run: cp made.txt end.txt}
+"""
+
+
+@pytest.fixture
+def page(tmp_path: Path, trusted: None) -> Iterator[Client]:
+    with serving(tmp_path) as client:
+        yield client
+
+
+def waits(cwd: Path) -> None:
+    """A run of a workflow that waits for a person."""
+    (cwd / "flow.yaml").write_text(FLOW)
+    assert WAITS == call("run", "flow.yaml", "--run-id", "r", cwd=cwd).code
+
+
+def do(page: Client, cwd: Path, run: str, action: str, **fields: Any) -> str:
+    """An action on the page: looked at, then done; what is said on the page that follows."""
+    path = f"/p/{cwd.name}/runs/{run}/do/{action}"
+    asked = page.get(path + "?" + "&".join(f"{name}={value}" for name, value in fields.items()))
+    assert 200 == asked.status, asked
+    plan = asked.text.partition('name="plan" value="')[2].partition('"')[0]
+    answer = page.post(path, {**fields, **({"plan": plan} if plan else {})})
+    assert 303 == answer.status, answer
+    return page.get(answer.headers["location"]).text
+
+
+def shown(cwd: Path, run: str) -> Any:
+    return succeed("show", run, "--json", cwd=cwd).json
+
+
+def audit(cwd: Path, run: str) -> list[tuple[str, str, str]]:
+    found = shown(cwd, run)["records"].get("audit", {})
+    return [(found[key]["action"], found[key]["by"], found[key]["via"]) for key in sorted(found)]
+
+
+def until_ended(page: Client, cwd: Path, run: str) -> str:
+    """Wait for whoever drives it; its status."""
+    while (about := page.api("GET", f"/api/projects/{cwd.name}/runs/{run}").json)["health"] == "alive":
+        time.sleep(0.02)
+    return str(about["status"])
+
+
+def test_approve_and_resume(page: Client, tmp_path: Path) -> None:
+    """A person decides, and the workflow goes on in the background, to its end."""
+    waits(tmp_path)
+    assert "Is it good" in page.get(f"/p/{tmp_path.name}/runs/r/do/approve?step=sign-off").text
+    do(page, tmp_path, "r", "approve", step="sign-off", choice="approve", note="fine")
+    do(page, tmp_path, "r", "resume")
+    assert "completed" == until_ended(page, tmp_path, "r")
+    assert (tmp_path / "end.txt").exists()
+    assert [("approve", user(), "page"), ("resume", user(), "page")] == audit(tmp_path, "r")
+    decided = shown(tmp_path, "r")["records"]["approval"]["sign-off"]
+    assert ("approve", "fine", user()) == (decided["choice"], decided["note"], decided["by"])
+
+
+def test_a_decision_is_not_made_twice(page: Client, tmp_path: Path) -> None:
+    """Refused as in the shell, and nothing is written down."""
+    waits(tmp_path)
+    do(page, tmp_path, "r", "reject", step="sign-off")
+    before = shown(tmp_path, "r")["head"]
+    answer = page.post(f"/p/{tmp_path.name}/runs/r/do/approve", {"step": "sign-off", "choice": "approve"})
+    refused = call("approve", "r", "sign-off", "--choice", "approve", cwd=tmp_path)
+    assert 409 == answer.status and 5 == refused.code
+    assert refused.err.splitlines()[0].removeprefix("leftoff: ")[:40] in answer.text
+    assert before == shown(tmp_path, "r")["head"] and ["reject"] == [each[0] for each in audit(tmp_path, "r")]
+
+
+def test_an_answer_to_a_finding(page: Client, tmp_path: Path) -> None:
+    """What a verdict asks is answered finding by finding, with the choices that a terminal would offer."""
+    waits(tmp_path)
+    succeed("approve", "r", "sign-off", "--choice", "approve", cwd=tmp_path)
+    (tmp_path / "made.txt").write_text("other")
+    path = f"/api/projects/{tmp_path.name}/runs/r"
+    asked = page.api("GET", f"{path}/ahead/resume").json["findings"]
+    assert ["outputs.changed"] == [finding["code"] for finding in asked]
+    refused = page.api("POST", f"{path}/resume", {})
+    assert 409 == refused.status and "needs_person" == refused.json["error"]["code"]
+    do(page, tmp_path, "r", "resume", **{"answers.outputs.changed:make": "run the step again"})
+    assert "completed" == until_ended(page, tmp_path, "r")
+    assert "made\n" == (tmp_path / "end.txt").read_text()
+
+
+def test_resume_what_is_reported_on(page: Client, tmp_path: Path) -> None:
+    """A run that nobody executes is running again."""
+    run = release(tmp_path)
+    succeed("pause", cwd=tmp_path)
+    do(page, tmp_path, run, "resume")
+    assert "running" == shown(tmp_path, run)["status"]
+
+
+def test_unblock(page: Client, tmp_path: Path) -> None:
+    """What blocked a run is resolved."""
+    run = started(tmp_path)
+    succeed("step", "block", "a", "--error", "no key", cwd=tmp_path)
+    do(page, tmp_path, run, "unblock")
+    assert "blocked" != shown(tmp_path, run)["status"] and ["unblock"] == [
+        each[0] for each in audit(tmp_path, run)
+    ]
+
+
+def test_stop(page: Client, tmp_path: Path) -> None:
+    """A run that was started from the page is stopped from it."""
+    (tmp_path / "flow.yaml").write_text("name: flow\nsteps:\n  - {id: a, run: sleep 1000}\n")
+    succeed("run", "flow.yaml", "--run-id", "r", "--detach", cwd=tmp_path)
+    do(page, tmp_path, "r", "stop")
+    assert "paused" == shown(tmp_path, "r")["status"]
+    answer = page.post(f"/p/{tmp_path.name}/runs/nothing/do/stop")
+    assert 404 == answer.status
+
+
+def test_roll_back_with_files(page: Client, tmp_path: Path) -> None:
+    """The plan is shown first; where it is another by then, nothing is done and it is said."""
+    run, path = started(tmp_path), f"/p/{tmp_path.name}"
+    (tmp_path / "a.txt").write_text("old")
+    succeed("track", "a.txt", cwd=tmp_path)
+    first = succeed("save", "--json", cwd=tmp_path).json["seq"]
+    (tmp_path / "a.txt").write_text("new")
+    succeed("track", "a.txt", cwd=tmp_path)
+    succeed("save", cwd=tmp_path)
+    to = f"{path}/runs/{run}/do/rollback"
+    asked = page.get(f"{to}?to={run}@{first}&files=1").text
+    assert "restore a.txt" in asked
+    plan = asked.partition('name="plan" value="')[2].partition('"')[0]
+    form = {"to": f"{run}@{first}", "files": "1", "plan": plan}
+    (tmp_path / "a.txt").write_text("somebody else was here")
+    assert 409 == page.post(to, form).status and "somebody" in (tmp_path / "a.txt").read_text()
+    assert 409 == page.post(to, {**form, "plan": ""}).status
+    do(page, tmp_path, run, "rollback", to=f"{run}@{first}", files="1")
+    assert "old" == (tmp_path / "a.txt").read_text()
+    assert ["rollback"] == [each[0] for each in audit(tmp_path, run)]
+
+
+def test_fork_and_archive(page: Client, tmp_path: Path) -> None:
+    """A fork is another run, whose name the page shows; an archived one is still opened by its name."""
+    run = started(tmp_path)
+    succeed("finish", cwd=tmp_path)
+    do(page, tmp_path, run, "fork", run_id="fork-of-it", branch="side")
+    assert ("paused", "side") == (
+        shown(tmp_path, "fork-of-it")["status"],
+        shown(tmp_path, "fork-of-it")["branch"],
+    )
+    assert [] == audit(tmp_path, run) and ["fork"] == [each[0] for each in audit(tmp_path, "fork-of-it")]
+    do(page, tmp_path, run, "archive")
+    assert (tmp_path / ".leftoff" / "archive" / f"{run}.leftoff").exists()
+    assert ["archive"] == [each[0] for each in audit(tmp_path, run)]
+    assert 409 == page.post(f"/p/{tmp_path.name}/runs/fork-of-it/do/archive").status
+
+
+def test_without_the_second_token(page: Client, tmp_path: Path) -> None:
+    """A form that is not ours changes nothing, whoever's cookie it carries."""
+    run = started(tmp_path)
+    path = f"/p/{tmp_path.name}/runs/{run}/do/fork"
+    for wrong in ("", "0" * 64, page.csrf[:-1]):
+        assert 403 == page.post(path, {"csrf": wrong}).status
+    headers = [("cookie", page.cookie), ("content-type", "application/json")]
+    assert 403 == page.ask("POST", f"/api/projects/{tmp_path.name}/runs/{run}/fork", headers, b"{}").status
+    headers.append(("x-leftoff-csrf", page.csrf))
+    assert 200 == page.ask("POST", f"/api/projects/{tmp_path.name}/runs/{run}/fork", headers, b"{}").status
+    other = page.post(path, {}, content_type="multipart/form-data; boundary=x")
+    assert 400 == other.status
+    assert 2 == len(succeed("ls", "--json", cwd=tmp_path).json["runs"])
+
+
+def test_read_only(tmp_path: Path) -> None:
+    """There is no address that would change anything."""
+    run = release(tmp_path)
+    with serving(tmp_path, read_only=True) as page:
+        taken = [
+            (getattr(route, "path", ""), route.methods)
+            for route in cast(list[Route], page.app.routes)
+            if "POST" in (getattr(route, "methods", None) or ())
+        ]
+        assert [] == taken
+        for action in ("stop", "fork", "rollback"):
+            assert 404 == page.get(f"/p/{tmp_path.name}/runs/{run}/do/{action}").status
+            assert page.post(f"/p/{tmp_path.name}/runs/{run}/do/{action}", {"csrf": "x"}).status in (404, 405)
+            assert page.api("POST", f"/api/projects/{tmp_path.name}/runs/{run}/{action}", {}).status in (
+                404,
+                405,
+            )
+
+
+def test_prune_and_check(page: Client, tmp_path: Path) -> None:
+    """Retention, and a check of the store that says how far it is."""
+    release(tmp_path)
+    assert 303 == page.post(f"/p/{tmp_path.name}/do/prune").status
+    assert 303 == page.post(f"/p/{tmp_path.name}/do/check").status
+    while (found := page.api("GET", f"/api/projects/{tmp_path.name}/fsck").json)["running"]:
+        assert 0 <= found["percent"] < 100
+    assert found["report"]["ok"] and 100 == found["percent"]
+    assert found["report"] == succeed("fsck", "--json", cwd=tmp_path).json
+
+
+def test_a_driver_is_not_pushed_aside(page: Client, tmp_path: Path) -> None:
+    """A run that somebody drives is not resumed again, nor rolled back."""
+    (tmp_path / "flow.yaml").write_text("name: flow\nsteps:\n  - {id: a, run: sleep 1000}\n")
+    succeed("run", "flow.yaml", "--run-id", "r", "--detach", cwd=tmp_path)
+    path = f"/api/projects/{tmp_path.name}/runs/r"
+    try:
+        assert 409 == page.api("POST", f"{path}/resume", {}).status
+        assert 409 == page.api("POST", f"{path}/rollback", {"to": "r@1", "yes": True}).status
+        assert [] == page.api("GET", f"{path}/audit").json["audit"]
+    finally:
+        succeed("stop", "r", cwd=tmp_path)
+
+
+def test_what_is_no_action(page: Client, tmp_path: Path) -> None:
+    """A wrong name, a wrong field, a wrong kind: each is told, and changes nothing."""
+    run = started(tmp_path)
+    path = f"/api/projects/{tmp_path.name}/runs/{run}"
+    assert 404 == page.api("POST", f"{path}/explode", {}).status
+    assert 404 == page.get(f"/p/{tmp_path.name}/runs/{run}/do/explode").status
+    assert 400 == page.api("POST", f"{path}/fork", {"nothing": 1}).status
+    assert 400 == page.api("POST", f"{path}/fork", {"branch": ["x"]}).status
+    assert 400 == page.api("POST", f"{path}/resume", {"accept": "everything"}).status
+    assert 1 == len(succeed("ls", "--json", cwd=tmp_path).json["runs"])
