@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leftoff.engine.config.project import blobs_folder, open_store
+from leftoff.engine.config.project import blobs_folder, open_store, without_password
 from leftoff.errors import NotFound, Usage
 from leftoff.model.fields import Fields
 
@@ -71,3 +71,9 @@ def copy(
         old.close()
         new.close()
     return Copied(old.name, new.name, done["copied"], done["checked"])
+
+
+def passed_on(word: str) -> str:
+    """A word of a command line; where it is a store's URL with a password, or an option with one, without it."""
+    option, mark, url = word.partition("=") if word.startswith("--store=") else ("", "", word)
+    return f"{option}{mark}{without_password(url)}"

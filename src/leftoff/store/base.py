@@ -423,7 +423,7 @@ class Store:
 
     #: where it is, for people; never with a password in it
     name: str
-    #: what opens it again; it may have a password in it, so it is shown nowhere
+    #: what opens it again, for processes that we start: no password is in it
     location: str
     #: where facts of this machine lie that belong to it (attempts and their logs, journals, locks): private, and made
     #: by the first write. An embedded store is in there itself

@@ -127,6 +127,10 @@ class Caller:
         """Where its store is."""
         return self.variable("LEFTOFF_STORE")
 
+    def pass_on_store(self, location: str) -> None:
+        """What processes are told that this one starts: the same store, without the password that we were given."""
+        os.environ["LEFTOFF_STORE"] = location
+
     @property
     def arguments(self) -> str | None:
         """What a step's process is to do, as JSON; or @ and the file that says so."""

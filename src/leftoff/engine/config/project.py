@@ -143,6 +143,19 @@ def local_folder(location: str) -> str:
     return rest if mark else location
 
 
+def without_password(location: str) -> str:
+    """What opens the same store, for other processes: a URL's password is in a private file of this machine then."""
+    if location.partition("://")[0] not in ("postgresql", "postgres"):
+        return location
+    from leftoff.store.postgres.location import Place, without_secrets
+    from leftoff.store.sqlite.location import make_folder
+
+    folder = local_folder(location)
+    if Place(location).secrets:
+        make_folder(folder)
+    return without_secrets(location, folder)
+
+
 def blobs_folder(project: str, settings: Settings) -> str | None:
     """The folder that the settings name for the blobs of a store on a server."""
     return os.path.join(project, settings.blobs) if settings.blobs else None
@@ -256,6 +269,8 @@ class Project:
         if self._store is None:
             location = store_location(self.folder, self._given, self.settings.store)
             self._store = open_followed(self.folder, location, self.settings, self.clock, self.say)
+            if "://" in location and location == CALLER.store != self._store.location:
+                CALLER.pass_on_store(self._store.location)
             self._be_patient()
             if self.takes_in_edits:
                 self.take_in_edits()

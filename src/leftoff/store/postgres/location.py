@@ -2,13 +2,18 @@
 
 Each project is a schema of its own, so that a run of one is invisible to another, a role can be given one of them, and
 ``pg_dump -n`` saves one. ``?project=NAME`` is ours; everything else in the URL is for libpq.
+
+A password never travels by an environment or a command line that we make. Other processes get a URL that names a
+private file with the secrets instead (``?secrets=FILE``, also ours).
 """
 
 from __future__ import annotations
 
+import os
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from leftoff.errors import Usage
+from leftoff.errors import StoreUnavailable, Usage
+from leftoff.model.codec import decode, text
 from leftoff.model.hashing import sha256
 
 TYPE_CHECKING = False
@@ -21,6 +26,8 @@ MOST = 50  # characters of a project's name: PostgreSQL cuts names at 63 bytes
 HIDDEN = "***"
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _SECRET = ("password", "sslpassword", "passfile")  # in the query of a URL
+_OURS = ("project", "secrets")
+_FILE = "secrets-"  # starts the name of a file with secrets
 
 
 class Place:
@@ -36,14 +43,15 @@ class Place:
                 hint=f"It is 1 to {MOST} letters, digits and . _ - behind ?project=",
             )
         self.schema = f"{SCHEMA}_{self.project}" if self.project else SCHEMA
-        rest = [(name, value) for name, value in asked if name != "project"]
+        rest = [(name, value) for name, value in asked if name not in _OURS]
+        rest += [pair for name, path in asked if name == "secrets" for pair in _read(path)]
         #: what libpq is given
         self.conninfo = urlunsplit(
             parts._replace(scheme="postgresql", query=urlencode(rest, quote_via=quote))
         )
         self.secrets = [secret for secret in [_password(parts), *_secrets(rest)] if secret]
         #: how people see it
-        shown = [(name, value) for name, value in asked if name not in _SECRET]
+        shown = [(name, value) for name, value in asked if name not in (*_SECRET, "secrets")]
         query = urlencode(shown, quote_via=quote, safe="/")
         self.name = urlunsplit(parts._replace(netloc=_without_password(parts), query=query))
 
@@ -69,6 +77,42 @@ class Place:
 def shown(location: str) -> str:
     """A store's folder or URL as people may see it."""
     return Place(location).name if location.partition("://")[0] in SCHEMES else location
+
+
+def without_secrets(url: str, folder: str) -> str:
+    """What opens the same store, for other processes: secrets are in a file of ``folder`` that only its owner reads."""
+    parts = urlsplit(url)
+    asked = parse_qsl(parts.query, keep_blank_values=True)
+    found = {name: value for name, value in asked if name in _SECRET[:2]}
+    if password := _password(parts):
+        found.setdefault("password", password)
+    if not found:
+        return url
+    content = text(found).encode()
+    path = os.path.join(folder, _FILE + sha256(content).hexdigest()[:16])
+    if not os.path.exists(path):
+        _write(path, content)
+    kept = [(name, value) for name, value in asked if name not in found]
+    query = urlencode([*kept, ("secrets", path)], quote_via=quote, safe="/")
+    return urlunsplit(parts._replace(netloc=_without_password(parts), query=query))
+
+
+def _write(path: str, content: bytes) -> None:
+    temp = f"{path}.{os.getpid()}"
+    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(content)
+    os.replace(temp, path)
+
+
+def _read(path: str) -> list[tuple[str, str]]:
+    try:
+        with open(path, "rb") as file:
+            return list(decode(file.read()).items())
+    except (OSError, ValueError, AttributeError):
+        raise StoreUnavailable(
+            f"The file {path}, which has the store's password, cannot be read.",
+            hint="A command that is given the URL with its password makes it anew.",
+        ) from None
 
 
 def _password(parts: SplitResult) -> str:

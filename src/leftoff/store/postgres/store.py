@@ -22,7 +22,7 @@ from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
 from leftoff.store.postgres.held import Again
-from leftoff.store.postgres.location import Place
+from leftoff.store.postgres.location import Place, without_secrets
 from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import PostgresTx
@@ -61,7 +61,7 @@ class PostgresStore(Store):
         self.place = Place(url)
         self.folder = os.path.join(folders, self.place.key)
         self.name = self.place.name
-        self.location = url
+        self._url = url
         self.clock = clock or SYSTEM
         self.pool = Pool(self.place)
         self.blobs = PostgresBlobs(self, blobs)
@@ -71,6 +71,14 @@ class PostgresStore(Store):
         self._proved: set[int] = set()
         key = id(self)
         _stores[key] = ref(self, lambda _: _stores.pop(key, None))
+
+    @property
+    def location(self) -> str:  # type: ignore[override]
+        """What opens it again. A password is in a file of the folder then, for other processes of the same user."""
+        if not self.place.secrets:
+            return self._url
+        make_folder(self.folder)
+        return without_secrets(self._url, self.folder)
 
     # -- connections
 

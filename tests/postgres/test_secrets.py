@@ -1,0 +1,102 @@
+"""A password in a URL is for libpq alone: no process that we start has it, and nothing says it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from leftoff.engine.config.project import local_folder, open_store
+from leftoff.errors import StoreUnavailable
+from tests.cli.command import LEFTOFF, call, environment
+from tests.postgres.server import USER, Server
+
+PASSWORD = "geh:eim/%40 ist es"
+
+
+@pytest.fixture
+def locked(server: Server, name: str) -> Iterator[str]:
+    """The URL of somebody who needs a password, with it."""
+    with psycopg.connect(server.url(), autocommit=True) as conn:
+        conn.execute(f'DROP SCHEMA IF EXISTS "leftoff_{name}" CASCADE'.encode())
+        if not conn.execute("SELECT 1 FROM pg_roles WHERE rolname = 'locked'").fetchone():
+            conn.execute("CREATE ROLE locked LOGIN")
+        conn.execute(f"ALTER ROLE locked PASSWORD '{PASSWORD}'".encode())
+        conn.execute("GRANT CREATE ON DATABASE postgres TO locked")
+    yield server.url(name).replace(f"{USER}@", f"locked:{quote(PASSWORD, safe='')}@")
+
+
+FLOW = f"""name: f
+steps:
+  - id: a
+    run: |
+      env; tr '\\0' '\\n' < /proc/$PPID/environ
+      p=$$; while test $p -gt 1; do tr '\\0' ' ' < /proc/$p/cmdline; p=$(cut -d' ' -f4 /proc/$p/stat); done
+      echo "store: $LEFTOFF_STORE"
+      {LEFTOFF} set found=yes
+  - id: b
+    env: {{SEEN: "{{{{ env.LEFTOFF_STORE }}}}"}}
+    run: echo "seen $SEEN"
+"""
+
+
+def said(project: Path, words: list[str], **env: str) -> str:
+    """Everything that a run of the flow and some verbs say, of themselves and of what lies in the store."""
+    told = []
+    for verb in ("run flow.yaml --run-id r", "logs r", "show r --json", "store info", "status"):
+        done = subprocess.run(
+            [str(LEFTOFF), *verb.split(), *words],
+            cwd=project,
+            env=environment(**env),
+            capture_output=True,
+            text=True,
+        )
+        assert 0 == done.returncode, done
+        told.append(done.stdout + done.stderr)
+    return "\n".join(told)
+
+
+@pytest.mark.parametrize("how", ["environment", "option"])
+def test_steps_do_not_get_it(project: Path, locked: str, how: str) -> None:
+    """Neither by their environment nor by the list of processes; and yet what they report arrives."""
+    if how == "environment":
+        (project / "flow.yaml").write_text(FLOW)
+        text = said(project, [], LEFTOFF_STORE=locked)
+        assert "seen postgresql://locked@" in text
+    else:
+        (project / "flow.yaml").write_text(FLOW.partition("  - id: b")[0])
+        text = said(project, ["--store", locked])
+    assert "geh" not in text and "ist%20es" not in text
+    assert "store: postgresql://locked@" in text
+    assert "yes" == call("get", "found", "--run", "r", cwd=project, LEFTOFF_STORE=locked).out.strip()
+
+
+def test_the_file_is_private(project: Path, locked: str) -> None:
+    """What other processes are given opens the same store; the file is their owner's alone."""
+    store = open_store(locked)
+    passed_on = store.location
+    (path,) = Path(local_folder(locked)).glob("secrets-*")
+    assert 0o600 == path.stat().st_mode & 0o777
+    again = open_store(passed_on)
+    assert (store.name, store.folder, passed_on) == (again.name, again.folder, again.location)
+    assert not again.exists()  # it was let in
+    path.unlink()
+    with pytest.raises(StoreUnavailable) as caught:
+        open_store(passed_on)
+    assert str(path) in caught.value.message
+    store.close()
+    again.close()
+
+
+def test_errors_do_not_say_it(server: Server, locked: str, project: Path) -> None:
+    """Of a command whose server refuses it, or is not there."""
+    for url in (locked.replace("geh", "nein"), locked.replace(str(server.folder), "/nowhere")):
+        done = call("ls", cwd=project, LEFTOFF_STORE=url)
+        assert 8 == done.code
+        assert "eim" not in done.out + done.err
+    assert os.environ.get("LEFTOFF_STORE") is None
