@@ -54,6 +54,10 @@ class Graph:
             new,
         )
 
+    def put_writes(self, changed: dict[str, object]) -> None:
+        """Save what a task wrote, before the checkpoint that follows from it."""
+        self._saver.put_writes(self._config, list(changed.items()), str(uuid6(clock_seq=self._step)))
+
     def _checkpoint(self, changed: list[str]) -> Checkpoint:
         checkpoint = empty_checkpoint()
         checkpoint["id"] = str(uuid6(clock_seq=self._step))

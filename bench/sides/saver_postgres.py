@@ -41,6 +41,14 @@ class Commits(saver.Commits):
     graph = Graph
 
 
+class Steps(Commits):
+    """The same as a compiled graph does it: what the task wrote is saved first, then the checkpoint."""
+
+    def commit(self, changed: dict[str, object]) -> None:
+        self._graph.put_writes(changed)
+        super().commit(changed)
+
+
 class Grown(saver.Grown):
     """A list channel that gets one item per step."""
 

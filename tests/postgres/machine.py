@@ -1,0 +1,80 @@
+"""One of several machines that drive the runs of a store: `python -m tests.postgres.machine URL NUMBER LEASE_S STEPS`.
+
+It takes any run that nobody drives, does the steps that are left, and goes on until all are finished. What it says on
+stdout is for the test. `unfenced` behind that is THE DELIBERATE BREAKAGE: it commits whether it still drives or not.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+
+import leftoff
+from leftoff import host
+from leftoff.api import bursts
+from leftoff.engine.write import commit, lease
+from leftoff.errors import LeaseHeld, LeftoffError
+from leftoff.model.words import UNFINISHED
+from leftoff.store.postgres import connection
+
+STEP_S = 0.02
+
+
+def be_a_machine(number: int, lease_s: float) -> None:
+    """Not to be seen from the others; leases and timeouts are those of hours, in seconds."""
+    host._scope = f"machine-{number}@machine-{number}/boot-{number}/1"
+    lease.LIMIT_MS = int(lease_s * 1000)
+    connection.IDLE_MS = int(lease_s * 1000)
+    bursts.IN_A_ROW = 1 << 60  # every step is committed when it ends
+
+
+def drive(run: leftoff.Run, number: int, steps: int) -> None:
+    """Each step leaves who did it, under which epoch, in the commit that ends it."""
+    print("drives", run.id, flush=True)
+    for step in range(steps):
+        if run.done(f"s{step}"):
+            continue
+        with run.step(f"s{step}"):
+            time.sleep(STEP_S)
+            run.append("done", {"step": step, "machine": number, "epoch": run._buffer.epoch})
+    run.finish()
+    print("finished", run.id, flush=True)
+
+
+def work(url: str, number: int, steps: int) -> bool:
+    """A turn with the runs that are left; whether there were any."""
+    store = leftoff.open(url)
+    left = [info.id for info in store.list(status=UNFINISHED)]
+    random.shuffle(left)
+    for run_id in left:
+        try:
+            drive(store.resume(run_id, take_over=True), number, steps)
+        except LeaseHeld:
+            continue
+        except LeftoffError as error:
+            print("lost", run_id, type(error).__name__, flush=True)
+            break  # what it had of the run is of no use any more
+    try:
+        store.close()
+    except LeftoffError:
+        pass
+    return bool(left)
+
+
+def main(url: str, number: int, lease_s: float, steps: int, broken: str = "") -> None:
+    be_a_machine(number, lease_s)
+    if broken:
+        commit.Guard.check = lambda *_: None  # type: ignore[method-assign]
+    while True:
+        try:
+            if not work(url, number, steps):
+                break
+        except LeftoffError as error:
+            print("lost", "-", type(error).__name__, flush=True)
+        time.sleep(0.2)
+    print("over", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])

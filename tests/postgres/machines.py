@@ -1,0 +1,187 @@
+"""Several machines with one store: processes behind proxies, or in network namespaces, which needs root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import leftoff
+from leftoff.store.base import Store
+from tests.postgres.proxy import Proxy
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 300.0
+
+
+class Line(Protocol):
+    """How a machine reaches the server."""
+
+    url: str
+    prefix: list[str]  # what goes before its command
+
+    def cut(self) -> None: ...
+
+    def mend(self) -> None: ...
+
+
+class ProxyLine:
+    """A proxy that can fall silent."""
+
+    prefix: list[str] = []
+
+    def __init__(self, proxy: Proxy, project: str) -> None:
+        self._proxy = proxy
+        self.url = proxy.url(project)
+
+    def cut(self) -> None:
+        self._proxy.go_silent()
+
+    def mend(self) -> None:
+        self._proxy.go_silent(False)
+
+
+class Network:
+    """Namespaces of their own for some machines, on a bridge that the server listens on."""
+
+    address = "10.213.71.1"
+
+    def __init__(self, machines: int) -> None:
+        self.name = f"lo{os.getpid() % 100_000}"
+        self._names = [f"{self.name}n{n}" for n in range(machines)]
+        _ip("link", "add", self.name, "type", "bridge")
+        _ip("addr", "add", f"{self.address}/24", "dev", self.name)
+        _ip("link", "set", self.name, "up")
+        for number, name in enumerate(self._names):
+            _ip("netns", "add", name)
+            _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+            _ip("link", "set", name, "master", self.name, "up")
+            _ip("-n", name, "addr", "add", f"10.213.71.{number + 10}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "eth0", "up")
+
+    def line(self, number: int, project: str) -> NamespaceLine:
+        url = f"postgresql://leftoff@{self.address}/postgres?sslmode=disable&project={project}"
+        return NamespaceLine(self._names[number], url)
+
+    def close(self) -> None:
+        for name in self._names:
+            subprocess.run(["ip", "netns", "delete", name], check=False)
+        subprocess.run(["ip", "link", "delete", self.name], check=False)
+
+
+class NamespaceLine:
+    """A network interface that can be taken down."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self._name, self.url = name, url
+        self.prefix = ["ip", "netns", "exec", name]
+
+    def cut(self) -> None:
+        _ip("link", "set", self._name, "down")
+
+    def mend(self) -> None:
+        _ip("link", "set", self._name, "up")
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+class Machine:
+    """A process with a folder of its own; what it says is heard by a thread."""
+
+    def __init__(self, line: Line, folder: Path, number: int, *words: str) -> None:
+        self.line, self.number = line, number
+        folder.mkdir()
+        (folder / "leftoff.toml").write_text("[heartbeat]\ninterval = 0.3\n")
+        command = [
+            *line.prefix,
+            sys.executable,
+            "-m",
+            "tests.postgres.machine",
+            line.url,
+            str(number),
+            *words,
+        ]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(folder / "state")}
+        with open(folder / "stderr", "w") as errors:
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self._errors = folder / "stderr"
+        self.said: list[list[str]] = []
+        self._hearing = threading.Thread(target=self._hear)
+        self._hearing.start()
+
+    def _hear(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line.split())
+
+    @property
+    def driven(self) -> str | None:
+        """The run that it drives, as far as it said."""
+        last = self.said[-1] if self.said else [""]
+        return last[1] if last[0] == "drives" else None
+
+    def wait_for(self, found: Callable[[], Any], what: str) -> Any:
+        end = time.monotonic() + PATIENCE_S
+        while not (got := found()):
+            last = f"{self.said[-3:]} {self._errors.read_text()[-2000:]}"
+            assert time.monotonic() < end and self.process.poll() is None, (
+                f"machine {self.number}: {what}: {last}"
+            )
+            time.sleep(0.02)
+        return got
+
+    def end(self, *, kill: bool = False) -> None:
+        if kill:
+            self.process.kill()
+        self.process.wait(timeout=PATIENCE_S)
+        self._hearing.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        if not kill:
+            assert ["over"] == self.said[-1], self._errors.read_text()[-2000:]
+
+
+def epoch(store: Store, run_id: str) -> int:
+    row = store.read(lambda view: view.find_run(run_id))
+    found = store.read(lambda view: view.lease(row.run)) if row is not None else None
+    return found.epoch if found is not None else 0
+
+
+def cut_off(machine: Machine, store: Store) -> None:
+    """Cut a machine off until somebody else drives its run, and let it come back."""
+    while True:
+        run_id = machine.wait_for(lambda: machine.driven, "it drives nothing")
+        machine.line.cut()
+        before = epoch(store, run_id)
+        if machine.driven == run_id:
+            break
+        machine.line.mend()  # it was faster
+    try:
+        machine.wait_for(lambda: epoch(store, run_id) > before, f"nobody took {run_id} over")
+    finally:
+        machine.line.mend()
+
+
+def judge(location: str, runs: int, steps: int) -> None:
+    """Every run is finished, each step was committed once, none under an older epoch than before it; fsck is clean."""
+    store = leftoff.open(location)
+    try:
+        found = store.list()
+        assert (runs, {"completed"}) == (len(found), {info.status for info in found})
+        for info in found:
+            done = store.get(info.id).variables["done"]
+            assert list(range(steps)) == [one["step"] for one in done], f"{info.id}: {done}"
+            epochs = [one["epoch"] for one in done]
+            assert sorted(epochs) == epochs, f"{info.id}: {done}"
+        assert store.fsck().ok
+    finally:
+        store.close()

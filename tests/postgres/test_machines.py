@@ -1,0 +1,131 @@
+"""Several machines drive the runs of one store, while machines die, lines are cut and the server is restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import leftoff
+from leftoff.engine.config.project import open_store
+from tests.crash.harness import require_root
+from tests.postgres.machines import Machine, Network, ProxyLine, cut_off, judge
+from tests.postgres.proxy import Proxy
+from tests.postgres.server import SETTINGS, Server
+
+LEASE_S = "1.5"
+
+
+@pytest.fixture
+def proxies(server: Server) -> Iterator[list[Proxy]]:
+    """A line of its own for each machine."""
+    made = [Proxy(server.folder) for _ in range(3)]
+    yield made
+    for proxy in made:
+        proxy.go_silent(False)
+        proxy.close()
+
+
+def fill(location: str, runs: int, steps: int) -> None:
+    with leftoff.open(location) as store:
+        for number in range(runs):
+            names = [f"s{step}" for step in range(steps)]
+            store.start("work", run_id=f"r{number}", steps=names).pause()
+
+
+def play(proxies: list[Proxy], url: str, name: str, folder: Path, *broken: str) -> None:
+    """Three machines and six runs: one is killed, one cut off until somebody else drives its run."""
+    runs, steps = 6, 8
+    fill(url, runs, steps)
+    store = open_store(url)
+    machines = [
+        Machine(ProxyLine(proxy, name), folder / f"m{n}", n, LEASE_S, str(steps), *broken)
+        for n, proxy in enumerate(proxies)
+    ]
+    try:
+        cut_off(machines[0], store)
+        machines[1].end(kill=True)
+        for machine in (machines[0], machines[2]):
+            machine.end()
+    finally:
+        store.close()
+        for machine in machines:
+            machine.end(kill=True)
+    judge(url, runs, steps)
+
+
+def test_a_machine_that_is_cut_off(proxies: list[Proxy], url: str, name: str, tmp_path: Path) -> None:
+    """Everything is done once, whoever began it."""
+    play(proxies, url, name, tmp_path)
+
+
+@pytest.mark.crash_full
+def test_without_fencing(proxies: list[Proxy], url: str, name: str, tmp_path: Path) -> None:
+    """Machines that commit whether they still drive or not are found out."""
+    with pytest.raises(AssertionError, match="'step': "):
+        play(proxies, url, name, tmp_path, "unfenced")
+
+
+@pytest.fixture
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Network, Server]]:
+    """Four machines in namespaces of their own, and a server that all of them reach."""
+    require_root()
+    with ExitStack() as stack:
+        net = Network(4)
+        stack.callback(net.close)
+        folder = tmp_path_factory.mktemp("network")
+        for above in (folder, *list(folder.parents)[:3]):
+            above.chmod(0o755)
+        server = Server(folder / "server")
+        server.make({**SETTINGS, "listen_addresses": f"'{Network.address}'", "fsync": "on"})
+        with open(server.data / "pg_hba.conf", "a") as file:
+            file.write("host all all 10.213.71.0/24 trust\n")
+        server.start()
+        stack.callback(server.stop)
+        yield net, server
+
+
+def four(net: Network, server: Server, folder: Path, runs: int, *broken: str) -> None:
+    """One is killed, one cut off for longer than its lease, and the server is restarted twice."""
+    steps = 10
+    url = server.url("four")
+    fill(url, runs, steps)
+    store = open_store(url)
+    machines = [Machine(net.line(n, "four"), folder / f"m{n}", n, "3", str(steps), *broken) for n in range(4)]
+    try:
+        machines[3].wait_for(lambda: len(machines[3].said) > 6, "it finishes nothing")
+        server.stop("immediate")
+        server.start()
+        cut_off(machines[0], store)
+        machines[1].wait_for(lambda: machines[1].driven, "it drives nothing")
+        machines[1].end(kill=True)
+        server.stop("fast")
+        server.start()
+        for n in (0, 2, 3):
+            machines[n].end()
+    finally:
+        store.close()
+        for machine in machines:
+            machine.end(kill=True)
+    judge(url, runs, steps)
+    print(
+        [
+            (m.number, sum(s[0] == "finished" for s in m.said), [s for s in m.said if s[0] == "lost"])
+            for m in machines
+        ]
+    )
+
+
+@pytest.mark.crash_full
+def test_four_machines(network: tuple[Network, Server], tmp_path: Path) -> None:
+    """200 runs: every one is finished, no step is committed twice, no old epoch gets in."""
+    four(*network, tmp_path, 200)
+
+
+@pytest.mark.crash_full
+def test_four_machines_without_fencing(network: tuple[Network, Server], tmp_path: Path) -> None:
+    """The same, by machines that do not ask whether they still drive: this is what the other test would find."""
+    with pytest.raises(AssertionError, match="'step': "):
+        four(*network, tmp_path, 60, "unfenced")
