@@ -97,6 +97,16 @@ def test_whoever_works_in_silence_is_at_work(repository: Path) -> None:
     assert ["second.txt"] == last_turn(repository, "one")["files"]
 
 
+def test_a_workflow_is_no_session(repository: Path) -> None:
+    """What an agent's shell does through leftoff is its own."""
+    (one,) = asked(repository, "one")
+    succeed("start", "release", "--steps", "a", cwd=repository)
+    (repository / "shell.txt").write_text("of a step\n")
+    succeed("step", "done", "a", cwd=repository)
+    one.fire("Stop")
+    assert ["shell.txt"] == last_turn(repository, "one")["files"]
+
+
 def test_a_file_that_was_ones_own_may_be_anothers_now(repository: Path) -> None:
     """What one wrote in an earlier turn, and another one writes now, is the other one's now."""
     (one,) = asked(repository, "one")

@@ -187,7 +187,10 @@ def _drop_talk(store: Store, row: RunRow) -> None:
 
 
 class Others:
-    """Who else was at work in the folder since a moment: other runs, and the last turn of each that has any."""
+    """The turns of other sessions that went on since a moment, in the same folder.
+
+    A workflow that somebody runs there is no session: most often, the agent itself has started it in its shell.
+    """
 
     def __init__(self, store: Store, view: View, row: RunRow, since: int, now: int) -> None:
         self._view, self._since, self._now = view, since, now
@@ -204,15 +207,18 @@ class Others:
         return {path for turn in self.turns for path in turn.get("files") or ()}
 
     def _at_work(self, store: Store, row: RunRow) -> dict[str, Any] | None:
-        """The last turn of a run that somebody worked on since then, empty where it has none; else ``None``."""
-        told = row.updated_at >= self._since
-        if not told and lease_state(self._view.lease(row.run), self._now) not in (ALIVE, "unknown"):
+        """The last turn of a run, where that went on since then; else ``None``."""
+        if row.updated_at < self._since and not self._lives(row):
             return None
         key = self._view.last_key(row.run, "turn", "", _LAST) or ""
         value = Reader(store, self._view, row.run, row.run_id).value("turn", key)
-        if value is None or not isinstance(value.plain, dict):
-            return {}
-        return value.plain if value.plain.get("status") == RUNNING or self._ended_since(row, key) else None
+        turn = value.plain if value is not None and isinstance(value.plain, dict) else {}
+        return turn if turn and (turn.get("status") == RUNNING or self._ended_since(row, key)) else None
+
+    def _lives(self, row: RunRow) -> bool:
+        if row.status not in UNFINISHED:
+            return False
+        return lease_state(self._view.lease(row.run), self._now) in (ALIVE, "unknown")
 
     def _ended_since(self, row: RunRow, key: str) -> bool:
         found = self._view.record(row.run, "turn", key)
