@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +189,86 @@ def test_a_message_is_listed_by_its_status(crunch: Path, said: dict[str, Any], l
     succeed("save", cwd=crunch)
     state = read(crunch / PLACE / "latest")["acp_state"]
     assert listed == next((key for key, ids in state.items() if "MSG-1" in ids), None)
+
+
+# -- the issue says where the work stands
+
+TRACKER = """import json, sys
+what, file, *labels = sys.argv[1:]
+issue = json.load(open(file))
+if what == "set":
+    add, remove = (word.split(",") if word else [] for word in labels)
+    issue["labels"] = [label for label in issue["labels"] if label not in remove] + add
+    json.dump(issue, open(file, "w"))
+else:
+    print(json.dumps(issue))
+"""
+
+
+@pytest.fixture
+def tracked(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of issue 42, whose tracker is a file; that file."""
+    monkeypatch.setenv("LEFTOFF_TRUST", "1")
+    (project / "tracker.py").write_text(TRACKER)
+    issue = project / "issue-42.json"
+    issue.write_text(
+        json.dumps({"title": "JWT refresh", "body": "", "labels": ["state:enrich", "type:feature"]})
+    )
+    command = f"{sys.executable} tracker.py"
+    (project / "leftoff.toml").write_text(
+        f"[issues]\ncommand = '{command} show issue-{{issue}}.json'\n"
+        f"update = '{command} set issue-{{issue}}.json {{add}} {{remove}}'\n[mirror]\ndialect = 'crunch'\n"
+    )
+    succeed("start", "crunch", "--issue", "42", cwd=project)
+    succeed("step", "done", "enrich", cwd=project)
+    return issue
+
+
+def labels(issue: Path) -> set[str]:
+    return set(json.loads(issue.read_text())["labels"])
+
+
+@pytest.mark.parametrize("words", [("resume", "crunch-42"), ("start", "crunch", "--issue", "42", "--resume")])
+def test_going_on_updates_the_issue(tracked: Path, project: Path, words: tuple[str, ...]) -> None:
+    """`sync_issue_state`: the label of the phase that the work has come to; other labels stay, and nobody is asked."""
+    assert "state:ready" in succeed(*words, cwd=project).err
+    assert {"state:ready", "type:feature"} == labels(tracked)
+    assert [] == succeed("verify", "crunch-42", "--json", cwd=project).json["findings"]
+
+
+def test_going_back_takes_the_issue_along(tracked: Path, project: Path) -> None:
+    """A checkpoint that somebody goes back to is where the issue stands again."""
+    succeed("step", "done", "ready", cwd=project)
+    succeed("resume", "crunch-42", cwd=project)
+    assert "state:implementing" in labels(tracked)
+    first = succeed("log", "crunch-42", "--json", cwd=project).json["checkpoints"][-1]["aliases"][0]
+    succeed("resume", "--checkpoint", first, "--yes", cwd=project)
+    assert {"state:ready", "type:feature"} == labels(tracked)
+
+
+def test_a_label_that_somebody_changed_is_not_overwritten(tracked: Path, project: Path) -> None:
+    tracked.write_text(tracked.read_text().replace("state:enrich", "state:docs"))
+    succeed("resume", "crunch-42", cwd=project)
+    assert "state:docs" in labels(tracked)
+    assert "docs" == succeed("next", "--json", cwd=project).json["step"]
+
+
+def test_a_tracker_that_refuses_stops_nothing(tracked: Path, project: Path) -> None:
+    settings = project / "leftoff.toml"
+    settings.write_text(re.sub("update = .*", "update = 'echo no >&2; exit 3'", settings.read_text()))
+    done = succeed("resume", "crunch-42", cwd=project)
+    assert "issue #42 was not updated: the command ended with 3: no" in done.err
+    assert "state:enrich" in labels(tracked)
+
+
+def test_reports_tell_the_checkpoint(tracked: Path, project: Path) -> None:
+    """Progress reports have its name, what it was made for, and whether it can be resumed."""
+    about = succeed("status", "--json", cwd=project).json["checkpoint"]
+    (own,) = about["aliases"]
+    assert own.startswith("CP-enrich-") and ("phase_transition", True) == (
+        about["trigger"],
+        about["can_resume"],
+    )
+    assert f"saved    {own} phase_transition" in succeed("status", cwd=project).out
+    assert f"- checkpoint {own}, " in succeed("brief", cwd=project).out
+    assert "JWT refresh" == succeed("show", "--json", cwd=project).json["title"]

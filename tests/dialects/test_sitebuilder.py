@@ -226,3 +226,36 @@ def test_an_id_of_all_its_checkpoints_is_nothing_to_go_back_to(task: Path, proje
         refused = call("rollback", ref, "--yes", cwd=project)
         assert 2 == refused.code and version in refused.err, str(refused)
     succeed("rollback", version, "--yes", cwd=project)
+
+
+def test_what_is_not_met_becomes_a_subtask(project: Path) -> None:
+    """Scenario 3, partial completion: a subtask for the criterion is dispatched, and no step is done again."""
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    succeed("start", "migration", "--task", "T060", "--steps", "post-01", cwd=project)
+    succeed("step", "done", "post-01", cwd=project)
+    succeed("put", "criterion", "29 files", "false", cwd=project)
+    succeed("finish", cwd=project)
+    assert "--only 29 files" in succeed("resume", "migration-T060", cwd=project).out
+    assert 3 == call("resume", "migration-T060", "--only", "30-files", cwd=project).code
+    succeed("resume", "migration-T060", "--only", "29 files", cwd=project)
+    found = succeed("next", "--json", cwd=project).json
+    assert "29-files" == found["step"] and "put criterion '29 files' true" in found["instructions"]
+    items = json.loads((project / SITEBUILDER_FILE).read_text())["subtasks"]["items"]
+    assert [("post-01", "complete"), ("29-files", "pending")] == [
+        (each["id"], each["status"]) for each in items
+    ]
+
+
+def test_an_id_in_two_runs_is_never_guessed(project: Path) -> None:
+    """A file that was copied for another task carries the first one's id: it names neither."""
+    succeed("init", "--dialect", "sitebuilder", cwd=project)
+    succeed("start", "migration", "--task", "T060", "--steps", "post-01", cwd=project)
+    succeed("step", "done", "post-01", cwd=project)
+    file = project / SITEBUILDER_FILE
+    document = json.loads(file.read_text())
+    own = document["checkpoint_id"]
+    assert "migration-T060" == succeed("show", own, "--json", cwd=project).json["run_id"]
+    put(file.with_name("migration-T061.json"), {**document, "task_id": "T061"})
+    found = call("show", own, cwd=project)
+    assert 2 == found.code and "migration-T060@" in found.err and "migration-T061@" in found.err, str(found)
+    assert "migration-T061" == succeed("show", f"migration-T061@{own}", "--json", cwd=project).json["run_id"]

@@ -58,6 +58,9 @@ ONCE_MORE = "once_more"
 # The record of `context` that marks a run of which a repair could not prove everything.
 SALVAGED = "salvaged"
 
+# The record of `context` that holds the issue that a run works on, as it was read last.
+ISSUE = "issue_snapshot"
+
 # Keys of `extra` that start so hold how a foreign document was written; they say nothing to people.
 AS_WRITTEN = ("as-written:", "order:")
 

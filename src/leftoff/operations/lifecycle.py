@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.errors import Usage
 from leftoff.model.fields import Fields
-from leftoff.operations.reports import current, guard_of, session_of, usage_errors
+from leftoff.operations.reports import current, guard_of, session_of, this_run, usage_errors
 from leftoff.operations.runs import info
 from leftoff.operations.stop import forsake
 from leftoff.operations.upkeep import by_itself, say_outside
@@ -82,7 +82,11 @@ def start(project: Project, caller: Caller, wanted: Start) -> Started:
     )
     twin = info(project, done.twin) if done.twin is not None else None
     started = Started(info(project, done), done.resumed, twin)
-    if not done.resumed:
+    if done.resumed:
+        from leftoff.operations.resume import sync_issue
+
+        sync_issue(project, project.store.read(this_run(done.run, done.run_id)))
+    else:
         say_outside(project, done.run_id)
     by_itself(project)
     return started

@@ -6,6 +6,8 @@ returns; one of a workflow file is agreed on, and `operations.execution` drives 
 
 from __future__ import annotations
 
+from shlex import quote
+
 from leftoff.dialects.core.versions import state_at
 from leftoff.dialects.verdict import dialect_of, state_of
 from leftoff.engine.lifecycle.finish import Ending, end_work
@@ -13,7 +15,7 @@ from leftoff.engine.lifecycle.opening import Opening
 from leftoff.engine.lifecycle.start import start_run, unfinished
 from leftoff.engine.read.find import Target
 from leftoff.engine.read.show import in_order
-from leftoff.engine.read.state import read
+from leftoff.engine.read.state import met, read
 from leftoff.engine.resume.answers import take_answers
 from leftoff.engine.resume.continue_run import continue_run
 from leftoff.engine.resume.finding import ASK, REFUSE
@@ -25,7 +27,7 @@ from leftoff.engine.write.report import report as write_report
 from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
 from leftoff.errors import CannotResume, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
-from leftoff.model.ids import of_run, shown_step
+from leftoff.model.ids import of_run, shown_step, slug
 from leftoff.model.words import UNFINISHED
 from leftoff.operations import runs
 from leftoff.operations.checkpoints import History
@@ -116,14 +118,39 @@ def unmet_criteria(project: Project, row: RunRow) -> tuple[list[str], list[str]]
     """The criteria of a completed run that are not met; and the steps that could meet them."""
     out: dict[str, str | None] = {}
     for key, value in read(project.store, row.run, row.run_id, "criterion").items():
-        about = value.plain if isinstance(value.plain, dict) else {"met": value.plain}
-        if about.get("met") is False:
-            step = about.get("step")
+        if met(value.plain) is False:
+            step = value.plain.get("step") if isinstance(value.plain, dict) else None
             out[key] = step if isinstance(step, str) else None
     if all(out.values()):
         return [*out], [step for step in dict.fromkeys(out.values()) if step]
     steps = read(project.store, row.run, row.run_id, "step")
     return [*out], in_order({path: value.plain for path, value in steps.items()})
+
+
+def subtask_for(project: Project, row: RunRow, name: str) -> str:
+    """The step that a word means; of a criterion that a completed run does not meet, the one that could meet it: a new
+    subtask of that name, where none is known."""
+    if row.status != "completed" or is_driven(project, row):
+        return name
+    if name in read(project.store, row.run, row.run_id, "step"):
+        return name
+    found = read(project.store, row.run, row.run_id, "criterion").get(name)
+    if found is None or met(found.plain) is not False:
+        return name
+    step = found.plain.get("step") if isinstance(found.plain, dict) else None
+    if isinstance(step, str):
+        return step
+    path = slug(name)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        how = f"Meet the criterion {name}, then report it: leftoff put criterion {quote(name)} true"
+        steps_in(project.store, tx, row, changes, project.now).declare([(path, {"instructions": how})])
+        return None
+
+    write_report(
+        project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
+    )
+    return path
 
 
 # -- the verdict, and going on
@@ -200,7 +227,37 @@ def _go_on(project: Project, caller: Caller, agreed: Resumed, answerer: Answerer
     except Invalid as error:  # a variable that cannot be kept
         hint = error.hint or "Nothing was changed; give something else."
         raise Usage(error.message, hint=hint) from None
+    sync_issue(project, request.target.row)
     return agreed.but(outcome=PROGRAM if program else RUNNING, changes=changes)
+
+
+def sync_issue(project: Project, row: RunRow) -> None:
+    """A protocol's issue says where the work stands: what it says is brought up to date when a run goes on. Labels that
+    somebody changed were adopted before. What goes wrong with the tracker stops nothing."""
+    dialect = dialect_of(row, project.folder, project.settings) if row.issue else None
+    if dialect is None:
+        return
+    from leftoff.engine.workspace import issues
+
+    wanted = dialect.state_label(state_of(project.store, Target(row, None), dialect))
+    try:
+        had = issues.set_state(project.settings, project.folder, str(row.issue), wanted) if wanted else None
+    except issues.Offline as error:
+        project.say(f"leftoff: issue #{row.issue} was not updated: {error}.")
+        return
+    if had is None:
+        return
+    project.say(f"leftoff: issue #{row.issue} is {wanted} now; it was {had}.")
+    branch = row.card.get("git_branch")
+    taken = issues.take(project.settings, project.folder, str(row.issue), branch, project.now)
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
+        issues.put(changes, taken)
+        return None
+
+    write_report(
+        project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
+    )
 
 
 def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Report | None:

@@ -316,9 +316,10 @@ _TIMED = 10  # runs whose time is told where none is the current one
 class Status(Fields):
     """The project, its store, the current run and all that are not finished, at one moment.
 
-    ``why_none``: why there is no current run. ``times``: of the current run; where there is none, of those that were
-    touched last. ``cut_short``: rollbacks that were killed before all files were in their place, by run. ``problems``:
-    which files of the protocol could not be kept in step, and why. ``trash``: how many runs lie there, and their bytes.
+    ``why_none``: why there is no current run. ``times``, ``checkpoints``: of the current run, where there is none of
+    those that were touched last; the time used, and the newest checkpoint. ``cut_short``: rollbacks that were killed
+    before all files were in their place, by run. ``problems``: which files of the protocol could not be kept in step,
+    and why. ``trash``: how many runs lie there, and their bytes.
     """
 
     project: str
@@ -332,6 +333,7 @@ class Status(Fields):
     times: dict[str, dict[str, float | None]]
     cut_short: dict[str, CutShort]
     problems: list[str]
+    checkpoints: dict[str, dict[str, Any]]
     trash: tuple[int, int] = (0, 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -343,6 +345,8 @@ class Status(Fields):
             "current_run": self.current.run_id if self.current is not None else None,
             "time": self.times[self.current.run_id] if self.current is not None else None,
             "times": self.times,
+            "checkpoint": self.checkpoints.get(self.current.run_id) if self.current is not None else None,
+            "checkpoints": self.checkpoints,
             "half_restored": {run: found.command for run, found in self.cut_short.items()},
             "problems": self.problems,
             "trash": {"runs": self.trash[0], "bytes": self.trash[1]},
@@ -353,6 +357,8 @@ class Status(Fields):
 def status(project: Project, caller: Caller) -> Status:
     """Where this is."""
     from leftoff.engine.config.git_head import git_branch
+    from leftoff.engine.read.find import Target
+    from leftoff.engine.read.history import latest
     from leftoff.engine.read.timing import timing
     from leftoff.engine.workspace.journal import cut_short
     from leftoff.model.words import UNFINISHED
@@ -373,6 +379,7 @@ def status(project: Project, caller: Caller) -> Status:
         current=current,
         why_none=why_none,
         times={run.run_id: timing(store, run.row, project.now) for run in timed},
+        checkpoints={run.run_id: last for run in timed if (last := latest(store, Target(run.row, None)))},
         cut_short={run_id: short for run_id, short in found.items() if short},
         problems=store.follower.problems() if store.follower is not None else [],
         trash=_in_trash(project),

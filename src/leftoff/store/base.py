@@ -212,8 +212,10 @@ class View:
         """Run number and version of the checkpoints whose id starts so."""
         raise NotImplementedError
 
-    def aliased(self, name: str, run: int | None = None) -> tuple[int, Version] | None:
-        """The newest checkpoint that carries this other name."""
+    def aliased(
+        self, name: str, run: int | None = None, *, but: int | None = None
+    ) -> tuple[int, Version] | None:
+        """The newest checkpoint that carries this other name: of a run, or of any ``but`` one."""
         raise NotImplementedError
 
     def other_names(self, prefix: str, run: int | None = None, limit: int = 20) -> list[str]:

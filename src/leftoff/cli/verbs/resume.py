@@ -12,7 +12,7 @@ from leftoff.engine.resume.finding import REFUSE, check_codes
 from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
 from leftoff.operations.reports import step_of
-from leftoff.operations.resume import find, to_go_back_to, unmet_criteria
+from leftoff.operations.resume import find, subtask_for, to_go_back_to, unmet_criteria
 from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
@@ -128,7 +128,12 @@ def _answers(given: list[str]) -> dict[str, str]:
 def _steps(ctx: Context, target: Target, word: str) -> list[str]:
     """One step, or several with commas between; an item as it is shown may have commas in it."""
     words = [word] if "[" in word else [each for each in word.split(",") if each]
-    return [step_of(ctx.project, target.row, step_path(each)) for each in words]
+    if ctx.args.dry_run:
+        return [step_of(ctx.project, target.row, step_path(each)) for each in words]
+    return [
+        subtask_for(ctx.project, target.row, step_of(ctx.project, target.row, step_path(each)))
+        for each in words
+    ]
 
 
 def finished(report: Report, ctx: Context) -> int:
@@ -145,7 +150,8 @@ def finished(report: Report, ctx: Context) -> int:
     if unmet:
         ctx.out(
             f"Not met: {', '.join(map(clean, unmet))}.\n"
-            f"`leftoff resume {row.run_id} --from-step STEP` does a step and the later ones again, `--only STEP` one\n"
-            f"alone. Steps: {', '.join(map(step_name, steps)) or 'none'}."
+            f"`leftoff resume {row.run_id} --only {clean(unmet[0])}` runs the step for it, or adds one.\n"
+            "`--from-step STEP` does a step and the later ones again, `--only STEP` one alone. "
+            f"Steps: {', '.join(map(step_name, steps)) or 'none'}."
         )
     return 0

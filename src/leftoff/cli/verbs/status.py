@@ -65,6 +65,11 @@ def page(found: Status, screen: Screen) -> list[Line]:
             ("store", [(clean(found.store), ""), (here, "dim")]),
             ("branch", [(clean(found.branch), ""), (git, "dim")]),
             ("current", _current(found)),
+            *(
+                ("saved", _checkpoint(run_id, found, screen.now))
+                for run_id, about in found.checkpoints.items()
+                if about["aliases"]
+            ),
             *_trash(found),
             *(
                 ("time", [(_time(known), ""), (f"  {run_id}" if found.current is None else "", "dim")])
@@ -83,6 +88,17 @@ def page(found: Status, screen: Screen) -> list[Line]:
     if found.runs:
         return [*lines, [], *run_list(found.runs, screen)]
     return [*lines, [], [("No run is unfinished.", "dim")]]
+
+
+def _checkpoint(run_id: str, found: Status, now: int) -> Line:
+    """The newest checkpoint of a run, by the name that its protocol gives it."""
+    from leftoff.model.times import ago, millis
+
+    about = found.checkpoints[run_id]
+    when = ago(millis(about["created_at"]) or now, now)
+    told = f" {about['trigger']}, {when}" + ("" if about["can_resume"] else ", cannot be resumed")
+    whose = f"  {run_id}" if found.current is None else ""
+    return [(clean(about["aliases"][0]), "id"), (told, ""), (whose, "dim")]
 
 
 def _trash(found: Status) -> list[tuple[str, Line]]:

@@ -138,6 +138,10 @@ class Dialect:
         """What a person can choose who approves a phase; one: it is approved, or not."""
         return ["approve"]
 
+    def state_label(self, state: State) -> str | None:
+        """The label that says on the issue where the work stands, if the protocol keeps one there."""
+        return None
+
     # -- its mirror: the files that are kept in step
 
     def includes(self, row: RunRow) -> bool:

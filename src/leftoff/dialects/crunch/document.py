@@ -14,7 +14,7 @@ from leftoff.dialects.core.times import read_time
 from leftoff.dialects.crunch import parts
 from leftoff.dialects.crunch.config import load as load_config
 from leftoff.dialects.crunch.files import CrunchFiles
-from leftoff.dialects.crunch.parts import PHASES
+from leftoff.dialects.crunch.parts import PHASES, phase_at_work
 from leftoff.engine.retention.policy import phase
 from leftoff.engine.workspace.issues import KEY as SNAPSHOT
 from leftoff.errors import LeftoffError
@@ -137,6 +137,9 @@ class Crunch(CrunchFiles):
         """`crunch-{issue}`: one run per issue, through the five phases."""
         steps = list(PHASES) if given["workflow"] == self.name else []
         return (slug(f"crunch-{given['issue']}") if given.get("issue") and steps else None), steps
+
+    def state_label(self, state: State) -> str | None:
+        return f"state:{phase_at_work(state)}"
 
     # -- reading
 

@@ -46,6 +46,7 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[Item]:
     """What in the settings of a project would run or lead outside; what is no text does nothing but fail."""
     found = [
         *_command("issues.command", tables.get("issues", {}).get("command")),
+        *_command("issues.update", tables.get("issues", {}).get("update")),
         *_command("supervise.command", tables.get("supervise", {}).get("command")),
         *(
             Item(f"agents.{name}.{key}", _text(value), RUNS)

@@ -12,7 +12,7 @@ from leftoff.errors import Conflict, Invalid, NotFound
 from leftoff.model.changes import ChangeSet
 from leftoff.model.ids import check_key, check_run_id, check_step, slug
 from leftoff.model.upgrades import current as current_schema
-from leftoff.model.words import UNFINISHED, in_words
+from leftoff.model.words import ISSUE, UNFINISHED, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> Cha
     opening.steps = [(changes.name(name), known) for name, known in opening.steps]
     facts = {
         "workflow": opening.workflow,
-        "title": opening.title,
+        "title": opening.title or opening.context.get(ISSUE, {}).get("title") or None,
         "branch": opening.branch,
         "status": "running",
         "created_at": iso(at),

@@ -160,7 +160,8 @@ def _run(found: dict[str, Any], now: int, source: str) -> list[str]:
     version = found["version"]
     if version["checkpoint_id"]:
         note = f": {quoted(version['note'])}" if version["note"] else ""
-        lines.append(f"- checkpoint {version['checkpoint_id']} ({version['trigger']}){note}")
+        theirs = "".join(f" {short(name)}," for name in version["aliases"][:1])
+        lines.append(f"- checkpoint{theirs} {version['checkpoint_id']} ({version['trigger']}){note}")
     if own.get("summary"):
         lines.append(f"- summary: {quoted(own['summary'])}")
     return lines

@@ -104,7 +104,11 @@ def _checkpoint(view: View, text: str) -> Target | None:
         if found is not None:
             return _target(view, *found)
     named = view.aliased(text)
-    return _target(view, *named) if named else None
+    if named is None:
+        return None
+    other = view.aliased(text, but=named[0])  # within a run the newest one is meant; of two runs, neither
+    _one(text, [named, other] if other is not None else [])
+    return _target(view, *named)
 
 
 def _shortened(view: View, text: str, run: int | None = None) -> tuple[int, Version] | None:

@@ -10,6 +10,8 @@ from leftoff.engine.read.state import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from leftoff.engine.read.find import Target
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, View
@@ -38,6 +40,14 @@ def refused(store: Store, target: Target, versions: list[Version]) -> set[int]:
         return out
 
     return store.read(work)
+
+
+def latest(store: Store, target: Target) -> dict[str, Any] | None:
+    """The newest checkpoint of a run, for a report on it; and whether it says that it can be resumed."""
+    newest = store.read(lambda view: view.versions(target.row.run, sealed=True, limit=1))
+    if not newest:
+        return None
+    return {**newest[0].to_json(), "can_resume": not refused(store, target, newest)}
 
 
 def parents(versions: list[Version]) -> dict[int, int | None]:

@@ -10,19 +10,21 @@ import os
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
 from leftoff.errors import Invalid
+from leftoff.model.words import ISSUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from leftoff.engine.config.settings import Settings
     from leftoff.model.changes import ChangeSet
 
-KEY = "issue_snapshot"  # of the collection `context`
-STATE_LABEL = "current_state_label"  # likewise: the workflow's state, as the issue's labels say it
+KEY = ISSUE
+STATE_LABEL = "current_state_label"  # of `context`: the workflow's state, as the issue's labels say it
 COMMAND = "gh issue view {issue} --json title,body,labels,assignees,state"
 SECONDS = 15.0
-_KEYS = ("command", "file", "timeout")
+_KEYS = ("command", "file", "timeout", "update")
 _STATE = "state:"
 
 
@@ -42,6 +44,7 @@ class Issues:
                 raise Invalid(f"[issues] {key} is wrong: {value!r}.", path=key, hint=f'command = "{COMMAND}"')
         self.file: str | None = section.get("file")
         self.command: str | None = section.get("command", None if self.file else self._default())
+        self.update: str | None = section.get("update")
         self.timeout = float(section.get("timeout", SECONDS))
 
     @staticmethod
@@ -77,11 +80,21 @@ class Issues:
             raise Offline(f"{path} cannot be read: {error}") from None
 
     def _run(self, project: str, issue: str) -> str:
+        return self._command(project, str(self.command), {"issue": issue})
+
+    def set_labels(self, project: str, issue: str, add: Sequence[str], remove: Sequence[str]) -> None:
+        """Change the issue's labels by the command `update`; `Offline` where that failed."""
+        words = {"issue": issue, "add": ",".join(add), "remove": ",".join(remove)}
+        self._command(project, str(self.update), words)
+
+    def _command(self, project: str, command: str, words: dict[str, str]) -> str:
+        """What a command prints in which `{issue}` and the like stand for words."""
         import shlex
         import subprocess
 
-        command = str(self.command).replace("{issue}", shlex.quote(issue))
-        env = CALLER.environment({"LEFTOFF_ISSUE": issue})
+        for name, word in words.items():
+            command = command.replace(f"{{{name}}}", shlex.quote(word))
+        env = CALLER.environment({"LEFTOFF_ISSUE": words["issue"]})
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", command],
@@ -127,6 +140,19 @@ def take(settings: Settings, project: str, issue: str | None, branch: str | None
         return {}
     label = state_label(taken["labels"])
     return {KEY: taken, **({STATE_LABEL: label} if label else {})}
+
+
+def set_state(settings: Settings, project: str, issue: str, wanted: str) -> str | None:
+    """Give an issue the state label that the work has come to, where `[issues] update` says how; the label that it had.
+    ``None``: it is so already, has no such label, or nobody said how. `Offline` where it was tried in vain."""
+    issues = settings.parsed("issues", Issues)
+    if not issues.known or issues.update is None:
+        return None
+    there = [label for label in names(issues.fetch(project, issue).get("labels")) if label.startswith(_STATE)]
+    if not there or there == [wanted]:
+        return None
+    issues.set_labels(project, issue, [wanted], [label for label in there if label != wanted])
+    return ", ".join(there)
 
 
 def put(changes: ChangeSet, taken: dict[str, Any]) -> None:

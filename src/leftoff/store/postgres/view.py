@@ -295,12 +295,14 @@ class PostgresView(View):
         rows = self.ask(sql, (plain(prefix), f"{plain(prefix)}g", run, limit))
         return [(columns[11], version_from(columns)) for columns in rows]
 
-    def aliased(self, name: str, run: int | None = None) -> tuple[int, Version] | None:
+    def aliased(
+        self, name: str, run: int | None = None, *, but: int | None = None
+    ) -> tuple[int, Version] | None:
         sql = (
             f"{Q.version_columns} JOIN alias x ON x.run = v.run AND x.seq = v.seq WHERE x.name = $1 AND r.hidden = 0 "
-            "AND ($2::bigint IS NULL OR v.run = $2) ORDER BY v.n DESC LIMIT 1"
+            "AND ($2::bigint IS NULL OR v.run = $2) AND ($3::bigint IS NULL OR v.run != $3) ORDER BY v.n DESC LIMIT 1"
         )
-        columns = self.one(sql, (plain(name), run))
+        columns = self.one(sql, (plain(name), run, but))
         return (columns[11], version_from(columns)) if columns else None
 
     def other_names(self, prefix: str, run: int | None = None, limit: int = 20) -> list[str]:

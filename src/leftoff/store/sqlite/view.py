@@ -304,13 +304,16 @@ class SqliteView(View):
         values = [prefix, prefix + "g", *([run] if run is not None else []), limit]
         return [(c[11], version_from(c)) for c in self.execute(sql, values)]
 
-    def aliased(self, name: str, run: int | None = None) -> tuple[int, Version] | None:
+    def aliased(
+        self, name: str, run: int | None = None, *, but: int | None = None
+    ) -> tuple[int, Version] | None:
         sql = (
             f"{Q.version_columns} JOIN alias x ON x.run = v.run AND x.seq = v.seq WHERE x.name = ? AND r.hidden = 0"
             + (" AND v.run = ?" if run is not None else "")
+            + (" AND v.run != ?" if but is not None else "")
             + " ORDER BY v.n DESC LIMIT 1"
         )
-        columns = self.execute(sql, [name, *([run] if run is not None else [])]).fetchone()
+        columns = self.execute(sql, [name, *(each for each in (run, but) if each is not None)]).fetchone()
         return (columns[11], version_from(columns)) if columns else None
 
     def other_names(self, prefix: str, run: int | None = None, limit: int = 20) -> list[str]:

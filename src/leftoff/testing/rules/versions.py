@@ -83,7 +83,7 @@ class VersionRules(Rules):
         assert 2 == len(store.read(lambda v: v.checkpoints("", limit=2)))
 
     def test_other_names(self, store: Store) -> None:
-        """Another name leads to the newest checkpoint that carries it, in one run or all."""
+        """Another name leads to the newest checkpoint that carries it, in one run, all, or all but one."""
         scribes = [Scribe(store, name) for name in ("run-1", "run-2")]
         scribes[0].commit(seal="manual", aliases=("cp-1",))
         scribes[1].commit(seal="manual", aliases=("cp-1", "cp-2"))
@@ -99,6 +99,9 @@ class VersionRules(Rules):
         assert (scribes[1].run, 2) == found("cp-2")
         assert None is found("cp-2", scribes[0].run)
         assert None is found("cp-3")
+        other = store.read(lambda v: v.aliased("cp-1", but=scribes[0].run))
+        assert other is not None and (scribes[1].run, 2) == (other[0], other[1].seq)
+        assert None is store.read(lambda v: v.aliased("cp-2", but=scribes[1].run))
 
         def starting(prefix: str, run: int | None = None, limit: int = 20) -> list[str]:
             return store.read(lambda v: v.other_names(prefix, run, limit))

@@ -287,5 +287,8 @@ def _compare(world: World, name: str, then: dict[str, Any], now: dict[str, Any])
             f"{word} {', '.join(some)}" for word, some in (("new:", added), ("gone:", gone)) if some
         )
         yield Finding(
-            "issue.labels", f"The labels of issue {name} changed: {told}.", "Resuming adopts them.", name
+            "issue.labels",
+            f"The labels of issue {name} changed: {told}.",
+            "Resuming adopts them." if world.is_head else "They stay as they are.",
+            name,
         )
