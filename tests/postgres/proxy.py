@@ -24,6 +24,7 @@ class Proxy:
         self.target = str(server / ".s.PGSQL.5432")
         self.rounds = 0
         self.delay_s = 0.0
+        self.server_version = ""  # what the server says it is; empty: what it is
         self.statements: list[str] = []
         self._faults: list[tuple[str, str]] = []
         self._silent = threading.Event()  # nothing gets through, and nobody is told
@@ -166,6 +167,8 @@ class _Link:
         try:
             while True:
                 kind, body = _message(self.server)
+                if kind == b"S" and self.proxy.server_version and body.startswith(b"server_version\0"):
+                    body = b"server_version\0" + self.proxy.server_version.encode() + b"\0"
                 held += kind + struct.pack("!i", len(body) + 4) + body
                 if kind in (b"R", b"A"):  # a password may be asked for; who listens is told something
                     self.client.sendall(held)

@@ -49,9 +49,9 @@ class Link:
         self.patience = -1.0
 
     def _refuse_unfit(self) -> None:
-        info = self.conn.info
-        encoding = info.parameter_status("server_encoding")
-        if info.server_version >= OLDEST * 10_000 and encoding == "UTF8":
+        version = self.conn.info.server_version // 10_000
+        encoding = self.conn.info.parameter_status("server_encoding")
+        if version >= OLDEST and encoding == "UTF8":
             return
         self.conn.close()
         if encoding != "UTF8":
@@ -60,7 +60,7 @@ class Link:
                 hint="Make one for it: createdb --encoding=UTF8 --template=template0 leftoff",
             )
         raise Unsupported(
-            f"{self.place.name} is PostgreSQL {info.server_version // 10_000}; leftoff needs {OLDEST} or later.",
+            f"{self.place.name} is PostgreSQL {version}; leftoff needs {OLDEST} or later.",
             hint="Upgrade the server.",
         )
 

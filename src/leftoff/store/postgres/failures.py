@@ -51,15 +51,17 @@ _BY_CODE = {
 _NOT_TO_BE_RETRIED = frozenset({"42501", "3D000", "28P01", "28000"})
 #: words of a text that came before a connection stood, and the code that says the same
 _BY_TEXT = (
-    ("password authentication failed", "28P01"),
-    ("no password supplied", "28P01"),
-    ("no pg_hba.conf entry", "28000"),
-    ("does not exist", "3D000"),
-    ("too many clients", "53300"),
-    ("remaining connection slots", "53300"),
-    ("starting up", "57P03"),
-    ("shutting down", "57P03"),
-    ("in recovery mode", "57P03"),
+    (("password authentication failed",), "28P01"),
+    (("no password supplied",), "28P01"),
+    (("role", "does not exist"), "28P01"),
+    (("no pg_hba.conf entry",), "28000"),
+    (("database", "does not exist"), "3D000"),
+    (("too many clients",), "53300"),
+    (("too many connections",), "53300"),
+    (("remaining connection slots",), "53300"),
+    (("starting up",), "57P03"),
+    (("shutting down",), "57P03"),
+    (("in recovery mode",), "57P03"),
 )
 _TLS = ("certificate", "SSL", "ssl")
 
@@ -68,8 +70,10 @@ def code_of(error: psycopg.Error) -> str:
     """The server's code; where there is none yet, what the text says."""
     if error.sqlstate:
         return error.sqlstate
-    text = str(error)
-    return next((code for words, code in _BY_TEXT if words in text), "")
+    text = str(error).rpartition("FATAL:")[2]
+    if "certificate" in text:
+        return ""
+    return next((code for words, code in _BY_TEXT if all(word in text for word in words)), "")
 
 
 def is_lost(error: psycopg.Error) -> bool:
