@@ -367,3 +367,30 @@ def test_fork_of_a_run_that_ended(store: leftoff.Store) -> None:
     assert "completed" == store.get("r").status
     other = again._owner._fork(again, None, "b", None, {})
     assert "summary" not in other.records["run"] and other.info.to_json()["completed_at"] is None
+
+
+def test_long_lists_are_read_as_far_as_they_are_wanted(store: leftoff.Store, run: leftoff.Run) -> None:
+    """Not one entry more; and what was redacted in one is known without putting any list together."""
+    run.variables["n"] = [*range(3000)]
+    run.variables["k"] = [*range(3000), {"api_key": "x" * 20}]
+    run.variables["api_key"] = "y" * 20
+    run.commit()
+    seen: list[str] = []
+
+    def read(view: Any) -> tuple[dict[str, Any], list[str]]:
+        reader, all_of = Reader(store._store, view, run._number, run.id), view.records
+
+        def watched(*words: Any) -> Any:
+            for each in all_of(*words):
+                seen.append(each.key)
+                yield each
+
+        view.records = watched
+        found = reader.beginnings(10)
+        view.records = all_of
+        return found, reader.redacted_variables()
+
+    found, redacted = store._store.read(read)
+    assert ([*range(10)], 3000) == ([*found["n"]], found["n"].of)
+    assert 20 == sum("/" in key for key in seen)
+    assert ["api_key", "k"] == redacted

@@ -168,3 +168,12 @@ def test_nothing_to_tell(words: tuple[str, ...], code: int, tmp_path: Path) -> N
     """Without a run there is no brief, and no store is made for it."""
     assert code == call("brief", *words, cwd=tmp_path).code
     assert [] == list(tmp_path.iterdir())
+
+
+def test_of_a_long_list_only_the_beginning_is_told(tmp_path: Path) -> None:
+    """How it begins, and how many entries it has; a short one is told whole."""
+    started(tmp_path)
+    succeed("set", f"n:={[*range(5000)]}", "few:=[1,2]", cwd=tmp_path)
+    told = succeed("brief", cwd=tmp_path).out
+    assert "few = [1,2]\n" in told
+    assert "n = [0,1,2,3" in told and ",80,8" in told and "(5,000 entries)" in told

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from leftoff.dialects.core import reading
+from leftoff.dialects.core import draft, reading
 from leftoff.dialects.core.base import read
 from leftoff.dialects.core.draft import Decoded, Source
 from leftoff.dialects.core.reading import MOST_BYTES, read_document
 from leftoff.dialects.core.registry import dialect, recognise
-from leftoff.dialects.core.repairs import Rejected, Repairs, TooNew
+from leftoff.dialects.core.repairs import MOST_LINES, Rejected, Repairs, TooNew
 from leftoff.dialects.core.times import read_time
 from leftoff.dialects.core.words import meaning
 from tests.dialects.examples import BMAD, CLAUDE, DOTAGENT, SITEBUILDER
@@ -254,6 +254,27 @@ def test_too_many_values(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         parse(text, "x.json")
     monkeypatch.setattr(reading, "MOST_VALUES", 5)
     parse(text, "x.json")
+
+
+@pytest.mark.parametrize("key", ["session_variables", "issues"])
+def test_too_many_records(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file can make very many, of which each takes memory: entries of a variable count, too."""
+    large = {"n": [*range(60)]} if key == "session_variables" else [*range(60)]
+    decoded("bmad", {**BMAD["state"], key: large})
+    monkeypatch.setattr(draft, "MOST_RECORDS", 50)
+    decoded("bmad", BMAD["state"])
+    with pytest.raises(Rejected, match="would become more than 50 records"):
+        decoded("bmad", {**BMAD["state"], key: large})
+
+
+def test_repairs_are_told_up_to_a_number() -> None:
+    """A document with a thousand flaws fills no screen; that there are more is said."""
+    repairs = Repairs()
+    for number in range(MOST_LINES + 1100):
+        repairs.add(f"{number} is wrong.")
+    assert f"{MOST_LINES - 1} is wrong." == repairs.lines[-2]
+    assert "1,100 more of this kind are not told." == repairs.lines[-1]
+    assert MOST_LINES + 1 == len(repairs.lines)
 
 
 def test_a_hundred_levels_are_read() -> None:

@@ -23,6 +23,7 @@ DONE = ("completed", "skipped")
 #: of a step's record, what leftoff keeps itself; whatever else is in it is the protocol's
 STEP_FIELDS = frozenset("status order outputs attempt started_at completed_at error result title".split())
 MOST_STEPS = 10_000  # a number that says how many there are is believed up to here
+MOST_RECORDS = 1_000_000  # of one document: each takes about a kilobyte of memory on its way in
 _NOT_AN_ID = str.maketrans({c: "-" for c in map(chr, range(128)) if not (c.isalnum() or c in "._-")})
 
 
@@ -128,6 +129,7 @@ class Draft:
         self.trigger: str | None = None
         self.beat: int | None = None
         self._taken: dict[tuple[str, str], int] = {}  # which number the next record of a key gets
+        self._size = 0  # in records
 
     # -- what is found
 
@@ -165,6 +167,9 @@ class Draft:
             return False
         if (collection, key) in self.records or (collection == "step" and not _is_path(key)):
             return False
+        self._size += 1 if collection != "variable" or type(value) not in (list, dict) else 1 + len(value)
+        if self._size > MOST_RECORDS:
+            raise Rejected(f"{self.source.path} would become more than {MOST_RECORDS:,} records.")
         self.records[collection, key] = value
         return True
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Reject = Callable[[str, LeftoffError], None]
 
 LONGEST = 120  # characters of a value that are shown in a line
+MOST_LINES = 200  # of one document; what more there is, is counted
 
 
 class Rejected(Invalid):
@@ -41,15 +42,23 @@ class Repairs:
 
     def __init__(self, prefix: str = "") -> None:
         self._lines: dict[str, None] = {}
+        self._more = 0
         self._hidden: list[str] = []
         self.prefix = prefix
 
     @property
     def lines(self) -> list[str]:
-        return list(self._lines)
+        return (
+            [*self._lines, f"{self._more:,} more of this kind are not told."]
+            if self._more
+            else [*self._lines]
+        )
 
     def add(self, line: str) -> None:
-        self._lines[self.prefix + self._without_secrets(line)] = None
+        if len(self._lines) >= MOST_LINES:
+            self._more += 1
+        else:
+            self._lines[self.prefix + self._without_secrets(line)] = None
 
     def hide(self, document: object, scrubber: Scrubber | None) -> None:
         """Leave out of every line what is secret in a document, whatever it is called there."""
@@ -68,7 +77,7 @@ class Repairs:
         return line
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._lines) + self._more
 
 
 @contextmanager

@@ -165,9 +165,9 @@ class _LargeImport:
                     continue
                 for row in blobs:
                     tx.put_blob(row)
-                one = ChangeSet()
-                one.changes[piece.collection, piece.key] = piece
-                apply.changes(one)
+                if seq == 1 and piece.kind == PUT:
+                    apply.fresh[piece.collection, piece.key] = None  # a new run: nothing to look for
+                apply.changes((piece,))
             digest, counts = apply.digest & MASK, apply.packed_counts()
         return digest, counts
 

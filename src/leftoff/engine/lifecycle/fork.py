@@ -179,7 +179,7 @@ def _complete(tx: Tx, copy: _Copy, changes: ChangeSet, blobs: list[BlobRow], at:
     apply = copy.apply(tx)
     for row in blobs:
         tx.put_blob(row)
-    apply.changes(changes)
+    apply.changes(changes.changes.values())
     set_card(tx, copy.head.run)
     now = tx.head(copy.head.run)
     assert now is not None

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.read import turns
-from leftoff.engine.read.quoting import named, quoted, short, shown, tame
+from leftoff.engine.read.quoting import LINE, named, quoted, short, shown, tame
 from leftoff.engine.read.show import inner_steps
+from leftoff.engine.read.state import Beginning
 from leftoff.engine.steps.approvals import how
 from leftoff.engine.workspace.surroundings import DIRTY, git_moved, look_at_files
 from leftoff.engine.workspace.tracking import BEFORE, MARK
@@ -255,7 +256,13 @@ def _message(error: Any) -> str:
 
 
 def _variables(variables: dict[str, Any]) -> list[str]:
-    return [f"- {short(key)} = {shown(value)}" for key, value in variables.items()]
+    return [f"- {short(key)} = {_shown(value)}" for key, value in variables.items()]
+
+
+def _shown(value: Any) -> str:
+    if type(value) is not Beginning:
+        return shown(value)
+    return f"{shown(value)[:LINE].removesuffix(']')}… ({value.of:,} entries)"
 
 
 def _notes(records: dict[str, Any]) -> list[str]:

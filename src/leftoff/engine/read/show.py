@@ -33,6 +33,7 @@ STEP_KEYS = (
 )
 _OWN = ("variable", "item", "step", "artifact", "file")  # have a place of their own in the document
 _NO_ORDER = 1 << 40
+BEGINNING = 200  # entries of a list, where not all is wanted
 PROVED = 10_000  # records that are added up before they are shown: a tenth of what showing them takes
 
 
@@ -56,7 +57,8 @@ def document(
 ) -> dict[str, Any]:
     """The run as its listing has it, then its variables, steps, artifacts, files and records, all at that version.
 
-    ``whole``: of which other collections the values are wanted (``None``: of all); of the rest there are only the keys.
+    ``whole``: of which other collections the values are wanted (``None``: of all); of the rest there are only the
+    keys, and of long lists only how they begin.
     """
     return store.read(lambda view: _document(store, view, target, (now, *limits), whole))
 
@@ -84,7 +86,7 @@ def _document(
     return {
         **info.to_json(),
         "version": version.to_json(),
-        "variables": reader.plain("variable"),
+        "variables": reader.plain("variable") if whole is None else reader.beginnings(BEGINNING),
         "step_records": [step_record(path, steps[path]) for path in ordered],
         "artifacts": [_named("name", key, about) for key, about in reader.plain("artifact").items()],
         "files": [_named("path", key, about) for key, about in reader.plain("file").items()],

@@ -10,7 +10,7 @@ from leftoff.model.frozen import marks
 from leftoff.model.upgrades import check as check_schema
 from leftoff.model.upgrades import current as current_schema
 from leftoff.model.upgrades import upgrade
-from leftoff.model.values import after, blob_about, blob_of, gather, is_typed, item_prefix
+from leftoff.model.values import after, blob_about, blob_of, gather, index_key, is_typed, item_prefix
 from leftoff.store.rows import Record, misplaced
 
 TYPE_CHECKING = False
@@ -34,6 +34,14 @@ class Value:
         self.plain = plain
         self.holes = holes
         self.seq = seq
+
+
+class Beginning(list):  # type: ignore[type-arg]
+    """The first entries of a long list, and of how many."""
+
+    def __init__(self, entries: Iterable[Any], of: int) -> None:
+        super().__init__(entries)
+        self.of = of
 
 
 def seen(value: Any) -> Any:
@@ -187,6 +195,41 @@ class Reader:
         """Values as people and templates see them: a variable that is no JSON as the JSON that comes nearest to it."""
         found = {key: value.plain for key, value in self.values(collection).items()}
         return {key: seen(value) for key, value in found.items()} if collection == "variable" else found
+
+    def beginnings(self, most: int) -> dict[str, Any]:
+        """The variables as people see them; of a long list of the newest version, only so many entries are read."""
+        if self._seq is not None or not self.is_current:
+            return self.plain("variable")
+        records = self.raw("variable")
+        return {key: self._beginning(key, record, most) for key, record in records.items()}
+
+    def _beginning(self, key: str, record: Record, most: int) -> Any:
+        prefix = item_prefix(key)
+        last = self.view.last_key(self.run, "item", prefix, after(prefix)) if record.stored == LIST else None
+        total = int(last[len(prefix) :]) + 1 if last else 0
+        if total <= most:
+            found = self.value("variable", key)
+            return seen(found.plain) if found is not None else None
+        items = self.view.records(self.run, "item", prefix, index_key(prefix, most))
+        return Beginning(seen(self._gathered(record, items).plain), total)
+
+    def redacted_variables(self) -> list[str]:
+        """The variables in which something is redacted; entries are looked at one by one."""
+        if not self.is_current:
+            return [key for key, value in self.values("variable").items() if value.holes]
+        heads: dict[str, str] = {}
+        out: set[str] = set()
+        for key, record in self.raw("variable").items():
+            if record.stored in _SPREAD:
+                heads[item_prefix(key)[:-1]] = key
+            elif record.stored[:1] != JSON and self._value(record).holes:
+                out.add(key)
+        current = self._seq is None and heads
+        items = self.view.records(self.run, "item") if current else self.raw("item").values() if heads else ()
+        for item in items:
+            if item.stored[:1] != JSON and holes(whole(self._store, self.view, item.stored)):
+                out.add(heads[item.key.partition("/")[0]])
+        return sorted(out)
 
     def plain_of(self, collection: str, rows: Iterable[Row]) -> dict[str, Any]:
         """Rows that were read already (of any collection but variables), decoded; `Corrupt` where one is lost."""

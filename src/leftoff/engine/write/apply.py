@@ -29,10 +29,11 @@ from leftoff.store.base import VALUE_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from leftoff.engine.write.head import Head, Row
-    from leftoff.model.changes import Change, ChangeSet, Spread
+    from leftoff.model.changes import Change, Spread
     from leftoff.store.base import Tx
 
 _UNKNOWN: Any = object()
@@ -86,8 +87,8 @@ class Apply:
         self.changed = False
         self.card_changed = False
 
-    def changes(self, changes: ChangeSet) -> None:
-        for change in changes.changes.values():
+    def changes(self, changes: Iterable[Change]) -> None:
+        for change in changes:
             if change.expect is not NOTHING:
                 self._expect(change)
             if change.kind == DELETE:

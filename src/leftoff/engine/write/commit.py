@@ -191,7 +191,7 @@ def commit_in(
     if seal is not None:
         seal = seal.clean(changes)
     apply = Apply(tx, head, since, digest, counts)
-    apply.changes(changes)
+    apply.changes(changes.changes.values())
     if not apply.changed and seal is None:
         return None
     return add_version(tx, apply, run_id, epoch, terms, seal), since, apply

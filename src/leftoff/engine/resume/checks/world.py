@@ -123,7 +123,7 @@ class World:
             elif collection in _READ:
                 self.records[collection] = reader.plain_of(collection, rows)
             elif collection == "variable" and any(stored[:1] != JSON for _, _, stored in rows):
-                self.redacted += [key for key, value in reader.values("variable").items() if value.holes]
+                self.redacted += reader.redacted_variables()
         except Corrupt as error:
             self._damaged(error)
 
