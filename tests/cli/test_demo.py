@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
+import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 from tests.cli.command import LEFTOFF, call, environment, succeed
@@ -78,3 +82,16 @@ def test_a_reader_that_had_enough(project: Path) -> None:
 def test_takes_no_words(project: Path) -> None:
     """A word too many is wrong usage."""
     assert 2 == call("demo", "fast", cwd=project).code
+
+
+def test_on_the_page(project: Path) -> None:
+    """With --serve it is shown in a browser afterwards, until Ctrl-C; then nothing is left."""
+    command = [str(LEFTOFF), "demo", "--serve", "--json"]
+    env = environment(TMPDIR=str(project), BROWSER="true")
+    with subprocess.Popen(command, cwd=project, env=env, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None and json.loads(demo.stdout.readline())["ok"]
+        url = json.loads(demo.stdout.readline())["url"]
+        opened = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        assert b"weekly-report" in opened.open(url).read()
+        demo.send_signal(signal.SIGINT)
+    assert (130, []) == (demo.returncode, list(project.iterdir()))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from leftoff.web.app import make_app
 from leftoff.web.options import Options
 from leftoff.web.projects import serve_folders
 
+T = TypeVar("T")
 TOKEN = "token-of-the-tests"
 HOST = "127.0.0.1:8765"
 PATIENCE = 30.0
@@ -54,6 +55,10 @@ class Client:
 
     def close(self) -> None:
         self._runner.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Several at once, or one after another without starting anew."""
+        return self._runner.run(work)
 
     def sign_in(self) -> Answer:
         answer = self.ask("GET", f"/?token={TOKEN}")

@@ -45,6 +45,13 @@ def info(project: Project) -> StoreInfo:
     return StoreInfo(store.name, store.exists(), store.about(), store.folder)
 
 
+def projects_beside(project: Project) -> dict[str, str]:
+    """Where the store is on a server, and its URL names no project: all projects there, with what opens each."""
+    project.takes_in_edits = False
+    store = project.store
+    return store.siblings() if store.shared and "project=" not in store.location else {}
+
+
 def migrate(project: Project) -> StoreInfo:
     """Bring the schema of the project's store up to date."""
     project.takes_in_edits = False

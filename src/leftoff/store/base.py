@@ -509,6 +509,10 @@ class Store:
         """A consistent copy into an empty folder while others write."""
         raise NotImplementedError
 
+    def siblings(self) -> dict[str, str]:
+        """The projects that are kept in the same place, this one among them: their names, and what opens each."""
+        return {}
+
     def about(self) -> dict[str, Any]:
         """What it is: ``kind``, and where it is there ``schema`` (its number), ``store_id``, ``created_at``,
         ``created_by``, ``written_by``, ``runs`` and ``bytes``; and what only its kind has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from leftoff.errors import NotFound
@@ -63,6 +63,14 @@ def serve_folders(folders: Sequence[str], store: str | None = None) -> Projects:
             key = f"{base}-{number}"
         served[key] = Served(key, name, folder, store)
     return Projects([*served.values()])
+
+
+def serve_stores(folder: str, stores: Mapping[str, str]) -> Projects:
+    """Projects of one server, by name, with what opens each. ``folder``: where this machine would work on them."""
+    found = [
+        Served(slug(name or "leftoff"), name or "leftoff", folder, store) for name, store in stores.items()
+    ]
+    return Projects(found)
 
 
 def _nobody_listens(text: str) -> None:

@@ -50,6 +50,8 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
+_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
 
 class Refused(Exception):
     """A request that is not answered: the status, and why in a sentence."""
@@ -111,38 +113,36 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        answer = _with_headers(send, scope)
-        try:
-            headers = _headers(scope)
-            self._check(scope, headers)
-            self._place(scope)
-            if await self._sign_in(scope, headers, answer):
-                return
-            session = scope["leftoff"] = self._session(headers)
-            self._need_session(scope, session)
-            receive = await self._limited(scope, headers, receive)
-        except Refused as refused:
-            await _refuse(refused, scope, answer)
-            return
-        await self._guarded(scope, receive, answer)
-
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A defect of ours is a short answer, and no traceback in a browser or a log."""
         begun = False
 
-        async def watched(message: Message) -> None:
+        async def answer(message: Message) -> None:
             nonlocal begun
             begun = True
-            await send(message)
+            await send(_with_headers(message))
 
         try:
-            await self._app(scope, receive, watched)
-        except Exception as error:
+            receive = await self._admitted(scope, receive, answer)
+            if not begun:
+                await self._app(scope, receive, answer)
+        except Refused as refused:
+            await _refuse(refused, scope, answer)
+        except Exception as error:  # a defect of ours: a short answer, and no traceback in a browser or a log
             if debugging():
                 traceback.print_exception(error, file=sys.stderr)
             if not begun:
                 why = f"This failed inside of leftoff: {type(error).__name__}. LEFTOFF_DEBUG=1 shows where."
-                await _refuse(Refused(500, why), scope, send)
+                await _refuse(Refused(500, why), scope, answer)
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> Receive:
+        """What a route may read; ``Refused`` where none is asked. Who signs in is answered here."""
+        headers = _headers(scope)
+        self._check(scope, headers)
+        self._place(scope)
+        if await self._sign_in(scope, headers, send):
+            return receive
+        session = scope["leftoff"] = self._session(headers)
+        self._need_session(scope, session)
+        return await self._limited(scope, headers, receive)
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> None:
         """Host, Origin and method are ours."""
@@ -212,7 +212,7 @@ class Guard:
 
         most = self._options.limits.body
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length[:19]) > most:
+        if not (length.isascii() and length.isdigit()) or int(length[:19]) > most:
             raise Refused(413, f"A request may have {most:,} bytes.")
         if scope["method"] != CHANGING:
             return receive
@@ -269,19 +269,13 @@ def _name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _with_headers(send: Send, scope: Scope) -> Send:
+def _with_headers(message: Message) -> Message:
     """Every answer says what a browser may do with it; what a route says itself comes first."""
-
-    async def answer(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            there = {name.lower() for name, _ in message.get("headers", ())}
-            more = [
-                (key.encode(), value.encode()) for key, value in HEADERS.items() if key.encode() not in there
-            ]
-            message["headers"] = [*message.get("headers", ()), *more]
-        await send(message)
-
-    return answer
+    if message["type"] == "http.response.start":
+        there = {name.lower() for name, _ in message.get("headers", ())}
+        more = [(name, value) for name, value in _HEADERS if name not in there]
+        message["headers"] = [*message.get("headers", ()), *more]
+    return message
 
 
 async def _refuse(refused: Refused, scope: Scope, send: Send) -> None:

@@ -8,10 +8,20 @@ import socket
 from leftoff.operations import Caller
 from leftoff.web.app import make_app
 from leftoff.web.options import Options
-from leftoff.web.projects import serve_folders
+from leftoff.web.projects import serve_folders, serve_stores
 from leftoff.web.server import listen, serve, session_key
 
-__all__ = ["Options", "address", "listen", "make_app", "new_token", "serve", "serve_folders", "session_key"]
+__all__ = [
+    "Options",
+    "address",
+    "listen",
+    "make_app",
+    "new_token",
+    "serve",
+    "serve_folders",
+    "serve_stores",
+    "session_key",
+]
 
 
 def new_token(caller: Caller) -> str:

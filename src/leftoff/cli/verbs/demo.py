@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from leftoff.cli.options import Spec
+from leftoff.cli.options import Opt, Spec
 from leftoff.engine.config.caller import CALLER
 
 TYPE_CHECKING = False
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 SPEC = Spec(
     "demo",
     "Run a workflow of five steps, kill it with SIGKILL in the third, resume it, and look at what was "
-    "kept. It takes a few seconds, works in a temporary folder and leaves nothing behind.",
+    "kept. It takes a few seconds, works in a temporary folder and leaves nothing behind. With --serve it is "
+    "shown in your browser afterwards, until Ctrl-C.",
+    options=(Opt("--serve", None, "show it in a browser afterwards (needs the extra `web`)"),),
     examples="""  leftoff demo
+  leftoff demo --serve    and open the page
   leftoff demo --json     what happened, for a program""",
 )
 KILLED_IN = "analyse"
@@ -31,6 +34,10 @@ KILLED_IN = "analyse"
 def run(args: Args, ctx: Context) -> int:
     import tempfile
 
+    if args.serve:
+        from leftoff.cli.verbs.serve import installed
+
+        installed()  # before anybody waits for it
     with tempfile.TemporaryDirectory(prefix="leftoff-demo-") as folder:
         story = Story(folder, ctx.project.now, quiet=args.json)
         story.tell()
@@ -41,7 +48,8 @@ def run(args: Args, ctx: Context) -> int:
             ctx.say(
                 f"leftoff: that is not how it should have gone: {facts}\nPlease report it, with this line."
             )
-        return 0 if facts["ok"] else 1
+            return 1
+        return story.serve() if args.serve else 0
 
 
 class Story:
@@ -76,7 +84,24 @@ class Story:
         self.command("diff", "weekly-report~1", "weekly-report~0")
         self.part("", "fetch and clean were finished before the kill, so they never ran again.")
         self.show(
-            [[("`leftoff help` lists the verbs; `leftoff init` gets a project of yours started.", "dim")]]
+            [
+                [("`leftoff help` lists the verbs; `leftoff init` gets a project of yours started.", "dim")],
+                [
+                    (
+                        "`leftoff demo --serve` shows it in a browser, `leftoff serve` your own runs.",
+                        "dim",
+                    )
+                ],
+            ]
+        )
+
+    def serve(self) -> int:
+        """The page of it, until Ctrl-C."""
+        from leftoff.cli import main
+
+        quiet = ["--json"] if self.quiet else []
+        return main(
+            [*quiet, "--project", self.folder, "--store", self.store, "serve", "--port", "0", "--open"]
         )
 
     # -- what happens

@@ -36,10 +36,10 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    web = _installed()
+    web = installed()
     port = _port(args.port)
     _check_host(args)
-    projects = web.serve_folders(_folders(args, ctx), args.store)
+    projects = _projects(args, ctx, web)
     options = web.Options(
         token=web.new_token(ctx.caller),
         key=web.session_key(ctx.caller),
@@ -69,7 +69,7 @@ def run(args: Args, ctx: Context) -> int:
     return 130
 
 
-def _installed() -> Any:
+def installed() -> Any:
     try:
         from leftoff.web import serving
     except ModuleNotFoundError as error:
@@ -112,6 +112,16 @@ def _check_host(args: Args) -> None:
             hint="--allow-host NAME says which: the name or address that stands in the browser's address bar. Whoever "
             "has the token then sees every run, and decides what you can. docs/web.md says more.",
         )
+
+
+def _projects(args: Args, ctx: Context, web: Any) -> Any:
+    """The folders that are named; or this one, or all projects of the server that its store is on."""
+    from leftoff.operations.stores import projects_beside
+
+    beside = {} if args.rest else projects_beside(ctx.project)
+    if beside:
+        return web.serve_stores(ctx.project.folder, beside)
+    return web.serve_folders(_folders(args, ctx), args.store)
 
 
 def _folders(args: Args, ctx: Context) -> list[str]:

@@ -74,6 +74,16 @@ class Place:
         return text
 
 
+def of_project(url: str, project: str) -> str:
+    """The URL of another project in the same database."""
+    parts = urlsplit(url)
+    rest = [
+        (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "project"
+    ]
+    query = [*rest, ("project", project)] if project else rest
+    return urlunsplit(parts._replace(query=urlencode(query, quote_via=quote)))
+
+
 def shown(location: str) -> str:
     """A store's folder or URL as people may see it."""
     return Place(location).name if location.partition("://")[0] in SCHEMES else location

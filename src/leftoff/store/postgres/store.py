@@ -22,7 +22,7 @@ from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
 from leftoff.store.postgres.held import Again
-from leftoff.store.postgres.location import Place, without_secrets
+from leftoff.store.postgres.location import SCHEMA, Place, of_project, without_secrets
 from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.tx import PostgresTx
@@ -79,6 +79,11 @@ class PostgresStore(Store):
             return self._url
         make_folder(self.folder)
         return without_secrets(self._url, self.folder)
+
+    def siblings(self) -> dict[str, str]:
+        rows = self.on_link(lambda link: link.ask([(Q.projects, ())]))[0]
+        names = [str(schema).removeprefix(SCHEMA).removeprefix("_") for (schema,) in rows]
+        return {name: of_project(self._url, name) for name in names}
 
     # -- connections
 

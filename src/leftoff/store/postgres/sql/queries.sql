@@ -645,3 +645,10 @@ UPDATE blob SET known = false, upload = 0, touched = 'infinity' WHERE hash = $1
 -- No commit gets a number that another one has.
 SELECT setval('commit_number', n) FROM (SELECT max(n) AS n FROM version) v
 WHERE n > (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM commit_number)
+
+-- name: projects
+-- The schemas of this database that hold a project, and that this user may look into.
+SELECT s.nspname FROM pg_namespace s
+WHERE (s.nspname = 'leftoff' OR starts_with(s.nspname, 'leftoff_')) AND has_schema_privilege(s.oid, 'USAGE')
+  AND EXISTS (SELECT 1 FROM pg_class t WHERE t.relnamespace = s.oid AND t.relname = 'run')
+ORDER BY 1
