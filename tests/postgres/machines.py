@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import leftoff
 from leftoff.store.base import Store
+from tests.crash.verdict import check
 from tests.postgres.proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,13 +176,17 @@ def judge(location: str, runs: int, steps: int) -> None:
     """Every run is finished, each step was committed once, none under an older epoch than before it; fsck is clean."""
     store = leftoff.open(location)
     try:
-        found = store.list()
-        assert (runs, {"completed"}) == (len(found), {info.status for info in found})
-        for info in found:
+        left = [info.id for info in store.list() if info.status != "completed"]
+        check(not left and len(store.list()) == runs, f"not finished: {left}")
+        for info in store.list():
             done = store.get(info.id).variables["done"]
-            assert list(range(steps)) == [one["step"] for one in done], f"{info.id}: {done}"
+            check(
+                list(range(steps)) == [one["step"] for one in done],
+                f"{info.id}, a step twice or never: {done}",
+            )
             epochs = [one["epoch"] for one in done]
-            assert sorted(epochs) == epochs, f"{info.id}: {done}"
-        assert store.fsck().ok
+            check(sorted(epochs) == epochs, f"{info.id}, an old epoch: {done}")
+        found = store.fsck()
+        check(found.ok, f"damaged: {found.problems}")
     finally:
         store.close()

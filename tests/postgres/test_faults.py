@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -59,6 +60,15 @@ def test_an_answer_without_a_version_is_lost(store: PostgresStore, proxy: Proxy,
     proxy.fail(when)
     assert 1 == store.write(lambda tx: tx.add_attempt("t1", scribe.run, "a", AT))
     assert 2 == store.write(lambda tx: tx.add_attempt("t2", scribe.run, "a", AT))
+
+
+def test_a_transaction_that_the_server_forgot(store: PostgresStore) -> None:
+    """A server that crashed gives the number of a transaction that it had not written down to another one: such a
+    transaction did not happen. Where versions tell, they decide."""
+    scribe = Scribe(store)
+    tokens = store.read(lambda view: view.ask("SELECT run, seq, token FROM version"))  # type: ignore[attr-defined]
+    for made, happened in (([], False), ([(scribe.run, 1, b"another")], False), (tokens, True)):
+        assert happened is store._happened(SimpleNamespace(xid="4000000000", made=made))  # type: ignore[arg-type]
 
 
 def test_a_store_that_does_not_ask_doubles(store: PostgresStore, proxy: Proxy) -> None:

@@ -216,7 +216,7 @@ class PostgresStore(Store):
         failover the number of a transaction may be another's."""
 
         def look(link: Link) -> bool:
-            while (status := link.ask([(Q.outcome, (tx.xid,))])[0][0][0]) == "in progress":
+            while (status := _status(link, tx.xid)) == "in progress":
                 time.sleep(LONGEST_WAIT_S / 10)
             if tx.made:
                 return bool(link.ask([(Q.committed, tx.made[-1])])[0])
@@ -355,6 +355,14 @@ class _Snapshot(PostgresView):
         if len(found) > 1:
             migrate.check(dict(found[1]), self._store.place, writing=False)
             self._store._readable = True
+
+
+def _status(link: Link, xid: str | None) -> Any:
+    """What the server knows of a transaction. One that it lost all trace of, as it crashed, did not happen."""
+    try:
+        return link.ask([(Q.outcome, (xid,))])[0][0][0]
+    except psycopg.errors.InvalidParameterValue:  # its number is "in the future": it will be given once more
+        return "aborted"
 
 
 _stores: dict[int, ref[PostgresStore]] = {}
