@@ -15,7 +15,7 @@ VENV := .venv/made-by-$(ASKED)
 COMPILED := .venv/tests-compiled
 VENV_BENCH := .venv-bench/made-by-$(ASKED)
 VENV_MAKERS := .venv-makers/made-by-$(ASKED)
-NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish && tools/ensure-server) # by the tests
+NEEDED := $(if $(filter Linux,$(shell uname -s)),tools/ensure-packages git perl strace zsh fish chromium && tools/ensure-server) # by the tests
 
 # Whoever has switched it off would compile every test, and every module that changed, at each start.
 export PYTHONDONTWRITEBYTECODE :=

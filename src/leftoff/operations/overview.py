@@ -7,7 +7,7 @@ from leftoff.engine.read.glance import Question as Question
 from leftoff.engine.read.glance import glance, unfinished
 from leftoff.engine.read.info import info
 from leftoff.model.fields import Fields
-from leftoff.model.words import RUN_STATUS
+from leftoff.model.words import FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from leftoff.store.base import View
     from leftoff.store.rows import RunRow
 
-_AT_ONCE = 500  # rows that are looked at for a text
-
 
 class Looking(Fields):
     """Which runs are looked for. ``text``: in id, title, workflow, branch or issue. ``before``: the number of a commit;
-    the rest begins with what was touched last before it. ``most``: how many of each part are shown."""
+    only the rest is wanted, from what was touched last before it. ``first``: how many are shown of those that need a
+    person, and of those under way; ``most``: of the rest."""
 
     status: str = ""
     workflow: str = ""
@@ -31,6 +30,7 @@ class Looking(Fields):
     agent: str = ""
     text: str = ""
     before: int | None = None
+    first: int = 50
     most: int = 50
 
     def fits(self, row: RunRow) -> bool:
@@ -43,21 +43,22 @@ class Looking(Fields):
 
 
 class Overview(Fields):
-    """``needing``: how many runs need a person, whatever is looked for; ``working``: how many others are unfinished.
-    ``next``: where the rest goes on, if there is more of it."""
+    """``needed`` and ``worked``: how many fit of those that need a person, and of those under way, shown or not;
+    ``needing``: how many need a person, whatever is looked for. ``next``: where the rest goes on, if there is more."""
 
-    needs: list[Glance]
-    works: list[Glance]
-    rest: list[Glance]
-    needing: int
-    working: int
-    next: int | None
+    needs: list[Glance] = []
+    works: list[Glance] = []
+    rest: list[Glance] = []
+    needed: int = 0
+    worked: int = 0
+    needing: int = 0
+    next: int | None = None
 
 
 def overview(project: Project, looking: Looking) -> Overview:
     """The runs of a project that are looked for; none where there is no store."""
     if not project.store.exists():
-        return Overview([], [], [], 0, 0, None)
+        return Overview()
     return project.store.read(lambda view: _look(project, view, looking))
 
 
@@ -73,40 +74,31 @@ def _look(project: Project, view: View, looking: Looking) -> Overview:
     ]
     needs = [(row, why) for row, why in found if why is not None]
     works = [(row, why) for row, why in found if why is None]
-    first = looking.before is None
+    first = looking.first if looking.before is None else 0
 
     def seen(rows: Sequence[tuple[RunRow, str | None]]) -> list[Glance]:
-        some = rows[: looking.most] if first else []
-        return [glance(project.store, view, row, why, project.now, project.limits) for row, why in some]
+        return [
+            glance(project.store, view, row, why, project.now, project.limits) for row, why in rows[:first]
+        ]
 
-    more = [row for row, _ in [*needs[looking.most :], *works[looking.most :]]]
-    rest, then = _rest(view, where, looking, more)
+    rest, then = _rest(view, where, looking)
     return Overview(
         seen(needs),
         seen(works),
         [Glance(info(view, row, project.now, project.limits)) for row in rest],
+        len(needs),
+        len(works),
         sum(why is not None for _, why in all_of_them),
-        sum(why is None for _, why in all_of_them),
         then,
     )
 
 
-def _rest(
-    view: View, where: dict[str, Any], looking: Looking, more: list[RunRow]
-) -> tuple[list[RunRow], int | None]:
-    """A page of the finished runs, and of those that found no place above; and where the next one begins."""
-    shown = {row.run for row in more}
-    ended = [word for word in RUN_STATUS if word not in ("running", "paused", "blocked", "failed")]
-    wanted = [looking.status] if looking.status else RUN_STATUS if more else ended
-    plain = not (looking.text or looking.agent or more)
-    found: list[RunRow] = []
-    before = looking.before
-    while len(found) <= looking.most:
-        size = looking.most + 1 if plain else _AT_ONCE
-        rows = view.list_runs({**where, "status": wanted, "before": before}, size)
-        found += [row for row in rows if (row.status in ended or row.run in shown) and looking.fits(row)]
-        if len(rows) < size:
-            break
-        before = rows[-1].n
+def _rest(view: View, where: dict[str, Any], looking: Looking) -> tuple[list[RunRow], int | None]:
+    """A page of the finished runs, and where the next one begins."""
+    wanted = FINISHED if not looking.status else [looking.status] if looking.status in FINISHED else []
+    plain = not (looking.text or looking.agent)
+    every = {**where, "status": wanted, "before": looking.before}
+    rows = view.list_runs(every, looking.most + 1 if plain else None)
+    found = rows if plain else [row for row in rows if looking.fits(row)]
     then = found[looking.most - 1].n if len(found) > looking.most else None
     return found[: looking.most], then

@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from leftoff._version import __version__
 from leftoff.web.asking import asked, options_of, projects_of, urls
+from leftoff.web.views.words import FILTERS
 
 HERE = os.path.dirname(__file__)
 PARTIAL = "x-leftoff-partial"
@@ -33,19 +34,23 @@ OF_RUN = {
     "compare": "compare",
     "session": "session",
     "artifacts": "artifacts",
+    "step": "step",
+    "go": "go",
 }
 OF_PROJECT = {"store": "store"}
 
 
 def environment() -> Environment:
     """The templates; every value is escaped."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(os.path.join(HERE, "templates")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters.update(FILTERS)
+    return made
 
 
 def render(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:

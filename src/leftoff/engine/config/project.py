@@ -232,6 +232,11 @@ class Project:
         return self.clock.now()
 
     @property
+    def is_store_given(self) -> bool:
+        """Whether somebody said which store is meant."""
+        return self._given is not None
+
+    @property
     def settings(self) -> Settings:
         if self._settings is None:
             from leftoff.engine.config.settings import load

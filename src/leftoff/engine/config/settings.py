@@ -97,6 +97,7 @@ class Settings(_Values):
         "_made",
         "_sections",
         "_source",
+        "_tables",
         "blobs",
         "capture",
         "heartbeat",
@@ -116,6 +117,7 @@ class Settings(_Values):
     untrusted: tuple[Item, ...]
     _sections: dict[str, dict[str, Any]]
     _source: _Source | None
+    _tables: Mapping[str, Any]
     _made: dict[tuple[str, ...], Redactor]
 
     def __init__(
@@ -136,6 +138,7 @@ class Settings(_Values):
                 "run": Running({**_DEFAULTS["run"], **given.get("run", {})}),
                 "_sections": {name: given[name] for name in OPAQUE if name in given},
                 "_source": source,
+                "_tables": given,
                 "_made": {},
                 "untrusted": untrusted,
             }
@@ -161,6 +164,15 @@ class Settings(_Values):
         if name not in OPAQUE:
             raise KeyError(name)
         return dict(self._sections.get(name, {}))
+
+    def source_of(self, *keys: str) -> str:
+        """Where a setting comes from: the file and the line, or ``default``."""
+        said: Any = self._tables
+        for key in keys:
+            said = said.get(key) if isinstance(said, dict) else None
+        if said is None or self._source is None:
+            return "default"
+        return f"{FILE}:{self._source.place(keys).partition(':')[0]}"
 
     def parsed(self, name: str, read: Callable[[dict[str, Any]], T]) -> T:
         """What another layer makes of a section. `Invalid` is told with its place: ``path`` is the key, with dots."""

@@ -1,19 +1,73 @@
-"""Home: every run of everything that is served."""
+"""Home: what needs a person, what is at work, and the rest; of everything that is served."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Project
-from leftoff.operations.runs import Wanted, list_runs
+from leftoff.operations.overview import Glance, Looking, Overview, overview
 from leftoff.web.asking import Asked
 from leftoff.web.projects import Served
+from leftoff.web.views.heading import number
 
 PAGE = 50
+FIRST, ALL = 24, 500  # of those that need a person, and of those under way
+FIELDS = ("status", "workflow", "branch", "agent", "text")
 
 
 def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, Any]:
-    """The newest runs of each project."""
-    found = [(served, list_runs(project, Wanted(limit=PAGE))) for served, project in places]
-    return {"groups": [(served, listed.to_json()["runs"]) for served, listed in found]}
+    """Runs of all projects, the latest of each part first. ``?project=``: of that one alone."""
+    only = asked.query.get("project", "")
+    looking = Looking(
+        **{name: asked.query.get(name, "").strip() for name in FIELDS},
+        before=number(asked.query.get("before")),
+        first=ALL if asked.query.get("all") else FIRST,
+        most=PAGE,
+    )
+    if looking.status not in RUN_STATUS:
+        looking.status = ""
+    found = [(served, overview(project, looking)) for served, project in places if only in ("", served.key)]
+    needing = sum(overview.needing for _, overview in found)
+    return {
+        "needs": _latest([(served, each) for served, one in found for each in one.needs]),
+        "works": _latest([(served, each) for served, one in found for each in one.works]),
+        "rests": [(served, one.rest, _more(asked, served, looking, one)) for served, one in found],
+        "needing": needing,
+        "needed": sum(overview.needed for _, overview in found),
+        "worked": sum(overview.worked for _, overview in found),
+        "all": asked.url(
+            "home", query={**{name: getattr(looking, name) for name in FIELDS}, "project": only, "all": 1}
+        ),
+        "looking": looking,
+        "is_filtered": any(getattr(looking, name) for name in FIELDS),
+        "statuses": RUN_STATUS,
+        "known": _known(found),
+        "only": only,
+        "is_empty": not any(one.needs or one.works or one.rest for _, one in found),
+    }
+
+
+def _latest(runs: list[tuple[Served, Glance]]) -> list[tuple[Served, Glance]]:
+    """Of all projects together; each has its own in order already."""
+    return sorted(runs, key=lambda run: run[1].info.row.updated_at, reverse=True)
+
+
+def _more(asked: Asked, served: Served, looking: Looking, found: Overview) -> str:
+    """Where the next page of the rest is, if there is one."""
+    if found.next is None:
+        return ""
+    given = {name: getattr(looking, name) for name in FIELDS}
+    return asked.url("home", query={**given, "project": served.key, "before": found.next})
+
+
+def _known(found: list[tuple[Served, Overview]]) -> dict[str, list[str]]:
+    """What there is to filter by, of the runs that are shown."""
+    rows = [each.info.row for _, one in found for part in (one.needs, one.works, one.rest) for each in part]
+    agents = (row.card.get("agent") for row in rows)
+    return {
+        "workflow": sorted({row.workflow for row in rows}),
+        "branch": sorted({row.branch for row in rows}),
+        "agent": sorted({agent for agent in agents if isinstance(agent, str)}),
+    }

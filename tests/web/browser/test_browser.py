@@ -1,0 +1,374 @@
+"""The page in a real Chromium: each screen, each action, live, for everyone.
+
+All in one file: each worker that gets some of these tests then has one browser, which is gone before other tests come.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from leftoff.engine.steps.reports import StepReport
+from leftoff.operations.steps import report_step
+from tests.cli.command import start
+from tests.web.browser.site import Site, Visit, chromium
+from tests.web.night import MINUTE, Night, a_night
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}</script>"
+SCREENS = {
+    "home": "/",
+    "home, filtered": "/?status=failed&text=orders",
+    "steps": "/p/atlas/runs/import-orders",
+    "a version": "/p/atlas/runs/billing?at=7",
+    "timeline": "/p/atlas/runs/import-orders/timeline",
+    "graph": "/p/atlas/runs/manual-fr/graph",
+    "history": "/p/atlas/runs/billing/history",
+    "compare": "/p/atlas/runs/billing/compare?from=7&to=14",
+    "step": "/p/atlas/runs/import-orders/step?step=load",
+    "files": "/p/atlas/runs/import-orders/artifacts?path=out/README.md",
+    "session": "/p/atlas/runs/claude-1f3a/session",
+    "go on": "/p/atlas/runs/billing/go",
+    "approve": "/p/atlas/runs/release-2.4/do/approve?step=sign-off&choice=publish",
+    "go back": "/p/atlas/runs/billing/do/rollback?to=billing@7&files=1",
+    "store": "/p/atlas/store?preview=1",
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+    made = a_night(tmp_path_factory.mktemp("night") / "atlas")
+    yield made
+    made.project.close()
+
+
+@pytest.fixture(scope="module")
+def site(night: Night) -> Iterator[Site]:
+    made = Site([night.folder])
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
+    """Somebody who looks at a site; in the end nothing was complained of."""
+    made: list[Visit] = []
+
+    def come(site: Site, **context: Any) -> Visit:
+        made.append(Visit(browser, site, **context))
+        return made[-1]
+
+    yield come
+    for one in made:
+        one.close()
+    assert [] == [text for one in made for text in one.complaints]
+
+
+# -- for everyone
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_every_screen_is_for_everyone(site: Site, visit: Callable[..., Visit], half: int) -> None:
+    """axe finds nothing on any of them, in light and in dark; from the smallest phone to the largest screen nothing is
+    wider than the window."""
+    somebody = visit(site, color_scheme="light")
+    found = {}
+    for name, path in list(SCREENS.items())[half::2]:
+        page = somebody.go(path)
+        wrong = somebody.violations()
+        page.emulate_media(color_scheme="dark")
+        wrong += somebody.violations("color-contrast")
+        for width in (320, 3840):
+            page.set_viewport_size({"width": width, "height": 800})
+            wrong += [f"{width} and {somebody.too_wide()} more"] if somebody.too_wide() else []
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.emulate_media(color_scheme="light")
+        found[name] = wrong
+    assert {name: [] for name in found} == found
+
+
+def test_the_keyboard(site: Site, visit: Callable[..., Visit]) -> None:
+    """/ searches, j and k move, Enter opens; Escape leaves the field; the first Tab skips to the content."""
+    page = visit(site).go("/?text=billing")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.locator("[data-search]")).to_be_focused()
+    page.keyboard.press("Escape")
+    for key in "jjk":
+        page.keyboard.press(key)
+    first = page.locator("[data-row]").first
+    expect(first).to_have_class(re.compile("is-chosen"))
+    title = first.locator("a").first.inner_text()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text(title)
+
+
+def test_times_are_in_the_readers_zone(site: Site, visit: Callable[..., Visit], night: Night) -> None:
+    """The page says UTC; the reader sees their own clock, and the whole moment on hover."""
+    page = visit(site, timezone_id="Asia/Tokyo").go("/p/atlas/runs/billing/history")
+    when = page.locator("#history time").last
+    expect(when).to_have_attribute("title", re.compile("(Japan|GMT[+]9|JST)"))
+    expect(when).not_to_contain_text("UTC")
+
+
+def test_without_a_script(site: Site, visit: Callable[..., Visit]) -> None:
+    """Every screen shows what it has; a filter is a plain form."""
+    page = visit(site, java_script_enabled=False).go("/")
+    expect(page.locator("#needs h3").first).to_be_visible()
+    page.fill("[data-search]", "orders")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("#needs h3")).to_have_text(["Orders of February"])
+
+
+def test_nothing_moves_for_those_who_do_not_want_it(site: Site, visit: Callable[..., Visit]) -> None:
+    """No animation runs where less motion is asked for."""
+    somebody = visit(site, reduced_motion="reduce")
+    somebody.go("/")
+    somebody.is_live()
+    assert 0 == somebody.page.evaluate("document.getAnimations().length")
+
+
+# -- what is on the screens
+
+
+def test_home(site: Site, visit: Callable[..., Visit], night: Night) -> None:
+    """What needs a person first, with what there is to decide; title and icon say how many."""
+    page = visit(site).go("/")
+    expect(page.locator(".card.need-dead")).to_contain_text("The process that drove it is gone")
+    expect(page.locator("#works")).to_contain_text(re.compile(r"about 1\d min"))
+    expect(page.locator("#works")).to_contain_text("Reading the lexer first.")
+    number = page.locator("#about").get_attribute("data-need")
+    expect(page).to_have_title(f"({number}) leftoff")
+    expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile(f"need={number}$"))
+
+
+def test_steps_and_logs(site: Site, visit: Callable[..., Visit]) -> None:
+    """A step is searched for, its time stands beside its estimate, its log has its colours."""
+    page = visit(site).go("/p/atlas/runs/import-orders")
+    expect(page.locator("table.steps")).to_contain_text("80 %")
+    page.fill("main [data-search]", "LOAD")
+    page.get_by_label("Status").select_option("failed")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("table.steps tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="load").last.click()
+    expect(page.locator(".log .ansi-red")).to_have_text("error")
+    page.get_by_role("link", name="Attempt 1").click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert "import-orders-load.log" == download.value.suggested_filename
+
+
+def test_history_is_opened_and_compared(site: Site, visit: Callable[..., Visit]) -> None:
+    """Any checkpoint as the run at that moment, any two side by side."""
+    page = visit(site).go("/p/atlas/runs/billing/history")
+    page.get_by_label("Compare from version 7").check()
+    page.get_by_label("Compare to version 14").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator(".tree .changed").last).to_contain_text("freeze, then copy")
+    expect(page.locator(".sides .plus").first).to_contain_text("numeric")
+    page.go_back()
+    page.get_by_role("link", name="error copy").click()
+    expect(page.locator(".then")).to_contain_text("as it was at version 9")
+    expect(page.locator("table.steps .is-failed")).to_contain_text("totals differ in 3 invoices")
+
+
+def test_files_are_shown_and_never_executed(site: Site, visit: Callable[..., Visit]) -> None:
+    """Markdown and tables as such, whatever is written in them."""
+    page = visit(site).go("/p/atlas/runs/import-orders/artifacts?path=out/README.md")
+    expect(page.locator(".markdown strong")).to_have_text("twice")
+    expect(page.locator(".markdown")).to_contain_text("<b>not bold</b>")
+    page.get_by_role("link", name="out/orders.csv").click()
+    expect(page.locator("td", has_text="Mallory")).to_have_text("<b>Mallory</b>")
+
+
+def test_hostile_names(tmp_path: Path, browser: Browser, visit: Callable[..., Visit]) -> None:
+    """A title, workflow, branch, step, variable, note, error, file: all of it is text, everywhere."""
+    night = Night(tmp_path / "atlas")
+    who = night.start(
+        HOSTILE, "r", branch=HOSTILE, title=HOSTILE, steps=[HOSTILE.replace("/", "")], agent=HOSTILE
+    )
+    night.project.close()
+    night = Night(tmp_path / "atlas")
+    from leftoff.operations.records import Note, add_note, set_variables
+
+    set_variables(night.project, who, {"<b>x</b>": HOSTILE, "y": {HOSTILE: [HOSTILE]}})
+    add_note(night.project, who, Note(HOSTILE))
+    night.step(
+        who,
+        HOSTILE.replace("/", ""),
+        MINUTE,
+        "fail",
+        error=HOSTILE,
+        outputs=[night.write("<b>.html", HOSTILE)],
+    )
+    night.project.close()
+    site = Site([night.folder])
+    try:
+        somebody = visit(site)
+        somebody.page.on("dialog", lambda dialog: somebody.complaints.append(dialog.message))
+        for path in (
+            "",
+            "/timeline",
+            "/graph",
+            "/history",
+            "/compare",
+            "/artifacts?path=<b>.html",
+            "/session",
+            "/go",
+        ):
+            page = somebody.go(f"/p/atlas/runs/r{path}")
+            expect(page.locator("h1")).to_have_text(HOSTILE)
+            assert 0 == page.locator("main img, main b, main script").count()
+        page = somebody.go("/")
+        expect(page.locator("h3").first).to_have_text(HOSTILE)
+    finally:
+        site.stop()
+
+
+# -- deciding
+
+
+def test_approve(site: Site, visit: Callable[..., Visit], night: Night) -> None:
+    """It is asked once, says what will happen, and is gone from those who look on."""
+    onlooker, somebody = visit(site), visit(site)
+    onlooker.go("/")
+    onlooker.is_live()
+    page = somebody.go("/")
+    page.locator(".need-approval").get_by_role("link", name="Hold").click()
+    expect(page.locator("main")).to_contain_text("Publish version 2.4 to all customers?")
+    expect(page.get_by_label("hold")).to_be_checked()
+    page.fill("textarea", "after the holidays")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".told")).to_contain_text("sign-off is approved")
+    expect(onlooker.page.locator(".need-approval")).to_have_count(0)
+    record = night.store.read(lambda view: view.row(night.number("release-2.4"), "step", "sign-off"))
+    assert record is not None and "completed" == record[1]
+
+
+def test_unblock_fork_go_back_and_archive(site: Site, visit: Callable[..., Visit]) -> None:
+    """Each says what it will do, does it, and tells so."""
+    somebody = visit(site)
+    page = somebody.go("/p/atlas/runs/story-17")
+    page.get_by_role("link", name="Unblock").click()
+    page.get_by_role("button", name="Unblock").click()
+    expect(page.locator(".told")).to_contain_text("resolved")
+    page = somebody.go("/p/atlas/runs/billing/history")
+    page.locator("li[data-row]", has_text="before the copy").last.get_by_role("link", name="Fork").click()
+    page.get_by_label("Branch of the new run").fill("another-way")
+    page.get_by_role("button", name="Fork").click()
+    expect(page.locator("header.run")).to_contain_text("another-way")
+    page = somebody.go("/p/atlas/runs/billing/do/rollback?to=billing@7&files=1")
+    expect(page.locator("main")).to_contain_text("schema.sql")
+    page.get_by_role("button", name="Go back").click()
+    expect(page.locator(".told")).to_be_visible()
+    page = somebody.go("/p/atlas/runs/story-3")
+    page.get_by_role("link", name="Archive").click()
+    page.get_by_role("button", name="Archive").click()
+    expect(page.locator(".told")).to_be_visible()
+
+
+def test_the_store_is_checked(site: Site, visit: Callable[..., Visit]) -> None:
+    """A button begins it; what came of it appears by itself."""
+    page = visit(site).go("/p/atlas/store")
+    page.get_by_role("button", name="Check now").click()
+    expect(page.locator("#fsck")).to_contain_text("clean")
+
+
+def test_read_only(night: Night, visit: Callable[..., Visit]) -> None:
+    """Nothing to press that would change anything."""
+    site = Site([night.folder], read_only=True)
+    try:
+        somebody = visit(site)
+        for path in ("/", "/p/atlas/runs/import-orders", "/p/atlas/runs/billing/history", "/p/atlas/store"):
+            page = somebody.go(path)
+            assert 0 == page.locator("form[method=post], a[href*='/do/']").count()
+    finally:
+        site.stop()
+
+
+# -- live
+
+
+def test_live_while_a_workflow_runs_and_is_killed(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+    """Two browsers see each step, then that it died; then, after the server was away, what happened meanwhile."""
+    folder = tmp_path / "flow"
+    folder.mkdir()
+    (folder / "flow.yaml").write_text(
+        "name: flow\nsteps:\n  - {id: one, run: echo first words}\n"
+        "  - {id: two, run: 'echo waiting; while [ ! -e go ]; do sleep 0.05; done'}\n"
+    )
+    site = Site([folder])
+    try:
+        first, second = visit(site), visit(site, viewport={"width": 360, "height": 740})
+        for one in (first, second):
+            one.is_live()
+        with open(os.devnull, "wb") as nowhere:
+            driver = start(["run", "flow.yaml", "--run-id", "r"], folder, nowhere, nowhere)
+        for one in (first, second):
+            expect(one.page.locator("#works")).to_contain_text("two")
+            expect(one.page.locator("#works")).to_contain_text("50 %")
+        second.go("/p/flow/runs/r/step?step=two")
+        expect(second.page.locator(".log")).to_contain_text("waiting")
+        site.stop()
+        expect(first.page.locator(".live")).to_contain_text("away")
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+        site.start()
+        first.is_live()
+        expect(first.page.locator(".need-dead")).to_contain_text("The process that drove it is gone")
+        first.complaints.clear()  # that the server was away is no mistake of the page
+        second.complaints.clear()
+    finally:
+        (folder / "go").touch()
+        site.stop()
+
+
+def test_what_happens_is_seen_at_once(site: Site, visit: Callable[..., Visit], night: Night) -> None:
+    """A step that ends moves the bar, while what somebody writes stays where it is."""
+    somebody = visit(site)
+    page = somebody.go("/p/atlas/runs/manual-fr")
+    somebody.is_live()
+    page.fill("main [data-search]", "half a wor")
+    report_step(night.project, _named("manual-fr"), StepReport("done", "part-05"))
+    expect(page.locator("#head")).to_contain_text("5 of 12 steps")
+    expect(page.locator("main [data-search]")).to_have_value("half a wor")
+    expect(page).to_have_title(re.compile("41 %"))
+
+
+def test_several_projects_on_one_page(night: Night, tmp_path: Path, visit: Callable[..., Visit]) -> None:
+    """Each run says where it belongs; one project alone can be looked at."""
+    other = Night(tmp_path / "zoo")
+    who = other.start("feeding", "f", title="Feed the lions", steps=["a"])
+    other.step(who, "a", MINUTE, "fail", error="no meat")
+    from leftoff.operations.lifecycle import finish
+
+    finish(other.project, who, "failed")
+    other.project.close()
+    site = Site([night.folder, other.folder])
+    try:
+        page = visit(site).go("/")
+        expect(page.locator("#need-zoo-f")).to_contain_text("zoo · feeding")
+        expect(page.locator("#needs")).to_contain_text("Orders of February")
+        page.get_by_role("link", name="zoo", exact=True).click()
+        expect(page.locator("#needs h3")).to_have_text(["Feed the lions"])
+    finally:
+        site.stop()
+
+
+def _named(run_id: str) -> Any:
+    from leftoff.operations import Caller
+
+    return Caller(named=run_id)

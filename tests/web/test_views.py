@@ -1,0 +1,263 @@
+"""What pages make of values: scales, graphs, trees, colours, Markdown, previews. No server, no browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from leftoff.operations.looking import Node, Tried
+from leftoff.web.views import ansi, graph, history, markdown, timeline
+from leftoff.web.views.compare import side_by_side
+from leftoff.web.views.previews import MOST, preview
+from leftoff.web.views.trees import compared, tree
+from leftoff.web.views.words import duration, size
+
+MINUTE = 60_000
+NIGHT = 10 * 60 * MINUTE
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+# -- the timeline
+
+
+def _tried(
+    began: int, ended: int | None, became: str = "completed", step: str = "a", number: int = 1
+) -> Tried:
+    return Tried(step, number, began, ended, became)
+
+
+def test_a_night_does_not_squash_the_work() -> None:
+    """What was idle for long gets a small fixed width, and says how long it was."""
+    evening, morning = _tried(0, 5 * MINUTE), _tried(NIGHT, NIGHT + 5 * MINUTE, number=2)
+    (row,), scale = timeline.draw([evening, morning], NIGHT + 5 * MINUTE)
+    assert scale is not None
+    (gap,) = scale.gaps()
+    assert "9 h 55 min idle" == gap.label
+    assert timeline.GAP == gap.width
+    assert all(bar.width > 450 for bar in row.bars)
+    assert row.bars[1].x + row.bars[1].width == pytest.approx(timeline.WIDTH)
+
+
+def test_a_short_pause_is_shown_as_it_was() -> None:
+    """A gap that is short against the work is not compressed."""
+    (row,), scale = timeline.draw([_tried(0, 30 * MINUTE), _tried(31 * MINUTE, 60 * MINUTE)], 60 * MINUTE)
+    assert scale is not None and [] == scale.gaps()
+    assert row.bars[1].x == pytest.approx(31 / 60 * timeline.WIDTH, abs=0.1)
+
+
+def test_each_attempt_is_a_bar_of_its_own() -> None:
+    """In the row of its step, with words for those who do not see it."""
+    tries = [
+        _tried(0, MINUTE, "failed"),
+        _tried(MINUTE, 2 * MINUTE, number=2),
+        _tried(0, None, "running", "b"),
+    ]
+    rows, _ = timeline.draw(tries, 3 * MINUTE)
+    assert ["a", "b"] == [row.step for row in rows]
+    assert "a: attempt 1 failed, 1 min; attempt 2 completed, 1 min" == rows[0].label
+    assert "b: attempt 1 running, 3 min" == rows[1].label
+
+
+def test_what_took_no_time_is_still_seen() -> None:
+    """And nothing lies beyond the edge."""
+    tries = [_tried(n * MINUTE, n * MINUTE, step=str(n)) for n in range(200)]
+    rows, _ = timeline.draw(tries, 200 * MINUTE)
+    for row in rows:
+        for bar in row.bars:
+            assert bar.width >= timeline.LEAST and bar.x + bar.width <= timeline.WIDTH + 0.1
+
+
+def test_waiting_for_a_person_stretches_nothing() -> None:
+    """A wait over the night is seen, but it is no work: the scale is that of the work."""
+    rows, scale = timeline.draw([_tried(0, MINUTE), _tried(MINUTE, None, "waiting", "ok?")], NIGHT)
+    assert scale is not None and [(0, MINUTE)] == scale.spans
+    assert "ok?: attempt 1 waits for a decision, 9 h 59 min" == rows[1].label
+    assert [] == timeline.draw([], 0)[0]
+
+
+# -- the graph
+
+
+def test_boxes_stand_by_levels() -> None:
+    """What waits stands to the right of what it waits for; steps of one level below each other."""
+    nodes = [
+        Node("a", "a", 0, [], "completed"),
+        Node("b", "b", 1, ["a"], "running"),
+        Node("c", "c", 1, ["a"], "pending"),
+    ]
+    a, b, c = graph._boxes(nodes)
+    assert a.x < b.x == c.x and b.y < c.y
+    assert 2 == len(graph._lines([a, b, c]))
+
+
+def test_items_are_one_box_with_their_counts() -> None:
+    """However many there are."""
+    (box,) = graph._boxes([Node("a", HOSTILE, 0, [], "running", {"completed": 99_000, "failed": 1_000})])
+    assert "99000 completed, 1000 failed" in box.label
+    assert ["completed", "failed"] == [word for _, _, word in box.parts]
+    assert len(box.title) <= graph.LETTERS
+
+
+def test_a_long_row_is_wrapped() -> None:
+    """A run whose steps follow each other is no wider than a page."""
+    nodes = [Node(str(n), str(n), n, [str(n - 1)] if n else [], "pending") for n in range(12)]
+    boxes = graph._boxes(nodes)
+    assert max(box.x for box in boxes) < 1200
+    assert 3 == len({box.y for box in boxes})
+
+
+# -- the history
+
+
+def _lanes(parents: dict[int, int | None]) -> dict[int, int]:
+    found = history._points([{"seq": seq} for seq in sorted(parents, reverse=True)], parents, {})
+    return {point.about["seq"]: point.lane for point in found}
+
+
+def test_a_rollback_leaves_a_line_aside() -> None:
+    """What was gone back from stands in a lane of its own, and joins where it began."""
+    assert {5: 0, 4: 0, 3: 1, 2: 0, 1: 0} == _lanes({5: 4, 4: 2, 3: 2, 2: 1, 1: None})
+    assert {3: 0, 2: 0, 1: 0} == _lanes({3: 2, 2: 1, 1: None})
+
+
+def test_a_parent_on_the_next_page_is_no_problem() -> None:
+    """A line may go on where the page ends."""
+    assert {9: 0, 8: 0} == _lanes({9: 8, 8: 3})
+
+
+# -- trees
+
+
+def test_a_tree_has_an_end() -> None:
+    """However large a value is, and however deep."""
+    deep: Any = 1
+    for _ in range(1000):
+        deep = {"x": deep}
+    assert len(tree(deep)) < 20
+    lines = tree({"rows": list(range(100_000))})
+    assert len(lines) <= 501
+    assert ("…", "99501 more") == (lines[-1].name, lines[-1].value)
+
+
+def test_two_trees_compared() -> None:
+    """Only what differs, below the names that lead to it."""
+    found = compared(
+        {"a": {"x": 1, "y": 2}, "b": 1, "gone": 1}, {"a": {"x": 1, "y": 3}, "b": True, "new": []}
+    )
+    told = [(line.depth, line.name, line.mark, line.old, line.value) for line in found]
+    assert (0, "a", "", "", "") == told[0]
+    assert (1, "y", "changed", "2", "3") == told[1]
+    assert {
+        (0, "b", "changed", "1", "true"),
+        (0, "gone", "removed", "", "1"),
+        (0, "new", "added", "", "[]"),
+    } == set(told[2:])
+
+
+def test_sides_of_a_diff() -> None:
+    """What was taken out stands beside what came in its place."""
+    text = "--- a\n+++ b\n@@ -1,3 +1,3 @@\n same\n-one\n-two\n+uno"
+    pairs = [(pair.kind, pair.old, pair.new) for pair in side_by_side(text)]
+    assert ("part", "@@ -1,3 +1,3 @@", "@@ -1,3 +1,3 @@") == pairs[0]
+    assert [("same", "same", "same"), ("changed", "one", "uno"), ("changed", "two", None)] == pairs[1:]
+    assert [] == side_by_side("a.bin differs (1 bytes, 2 bytes)")
+
+
+# -- logs
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", [("", "plain")]),
+        ("\x1b[31mred\x1b[0m end", [("ansi-red", "red"), ("", " end")]),
+        ("\x1b[1;92mok\x1b[22m still\x1b[39m", [("ansi-green ansi-bold", "ok"), ("ansi-green", " still")]),
+        ("\x1b[38;5;1many\x1b[mx", [("", "any"), ("", "x")]),
+        ("\x1b]0;title\x07a\x1b[2Kb\x1b[10;20Hc", [("", "abc")]),
+        ("10 %\r50 %\r100 %\r\nnext", [("", "100 %\nnext")]),
+        (HOSTILE, [("", HOSTILE)]),
+    ],
+)
+def test_colours(text: str, expected: list[tuple[str, str]]) -> None:
+    """Colours are classes; nothing else that a terminal obeys is left."""
+    assert expected == ansi.parts(text)
+
+
+# -- files
+
+
+class _File:
+    def __init__(self, *chunks: bytes) -> None:
+        self._chunks = chunks
+
+    def chunks(self) -> Iterable[bytes]:
+        return self._chunks
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        ("a.md", b"# Title", "markdown"),
+        ("a.json", b'{"b": [1]}', "text"),
+        ("a.json", b"{broken", "text"),
+        ("a.csv", b"a,b\n1,2\n", "table"),
+        ("a.png", b"\x89PNG\r\n\x1a\n....", "picture"),
+        ("a.svg", b"<svg onload='alert(1)'/>", "text"),
+        ("a.html", b"<script>alert(1)</script>", "text"),
+        ("a.png", b"<script>alert(1)</script>", "text"),
+        ("a.bin", b"\xff\xfe\x00", "none"),
+        ("a.txt", b"a\0b", "none"),
+    ],
+)
+def test_previews(name: str, data: bytes, kind: str) -> None:
+    """By name where it is text, by bytes where it is a picture; nothing that could run is more than text."""
+    assert kind == preview(name, _File(data), str)["kind"]
+
+
+def test_only_the_beginning_of_a_long_file() -> None:
+    """Also where a character is cut in two; and secrets are masked."""
+    found = preview(
+        "a.txt", _File(b"x" * (MOST - 1), "ä".encode(), b"more"), lambda text: text.replace("x", "y")
+    )
+    assert found["cut"] and "y" * (MOST - 1) == found["text"]
+
+
+def test_markdown() -> None:
+    """Blocks and parts; what looks like HTML is text."""
+    table = f"| x | y |\n|---|---|\n| 1 | {HOSTILE} |\n"
+    text = f"# One *two*\n\n- a `b`\n- **c**\n  goes on\n\n{table}\n```sh\n# no heading\n```\n> said"
+    found = markdown.blocks(text)
+    assert ["heading", "item", "item", "row", "row", "code", "quote"] == [block.kind for block in found]
+    assert [("", "One "), ("em", "two")] == found[0].parts
+    assert [("strong", "c"), ("", " "), ("", "goes on")] == found[2].parts
+    assert [[("", "1")], [("", HOSTILE)]] == found[4].cells
+    assert "# no heading" == found[5].text
+
+
+# -- words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "–"),
+        (0.02, "20 ms"),
+        (1, "1 s"),
+        (61, "1 min 1 s"),
+        (3600, "1 h"),
+        (90_061, "1 d 1 h"),
+        (-5, "0 ms"),
+    ],
+)
+def test_durations(seconds: float | None, words: str) -> None:
+    """The two largest units."""
+    assert words == duration(seconds)
+
+
+def test_sizes() -> None:
+    """In units of a thousand."""
+    assert ["0 bytes", "999 bytes", "1.0 KB", "150 KB", "1.5 GB"] == [
+        size(n) for n in (0, 999, 1000, 150_000, 1.5e9)
+    ]
