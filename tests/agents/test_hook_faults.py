@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -105,20 +106,63 @@ def _rows(project: Path) -> list[Any]:
 
 
 @pytest.mark.crash_full
-def test_a_read_only_store(session: Session, project: Path) -> None:
-    """On a file system that takes nothing: neither an error nor a word. It mounts one, which not everybody may."""
-    data = json.dumps(event_of("s1", project, "Stop"))
-    script = f"mount --bind {project} {project} && mount -o remount,ro,bind {project} && exec {LEFTOFF} hook claude"
-    done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script],
-        input=data,
+def read_only(project: Path, words: list[str], event: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """A hook on a file system that takes nothing. It mounts one, which not everybody may."""
+    made = f"mount --bind {project} {project} && mount -o remount,ro,bind {project} && exec"
+    return subprocess.run(
+        ["unshare", "-rm", "sh", "-c", f"{made} {shlex.join(words)}"],
+        input=json.dumps(event),
         capture_output=True,
         text=True,
         cwd=project,
         env=environment(),
         timeout=60,
     )
+
+
+def test_a_read_only_store(session: Session, project: Path) -> None:
+    """On a file system that takes nothing: neither an error nor a word."""
+    done = read_only(project, [str(LEFTOFF), "hook", "claude"], event_of("s1", project, "Stop"))
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def left(project: Path) -> str:
+    """A run whose turn is open, and whose session is over: its id."""
+    first = Session(project, "first")
+    first.fire("UserPromptSubmit", prompt="Write the guide")
+    first.fire("StopFailure", error="overloaded")
+    first.fire("SessionEnd", reason="exit")
+    (run,) = succeed("ls", "--json", cwd=project).json["runs"]
+    return str(run["run_id"])
+
+
+def test_a_locked_store_is_read(left: str, project: Path) -> None:
+    """A session that begins meanwhile is told what was left; one that goes on is told its own brief."""
+    told = []
+    with open(project / ".leftoff" / "lock", "rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for name in ("second", "first"):
+            session = Session(project, name)
+            session.env = {"LEFTOFF_LOCK_TIMEOUT": "0"}
+            told.append(session.context("SessionStart", source="resume") or "")
+    assert "An unfinished run is in this folder" in told[0] and left in told[0]
+    assert f"this session as run {left}" in told[1] and "Write the guide" in told[1]
+    assert "is locked" in (project / ".leftoff" / "hook.log").read_text()
+    Session(project, "first").fire("UserPromptSubmit", prompt="go on")
+    turns = succeed("show", left, "--json", cwd=project).json["records"]["turn"].values()
+    assert [("Write the guide", "failed"), ("go on", "running")] == [
+        (t["prompt"], t["status"]) for t in turns
+    ]
+
+
+def test_a_read_only_store_is_read(left: str, project: Path) -> None:
+    """A session that begins where nothing can be written is told what was left."""
+    patient = "from leftoff.agents.hooks import run; run.LIMIT = 60"
+    hook = f"{patient}; from leftoff.cli import main; main(['hook', 'claude'])"
+    event = event_of("second", project, "SessionStart", source="startup")
+    done = read_only(project, [sys.executable, "-c", hook], event)
+    assert "An unfinished run is in this folder" in done.stdout and left in done.stdout, done.stderr
 
 
 def test_ten_at_once(project: Path) -> None:

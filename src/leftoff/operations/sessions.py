@@ -15,6 +15,7 @@ from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
 from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, told_before
+from leftoff.errors import StoreUnavailable
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -52,6 +53,11 @@ class Session:
     def has_home(self) -> bool:
         """Whether a store is there already, or may be made."""
         return not self.anywhere or self.project.store.exists() or in_git(self.project.folder)
+
+    @property
+    def time_left(self) -> float:
+        """Seconds until the answer must be ready."""
+        return max((self.until - time.time_ns()) / 1e9 - _TO_TELL, 0)
 
     @property
     def workspace(self) -> Workspace:
@@ -149,15 +155,24 @@ class Taken(Fields):
 
 
 def begin(session: Session, *, again: bool = True) -> Taken:
-    """A session begins, or goes on: its own run, or one that nobody works on. ``again``: its process is a new one."""
+    """A session begins, or goes on: its own run, or one that nobody works on. ``again``: its process is a new one.
+
+    A store that is locked, or takes nothing, can be read: what is there is told, and the next event binds the session.
+    """
     project, store = session.project, session.project.store
     if session.driven or not store.exists():
         return Taken()
-    sessions.finish_spent(project, session.branch)
-    row = sessions.take_run(project, session.who, session.branch, again=again)
-    if row is not None:
-        return Taken(row)
-    return Taken(offered=_offered(session))
+    row = store.read(lambda view: sessions.told_run(view, session.who))
+    offered = _offered(session) if row is None else None
+    store.patience = min(store.patience, session.time_left)
+    try:
+        sessions.finish_spent(project, session.branch)
+        if row is not None:
+            row = sessions.take_run(project, session.who, session.branch, again=again)
+            offered = _offered(session) if row is None else None
+    except StoreUnavailable as error:
+        project.say(error.message)
+    return Taken(row, offered)
 
 
 def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
@@ -171,8 +186,7 @@ def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
     row = look()
     if row is None or not row.session or row.session == session.who.session:
         return row
-    left = (session.until - time.time_ns()) / 1e9 - _TO_TELL
-    settled = InOrder(session.workspace, row.session).settled(max(left, 0))
+    settled = InOrder(session.workspace, row.session).settled(session.time_left)
     return look() if settled or anyway else None
 
 

@@ -159,10 +159,11 @@ def _note(path: str, salts: bytes, known: int) -> None:
 
 
 def forget_note(path: str) -> None:
-    """The log of the database at ``path`` was repaired, or is another one by now."""
+    """The log of the database at ``path`` was repaired, or is another one by now. Most often there is no note; and a
+    folder that takes nothing, which says that first, can be read all the same."""
     try:
         os.unlink(path + NOTE)
-    except FileNotFoundError:
+    except OSError:
         pass
 
 
