@@ -37,6 +37,22 @@ def remote(url: str, tmp_path: Path) -> Iterator[PostgresStore]:
     store.close()
 
 
+def test_logs_go_with_it(embedded: Store, remote: PostgresStore, url: str, tmp_path: Path) -> None:
+    """From files beside a store into rows, from rows to rows, and back into files."""
+    path = Path(embedded.folder) / "attempts" / "x" / "log"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"line\n" * 300_000)
+    copy(embedded, remote)
+    second = PostgresStore(f"{url}-2", str(tmp_path / "second"))
+    copy(remote, second)
+    back = SqliteStore(str(tmp_path / "back" / ".leftoff"))
+    copy(second, back)
+    assert path.read_bytes() == (Path(back.folder) / "attempts" / "x" / "log").read_bytes()
+    second.on_link(lambda link: link.script([f"DROP SCHEMA {second.place.quoted} CASCADE"]))
+    second.close()
+    back.close()
+
+
 def fill(store: Store) -> None:
     for name in ("run-1", "run-2"):
         scribe = Scribe(store, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,10 @@ import pytest
 from leftoff.engine.config.project import local_folder, open_store
 from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import StoreUnavailable
+from leftoff.host import Process
+from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
+from leftoff.testing.scribe import AT
 from leftoff.workflow.run.driver import Driver
 from tests.cli.command import LEFTOFF, call
 from tests.postgres.proxy import Proxy
@@ -74,6 +78,44 @@ def test_logs_from_another_machine(project: Path, url: str, tmp_path: Path) -> N
     first, second = (call("logs", "r", cwd=project, **env).out for env in (here, there))  # type: ignore[arg-type]
     assert first == second
     assert "hello\n" in first and "no\n" in first
+
+
+def test_a_long_log_is_there_whole(project: Path, url: str, tmp_path: Path) -> None:
+    """What is more than the row holds is a blob: from another machine all of it can be read, and after a copy, too."""
+    (project / "flow.yaml").write_text("name: f\nsteps:\n  - id: a\n    run: seq 1 200000\n")
+    here = {"LEFTOFF_STORE": url, "XDG_STATE_HOME": str(tmp_path / "here")}
+    assert 0 == call("run", "flow.yaml", "--run-id", "r", cwd=project, **here).code  # type: ignore[arg-type]
+    expected = "".join(f"{number}\n" for number in range(1, 200001))
+    there = {**here, "XDG_STATE_HOME": str(tmp_path / "there")}
+    assert expected == call("logs", "r", cwd=project, **there).out  # type: ignore[arg-type]
+    copied = {"LEFTOFF_STORE": str(tmp_path / "copied"), "XDG_STATE_HOME": str(tmp_path / "third")}
+    done = call("store", "copy", url, copied["LEFTOFF_STORE"], cwd=project, **copied)  # type: ignore[arg-type]
+    assert 0 == done.code, done
+    assert expected == call("logs", "r", cwd=project, **copied).out  # type: ignore[arg-type]
+    store = open_store(url)
+    store.sweep()
+    assert [] == store.check()["problems"]
+    assert len(expected) == sum(map(len, store.load_blob(sha256(expected.encode()).digest())))
+    store.close()
+
+
+def test_a_log_that_is_still_written_elsewhere(project: Path, url: str) -> None:
+    """It is said where it is; it is not gone."""
+    assert 0 == call("start", "work", "--run-id", "r", "--steps", "a", cwd=project, LEFTOFF_STORE=url).code
+    store = open_store(url)
+    process = Process("machine@builder-7/boot/pid", 5, "1")
+
+    def work(tx: Tx) -> None:
+        row = tx.find_run("r")
+        assert row is not None
+        tx.add_attempt("t", row.run, "a", AT, process=process, log="attempts/r/t")
+
+    store.write(work)
+    store.close()
+    done = call("logs", "r", cwd=project, LEFTOFF_STORE=url)
+    assert 0 == done.code
+    assert "its log is on builder-7 until then" in done.out + done.err
+    assert "gone" not in done.out + done.err
 
 
 def test_hooks_of_an_agent(project: Path, url: str) -> None:

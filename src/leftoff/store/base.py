@@ -251,9 +251,10 @@ class View:
         """The last attempts that began between two moments (the second one excluded), oldest first."""
         raise NotImplementedError
 
-    def kept_log(self, token: str) -> bytes | None:
-        """The last of what an attempt printed, where the store keeps that itself: its machine may be another one."""
-        return None
+    def kept_log(self, token: str) -> tuple[bytes | None, bytes | None]:
+        """The last of what an attempt printed, and where that was more, the hash of the blob with all of it: if the
+        store keeps that itself, as its machine may be another one."""
+        return None, None
 
     def blob(self, hash: bytes) -> BlobRow | None:
         raise NotImplementedError
@@ -398,6 +399,9 @@ class Tx(View):
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
         """A try is over. A store that several machines share takes its log in, if that lies on this one."""
         raise NotImplementedError
+
+    def keep_log(self, token: str, last: bytes | None, whole: BlobRow | None) -> None:
+        """What an attempt printed, for ``kept_log``. One whose logs are files beside it has them already."""
 
     def put_fact(self, name: str, value: str | None) -> None:
         """Note something; ``None``: it is forgotten."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in the attempt's row
 TRASHED = 2  # in a run's `hidden`
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
@@ -210,3 +211,11 @@ def misplaced(where: str) -> Corrupt:
         f"The records of {where} are not all there, or not those that were committed.",
         where=where,
     )
+
+
+def end_of(path: str) -> bytes:
+    """The last of a log."""
+    with open(path, "rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - MOST_OUTPUT))
+        return file.read(MOST_OUTPUT)

@@ -7,13 +7,17 @@ target is checked as fsck does it: every version's digest follows from the recor
 
 from __future__ import annotations
 
+import os
+
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.host import GONE
 from leftoff.model.codec import decode, text
+from leftoff.store.rows import MOST_OUTPUT, end_of
+from leftoff.store.sqlite.location import write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from leftoff.store.base import Store, Tx, View
@@ -46,6 +50,7 @@ OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "mi
 SOME, SOME_LARGE = 1000, 32  # rows at a time
 PROGRESS = "copying"  # what the target notes under
 SILENT_MS = 600_000
+LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
 
 
 def copy(source: Store, target: Store, tell: Tell = lambda table, rows: None) -> dict[str, Any]:
@@ -77,6 +82,8 @@ def _copy(source: Store, view: View, target: Store, tell: Tell) -> dict[str, int
     done = _begin(target, stamp)
     for table in TABLES:
         _copy_table(source, view, target, table, done, tell)
+
+    _copy_logs(source, view, target)
 
     def finish(tx: Tx) -> None:
         tx.load_runs(runs)
@@ -136,6 +143,34 @@ def _load(target: Store, table: str, rows: list[Row], done: str) -> None:
 def _copy_blob(source: Store, target: Store, hash: bytes) -> Row:
     row = target.save_blob(source.load_blob(hash))
     return row.hash, row.size, row.stored, row.encoding
+
+
+def _copy_logs(source: Store, view: View, target: Store) -> None:
+    """What attempts printed: of a shared store in its rows, of another in files beside it."""
+    after: Row | None = None
+    while rows := view.dump("attempt", after, SOME):
+        after = rows[-1][:1]
+        for token, folder in [(row[0], row[7]) for row in rows if row[7]]:
+            _copy_log(source, view, target, token, folder)
+
+
+def _copy_log(source: Store, view: View, target: Store, token: str, folder: str) -> None:
+    here, there = (os.path.join(store.folder, folder, LOG) for store in (source, target))
+    last, whole = view.kept_log(token)
+    is_long = whole is not None
+    content: Iterable[bytes] = source.load_blob(whole) if whole is not None else [last or b""]
+    if os.path.exists(here):
+        last, is_long, content = end_of(here), os.path.getsize(here) > MOST_OUTPUT, _pieces(here)
+    if target.shared and last:
+        blob = target.save_blob(content) if is_long else None
+        target.write(lambda tx: tx.keep_log(token, last, blob))
+    elif last:
+        write_private(there, content)
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        yield from iter(lambda: file.read(PIECE), b"")
 
 
 def _key_text(key: Row) -> list[Any]:

@@ -54,7 +54,7 @@ def run(args: Args, ctx: Context) -> int:
     from leftoff.operations.upkeep import init
 
     done = init(ctx.project, args.dialect, utilities=bool(args.utils))
-    ignore = "\n".join([GITIGNORE, *done.ignored])
+    ignore = "\n".join([*([] if ctx.project.store.shared else [GITIGNORE]), *done.ignored])
     if args.json:
         suggestions = {
             "leftoff.toml": TOML,
@@ -73,12 +73,9 @@ def page(ctx: Context, done: Initialized, ignore: str) -> str:
     lines += [f"{path}: written." for path in done.written]
     if not os.path.exists(os.path.join(ctx.project.folder, "leftoff.toml")):
         lines += ["", "Settings, if you want any, go into leftoff.toml:", "", *_indented(TOML)]
-    lines += [
-        "",
-        "The store ignores itself in git; to say so in your own .gitignore:",
-        "",
-        *_indented(ignore),
-    ]
+    if ignore:
+        itself = "" if ctx.project.store.shared else "The store ignores itself in git; to say so in "
+        lines += ["", f"{itself or 'For '}your own .gitignore:", "", *_indented(ignore)]
     lines += [
         "",
         "For your agents (CLAUDE.md, AGENTS.md):",

@@ -174,7 +174,9 @@ def facts(log: Log, now: int) -> list[str]:
 
     about = log.attempt
     out = [f"attempt {about.number}"]
-    if not log.ended:
+    if log.elsewhere:
+        out.append(f"not ended; its log is on {clean(log.elsewhere)} until then")
+    elif not log.ended:
         out.append("running" if log.is_written else "not ended")
     elif log.of_python:
         out.append("failed" if log.failed else "ended")
@@ -187,7 +189,7 @@ def facts(log: Log, now: int) -> list[str]:
         out.append(took((end - about.started_at) / 1000))
     if log.silent:
         out.append("printed nothing")
-    elif not log.there and not log.of_python:
+    elif not log.there and not log.of_python and not log.elsewhere:
         out.append("its log is gone" if about.log else "no log")
     return out
 

@@ -20,12 +20,13 @@ from leftoff.engine.steps.lifecycle import why_failed
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.errors import NotFound
-from leftoff.host import ALIVE
+from leftoff.host import ALIVE, UNKNOWN
 from leftoff.model.fields import Fields
 from leftoff.model.hashing import sha256
 from leftoff.model.ids import quote_part, shown_step, unquote_part, with_item
 from leftoff.model.times import millis
 from leftoff.model.versions import counts_of
+from leftoff.store.sqlite.location import write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ class Log(Fields):
         if process is None:
             return not self.ended and self.driven and self.of_python
         return not self.ended and process.state() == ALIVE
+
+    @property
+    def elsewhere(self) -> str:
+        """The machine that it lies on while its attempt goes on; nothing, if that is this one."""
+        process = self.attempt.process
+        away = not self.ended and not self.there and process is not None and process.state() == UNKNOWN
+        return process.host if away and process is not None else ""
 
     @property
     def of_python(self) -> bool:
@@ -272,19 +280,14 @@ def _path(store: Store, view: View, attempt: Attempt) -> str | None:
         return None
     path = os.path.join(store.folder, attempt.log, FILE)
     if store.shared and attempt.ended_at is not None and not os.path.exists(path):
-        kept = view.kept_log(attempt.token)
-        if kept:
-            _keep(path, kept)
+        last, whole = view.kept_log(attempt.token)
+        if whole is not None:
+            write_private(
+                path, store.load_blob(whole)
+            )  # whoever looks at it again, or follows it, finds it here
+        elif last:
+            write_private(path, [last])
     return path
-
-
-def _keep(path: str, kept: bytes) -> None:
-    """Whoever looks at it again, or follows it, finds it here."""
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    temp = f"{path}.{os.getpid()}"
-    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(kept)
-    os.replace(temp, path)
 
 
 def _has_failed(attempt: Attempt, step: Any) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from leftoff.errors import StoreUnavailable, Usage
 from leftoff.model.codec import decode, text
 from leftoff.model.hashing import sha256
+from leftoff.store.sqlite.location import write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,17 +102,10 @@ def without_secrets(url: str, folder: str) -> str:
     content = text(found).encode()
     path = os.path.join(folder, _FILE + sha256(content).hexdigest()[:16])
     if not os.path.exists(path):
-        _write(path, content)
+        write_private(path, [content])
     kept = [(name, value) for name, value in asked if name not in found]
     query = urlencode([*kept, ("secrets", path)], quote_via=quote, safe="/")
     return urlunsplit(parts._replace(netloc=_without_password(parts), query=query))
-
-
-def _write(path: str, content: bytes) -> None:
-    temp = f"{path}.{os.getpid()}"
-    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(content)
-    os.replace(temp, path)
 
 
 def _read(path: str) -> list[tuple[str, str]]:

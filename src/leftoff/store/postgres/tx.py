@@ -13,7 +13,7 @@ from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, what
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.view import listed, listing
-from leftoff.store.rows import FACT, FREE, TRASH, TRASHED
+from leftoff.store.rows import FACT, FREE, TRASH, TRASHED, end_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Address = tuple[str, str]
 
-MOST_OUTPUT = 1 << 20  # bytes of a log that the store keeps
 _BLOB_TAG = ord("B")
 _NOT_A_STEP = (None, None, None)
 _NOT_SEALED = (None, None, None, None)
@@ -223,15 +222,17 @@ class PostgresTx(HoldingView, Tx):
     def end_attempt(self, token: str, at: int, exit_code: int | None) -> None:
         self.note(Q.end_attempt, (at, exit_code, token, self._output(token)))
 
+    def keep_log(self, token: str, last: bytes | None, whole: BlobRow | None) -> None:
+        if whole is not None:
+            self.put_blob(whole)
+        self.note(Q.keep_log, (token, last, whole.hash if whole is not None else None))
+
     def _output(self, token: str) -> bytes | None:
         """The end of the attempt's log, if it lies on this machine: one that ended is in the system's cache."""
         for head in self._heads.values():
             path = os.path.join(self.folder, "attempts", head[4], token, "log") if head else ""
             try:
-                with open(path, "rb") as file:
-                    size = file.seek(0, os.SEEK_END)
-                    file.seek(max(0, size - MOST_OUTPUT))
-                    return file.read(MOST_OUTPUT)
+                return end_of(path)
             except OSError:
                 continue
         return None

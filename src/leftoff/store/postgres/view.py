@@ -353,9 +353,9 @@ class PostgresView(View):
         rows = self.ask(Q.latest_attempts, (run, since, until, limit), run)
         return [Attempt(columns) for columns in reversed(rows)]
 
-    def kept_log(self, token: str) -> bytes | None:
+    def kept_log(self, token: str) -> tuple[bytes | None, bytes | None]:
         row = self.one(Q.kept_log, (token,))
-        return row[0] if row else None
+        return row or (None, None)
 
     def fact(self, name: str) -> str | None:
         row = self.one(Q.fact, (FACT + name,))

@@ -7,6 +7,10 @@ import sys
 
 from leftoff.errors import Corrupt, StoreUnavailable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 # SQLite's WAL needs shared memory between all who open it; none of these gives that across machines.
 NETWORK = frozenset(
     "nfs nfs4 cifs smb smb2 smb3 smbfs 9p afs afpfs ncpfs ncp coda ceph lustre gpfs glusterfs fuse.glusterfs "
@@ -175,3 +179,13 @@ def sync(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
         os.fsync(fd)
+
+
+def write_private(path: str, content: Iterable[bytes]) -> None:
+    """A file that only its owner reads, whole or not at all; its folder is made."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    temp = f"{path}.{os.getpid()}"
+    with open(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        for piece in content:
+            file.write(piece)
+    os.replace(temp, path)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 
+from leftoff.store.rows import MOST_OUTPUT
 from leftoff.workflow.processes.files import EXIT, RESULT, VARS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leftoff.store.base import Store
+
+PIECE = 1 << 18
 
 SCRIPT, ARGS = "script-", "args"  # what is too long for a command line
 ITEMS = "items"  # what the command of a `foreach` printed
@@ -24,6 +31,16 @@ def tidy(folder: str) -> None:
         os.rmdir(folder)
     except OSError:
         pass  # something is left to be read
+
+
+def keep_log(store: Store, folder: str) -> None:
+    """All of a long log into a store that machines share; its end went there with the attempt's."""
+    path = os.path.join(folder, "log")
+    if not store.shared or not os.path.exists(path) or os.path.getsize(path) <= MOST_OUTPUT:
+        return
+    with open(path, "rb") as file:
+        whole = store.save_blob(iter(lambda: file.read(PIECE), b""))
+    store.write(lambda tx: tx.keep_log(os.path.basename(folder), None, whole))
 
 
 def remove(folder: str) -> None:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
 from leftoff.engine.config.caller import CALLER
+from leftoff.errors import LeftoffError
 from leftoff.model.ids import with_item
-from leftoff.workflow.run.leftovers import tidy
+from leftoff.workflow.run.leftovers import keep_log, tidy
 from leftoff.workflow.run.records import Entries
 from leftoff.workflow.run.reuse import Reuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from leftoff.store.base import Store
     from leftoff.workflow.definition.model import Step
     from leftoff.workflow.processes.client import Launcher
     from leftoff.workflow.run.ledger import Entry, Ledger
@@ -124,14 +126,14 @@ class Stage:
         if len(self.untidy) <= most or (self._tidier is not None and self._tidier.is_alive()):
             return
         folders, self.untidy = self.untidy, []
-        self._tidier = Thread(target=_tidy_all, args=(folders,), daemon=True)
+        self._tidier = Thread(target=_tidy_all, args=(self.ledger.store, folders), daemon=True)
         self._tidier.start()
 
     def tidied(self) -> None:
         """Wait until nothing is left to be removed."""
         if self._tidier is not None:
             self._tidier.join()
-        _tidy_all(self.untidy)
+        _tidy_all(self.ledger.store, self.untidy)
         self.untidy = []
 
     def tell(self, event: str, **facts: Any) -> None:
@@ -215,9 +217,10 @@ class Stage:
         return time.monotonic()
 
 
-def _tidy_all(folders: list[str]) -> None:
+def _tidy_all(store: Store, folders: list[str]) -> None:
     for folder in folders:
         try:
+            keep_log(store, folder)
             tidy(folder)
-        except OSError:
-            pass  # whoever removes the run removes it
+        except (OSError, LeftoffError):
+            pass  # whoever removes the run removes it; the log is still here

@@ -383,7 +383,11 @@ UPDATE attempt SET ended_at = $1, exit_code = $2, output = coalesce($4::bytea, o
 
 -- name: kept_log
 -- What it printed last.
-SELECT output FROM attempt WHERE token = $1
+SELECT output, printed FROM attempt WHERE token = $1
+
+-- name: keep_log
+-- What it printed, where more of that comes later than its end.
+UPDATE attempt SET output = coalesce($2::bytea, output), printed = coalesce($3::bytea, printed) WHERE token = $1
 
 -- name: know_blob
 -- A blob whose pieces are durable is referred to from now on.
@@ -523,7 +527,7 @@ SELECT hash FROM blob WHERE hash = ANY($1::bytea[]) ORDER BY hash FOR UPDATE
 -- name: discard_blobs
 -- Blobs that no record refers to are known no more; their pieces stay for a while.
 UPDATE blob b SET known = false, touched = clock_timestamp() WHERE hash = ANY($1::bytea[]) AND known
-AND NOT EXISTS (SELECT 1 FROM record WHERE blob = b.hash)
+AND NOT EXISTS (SELECT 1 FROM record WHERE blob = b.hash) AND NOT EXISTS (SELECT 1 FROM attempt WHERE printed = b.hash)
 AND NOT EXISTS (SELECT 1 FROM past WHERE blob = b.hash) RETURNING stored
 
 -- name: stray_values
@@ -534,6 +538,7 @@ AND NOT EXISTS (SELECT 1 FROM past WHERE outside = v.hash)
 -- name: stray_blobs
 -- Blobs that nothing refers to.
 SELECT hash FROM blob b WHERE known AND NOT EXISTS (SELECT 1 FROM record WHERE blob = b.hash)
+AND NOT EXISTS (SELECT 1 FROM attempt WHERE printed = b.hash)
 AND NOT EXISTS (SELECT 1 FROM past WHERE blob = b.hash)
 
 -- name: due_blobs

@@ -154,5 +154,7 @@ CREATE TABLE attempt (
     ended_at   bigint,
     exit_code  bigint,
     output     bytea,                          -- the last of what it printed: its machine may be out of reach
+    printed    bytea REFERENCES blob,          -- all of it, where that is more
     UNIQUE (run, place, number)
 );
+CREATE INDEX attempt_printed ON attempt (printed) WHERE printed IS NOT NULL;
