@@ -45,6 +45,10 @@ UNDERSTOOD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         {"standard_tasks": [{"id": "plan", "completed_at": "2026-01-01"}, {"id": "build"}]},
         {"plan": "completed", "build": "pending"},
     ),
+    "what is worked on, with more than its name": (
+        {"active_issue": {"number": 55, "title": "plan", "analysis_complete": True}},
+        {"plan": "running"},
+    ),
     "only the current one": ({"currentPhase": "plan", "completedTasks": []}, {"plan": "running"}),
     "a log by numbers": (
         {"P1": "designer 10:45 approved:pending", "P2": "✓ tester 16:06 status:red", "DONE": "2026-01-02"},
@@ -121,3 +125,28 @@ def test_on_a_terminal_a_yes_is_enough(project: Path, typed: str, code: int) -> 
         terminal.type(f"{typed}\n")
         assert code == terminal.end()
     assert (code == 0) == (0 == call("show", "session-state", cwd=project).code)
+
+
+def test_values_that_are_no_yaml_are_text(project: Path) -> None:
+    """A line or two that people wrote as they would say it do not cost the rest; more is another kind of file."""
+    path = project / "state.yaml"
+    bad = 'approve: ["pending", "sent"] -> "approved"\n'
+    path.write_text("phases:\n  - {name: plan, status: done}\n  - name: build\n" + bad + "note: a: b\n")
+    read = succeed("import", str(path), "--dialect", "generic", cwd=project)
+    assert "line 4:" in read.err and "line 5:" in read.err and "is no YAML; read as text" in read.err, str(
+        read
+    )
+    extra = succeed("show", "state", "--json", cwd=project).json["records"]["extra"]
+    assert ('["pending", "sent"] -> "approved"', "a: b") == (extra["approve"], extra["note"])
+    path.write_text("phases: [plan\n" + bad * 30)
+    assert 4 == call("import", str(path), "--dialect", "generic", cwd=project).code
+
+
+def test_a_file_without_steps_is_told_why(project: Path) -> None:
+    put(project / "state.json", {"saved_at": "2026-07-15", "branch": "x"})
+    refused = call("import", "state.json", "--dialect", "generic", cwd=project)
+    assert (
+        4 == refused.code
+        and "tells of no steps, phases or tasks" in refused.err
+        and "saved_at" in refused.err
+    )

@@ -84,6 +84,10 @@ class Dialect:
         """Whether a document can be one of this dialect where somebody says that it is."""
         return self.owns(path) or self.recognise(document, path) > 0
 
+    def foreign(self, path: str, keys: str) -> str:
+        """Why a document is not accepted; ``keys``: those that it has."""
+        return f"{path} is nothing of {self.name}: its keys are {keys}."
+
     def way(self, document: dict[str, Any]) -> str | None:
         """For a reader of files of no protocol: what it would read, and from where."""
         return None
@@ -313,7 +317,7 @@ def need_known(dialect: Dialect, document: dict[str, Any], source: Source) -> No
     """A document with none of a protocol's keys is none of its documents."""
     if dialect.keys and not any(key in document for key in (*dialect.keys, *dialect.marks)):
         keys = ", ".join(shown(key) for key in list(document)[:5])
-        raise Rejected(f"{source.path} is nothing of {dialect.name}: its keys are {keys}.")
+        raise Rejected(dialect.foreign(source.path, keys))
 
 
 def filled(document: dict[str, Any], present: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leftoff.dialects.core.repairs import Repairs
 
 MOST_BYTES = 50 * 10**6
+FEW = 20  # values that are read as text where somebody wrote what is no YAML
 MOST_DEPTH = 100
 MOST_VALUES = 4_000_000
 _HALF = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
@@ -82,8 +83,9 @@ def read_packed(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     return read_document(unpack(data, path) if path.endswith(GZIP) else data, path, repairs)
 
 
-def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
-    """The document of a file; ``path`` names it, and says whether it is JSON or YAML."""
+def read_document(data: bytes, path: str, repairs: Repairs, *, lenient: bool = False) -> dict[str, Any]:
+    """The document of a file; ``path`` names it, and says whether it is JSON or YAML. ``lenient``: values that are no
+    YAML are read as text; for what is only read, and not written again."""
     if len(data) > MOST_BYTES:
         raise Rejected(f"{path} has more than {MOST_BYTES // 10**6} MB.")
     text = decode_text(data, path, repairs)
@@ -92,7 +94,7 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
         return page.parse(text, path)
     if name.endswith((".md", ".txt")):
         raise Rejected(f"{path} is a page for people, not a checkpoint.")
-    value = _yaml(text, path, repairs) if name.endswith(YAML) else _json(text, path, repairs)
+    value = _yaml(text, path, repairs, lenient) if name.endswith(YAML) else _json(text, path, repairs)
     if not isinstance(value, dict):
         raise Rejected(f"{path} holds {_kind(value)}, not a document with keys.")
     if not value:
@@ -101,10 +103,10 @@ def read_document(data: bytes, path: str, repairs: Repairs) -> dict[str, Any]:
     return _whole_text(value, "", repairs) if _HALF.search(text) else value
 
 
-def _yaml(text: str, path: str, repairs: Repairs) -> Any:
+def _yaml(text: str, path: str, repairs: Repairs, lenient: bool) -> Any:
     from leftoff.dialects.core import yaml_text  # PyYAML takes longer to load than most documents to read
 
-    return yaml_text.parse(text, path, repairs)
+    return yaml_text.parse(text, path, repairs, lenient=FEW if lenient else 0)
 
 
 def _json(text: str, path: str, repairs: Repairs) -> Any:

@@ -10,17 +10,16 @@ import re
 
 import yaml
 
-from leftoff.dialects.core.repairs import Rejected, shown
+from leftoff.dialects.core.repairs import Rejected, Repairs, shown
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.dialects.core.repairs import Repairs
-
 MOST_DEPTH = 100
 MOST_NODES = 2_000_000
+_BARE = re.compile(r"(\s*(?:- )*[^\s:#'\"][^:#]*:\s+)([^\s'\"|>].*)\Z")  # an entry whose value has no quotes
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,4000})\Z")
 _FLOAT = re.compile(r"[-+]?(\d+\.\d*|\.\d+)([eE][-+]\d{1,4})?\Z")
 _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None, "true": True, "True": True}
@@ -142,18 +141,37 @@ def plain(text: str) -> Any:
     return text
 
 
-def parse(text: str, path: str, repairs: Repairs) -> Any:
-    builder = _Builder(path, repairs)
+def parse(text: str, path: str, repairs: Repairs, *, lenient: int = 0) -> Any:
+    """The document in a text. ``lenient``: so many values without quotes that are no YAML are read as text."""
+    found = Repairs()
+    builder = _Builder(path, found)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.event(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        quoted = _quoted(text, mark.line, repairs) if lenient and mark is not None else None
+        if quoted is not None:
+            return parse(quoted, path, repairs, lenient=lenient - 1)
         where = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
         raise Rejected(f"{path}{where}: this is not YAML: {error.problem or error.context}.") from None
     except yaml.YAMLError as error:
         raise Rejected(f"{path}: this is not YAML: {str(error).splitlines()[0]}.") from None
+    for line in found.lines:
+        repairs.add(line)
     return _joined(builder, path, repairs)
+
+
+def _quoted(text: str, number: int, repairs: Repairs) -> str | None:
+    """The text with the value of one line in quotes; ``None`` where that line has none, or it is in quotes."""
+    lines = text.split("\n")
+    found = _BARE.match(lines[number]) if number < len(lines) else None
+    if found is None:
+        return None
+    value = found[2].strip()
+    repairs.add(f"line {number + 1}: {shown(value)} is no YAML; read as text.")
+    lines[number] = f"{found[1]}'{value.replace(chr(39), chr(39) * 2)}'"
+    return "\n".join(lines)
 
 
 def _joined(builder: _Builder, path: str, repairs: Repairs) -> Any:

@@ -53,10 +53,13 @@ class Generic(Dialect):
     def accepts(self, document: dict[str, Any], path: str) -> bool:
         return understand(document) is not None
 
+    def foreign(self, path: str, keys: str) -> str:
+        return f"{path} tells of no steps, phases or tasks, done, left or current; its keys are {keys}."
+
     def decode(self, draft: Draft, document: dict[str, Any]) -> None:
         found = understand(document)
         if found is None:
-            raise Rejected(f"{draft.source.path} tells of no steps, phases or tasks with a status.")
+            raise Rejected(self.foreign(draft.source.path, ", ".join(map(shown, list(document)[:5]))))
         stem = draft.source.name.partition(".")[0]
         given = next(
             (document[key] for key in _IDS if isinstance(document.get(key), str) and document[key]), stem

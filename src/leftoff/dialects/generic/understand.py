@@ -49,7 +49,7 @@ class Understood(Fields):
 def understand(document: dict[str, Any]) -> Understood | None:
     """How a document is read; ``None``: it tells of no steps."""
     done_where, done = next(_found(document, _is_done, list), (None, []))
-    current_where, current = next(_found(document, _is_current, (str, int)), (None, None))
+    current_where, current = next(_current(document), (None, None))
     finished = [name for name, _ in _items(done)]
     for where, value in _found(document, _is_list, (list, dict)):
         items = _items(value, planned=where.endswith(PLANNED))
@@ -103,7 +103,16 @@ def _is_left(key: str) -> bool:
 
 def _is_current(key: str) -> bool:
     plain = _plain(key).removesuffix("id")
-    return any(plain in (word, *(f"{word}{one}" for one in _ONE.values())) for word in ("current", "active"))
+    ones = (*_ONE.values(), "issue", "ticket")
+    return any(plain in (word, *(f"{word}{one}" for one in ones)) for word in ("current", "active"))
+
+
+def _current(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is worked on: `current_step: build`, or `active_issue: {"number": 55, "title": "build"}`."""
+    for where, value in _found(document, _is_current, (str, int, dict)):
+        named = value.get("title", value.get("name")) if isinstance(value, dict) else value
+        if isinstance(named, (str, int)):
+            yield where, named
 
 
 def _is_list(key: str) -> bool:

@@ -123,13 +123,13 @@ def _one_file(path: str, wanted: Dialect | None) -> list[Unit]:
     repairs = Repairs()
     path = _pointed(path)
     data = read_bytes(path)
-    document = read_document(data, path, repairs)
+    document = read_document(data, path, repairs, lenient=True)
     found = wanted if wanted is not None else recognise(document, os.path.abspath(path))
     units = [Unit(found, paths, (data, document, repairs)) for paths in found.group([path])]
     if not units or not found.accepts(document, os.path.abspath(path)):
         keys = ", ".join(shown(key) for key in list(document)[:5])
         raise Rejected(
-            f"{path} is nothing of {found.name}: its keys are {keys}.",
+            found.foreign(path, keys),
             hint="Nothing of it was imported. `leftoff dialects` shows what the files of each one look like.",
         )
     return units
