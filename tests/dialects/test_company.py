@@ -272,3 +272,29 @@ def test_an_older_workflow_goes_on_in_the_archive(project: Path) -> None:
     succeed("set", "x=1", "--run", "one", cwd=project)
     assert "one" == json.loads((project / "memory/state/phase.json").read_text())["workflow_id"]
     assert not archived.parent.exists()
+
+
+@DIALECTS
+def test_the_files_of_a_protocol_can_be_withdrawn(project: Path, dialect: str) -> None:
+    """Before a project is shared: no document stays, the store has all of it, and the next commit writes them again."""
+    words, step = OWN[dialect]
+    succeed("init", "--dialect", dialect, cwd=project)
+    succeed(*words, cwd=project)
+    succeed("step", "done", step, cwd=project)
+    before = files(project)
+    told = succeed("prune", "--protocol-files", "--dry-run", "--json", cwd=project).json["removed"]
+    assert told and before == files(project)
+    gone = {
+        each["path"] for each in succeed("prune", "--protocol-files", "--json", cwd=project).json["removed"]
+    }
+    assert gone == {each["path"] for each in told} and gone == before - files(project)
+    left = [path for path in files(project) if "checkpoint" in path or path.endswith("state.json")]
+    assert [path for path in left if "config" not in path] == []
+    assert [] == succeed("verify", "--json", cwd=project).json["findings"]
+    succeed("save", cwd=project)
+    assert gone - files(project) == set()
+
+
+def test_no_files_to_withdraw(project: Path) -> None:
+    found = call("prune", "--protocol-files", cwd=project)
+    assert 3 == found.code and "no protocol's files" in found.err

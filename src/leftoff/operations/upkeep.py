@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from leftoff.engine.read.which import Deciding, Fit
-from leftoff.errors import Conflict, LeftoffError, Usage
+from leftoff.errors import Conflict, LeftoffError, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.words import in_words
 from leftoff.operations.runs import target
@@ -101,6 +101,25 @@ def prune(project: Project, *, dry: bool = False, empty: bool = False) -> Pruned
     from leftoff.dialects.retention import Upkeep
 
     return Upkeep(project).prune(dry=dry, empty=empty)
+
+
+def withdraw_files(project: Project, *, dry: bool = False) -> Pruned:
+    """Take the protocol's files out of the project, for whoever shares it; the store keeps everything."""
+    from leftoff.dialects.retention import Pruned
+
+    follower = project.store.follower
+    if follower is None:
+        raise NotFound(
+            "This project keeps no protocol's files.", hint="`leftoff init --dialect D` would set that up."
+        )
+    done = Pruned(dry)
+    for path in follower.withdraw(dry=True):
+        info = os.lstat(os.path.join(project.folder, path))
+        done.removed.append({"kind": "file", "action": "remove", "path": path})
+        done.freed += info.st_blocks * 512
+    if not dry:
+        follower.withdraw()
+    return done
 
 
 def say_outside(project: Project, run_id: str) -> None:

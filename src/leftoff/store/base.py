@@ -74,6 +74,11 @@ class Follower:
         """What is to be said of a new run that the protocol's files do not show."""
         raise NotImplementedError
 
+    def withdraw(self, *, dry: bool = False) -> list[str]:
+        """Take the documents that it wrote out of the project, until the next commit of their runs; their paths.
+        ``dry``: only say which."""
+        raise NotImplementedError
+
     def own_files(self) -> frozenset[str]:
         """The files that it writes, by their paths in the project: what becomes of them is nobody's change."""
         raise NotImplementedError

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from leftoff.cli.options import Opt, Spec
+from leftoff.cli.render.text import clean
+from leftoff.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +19,14 @@ SPEC = Spec(
     "by trigger and number, finished runs by age, archives by number. Unfinished runs stay, and so does "
     "the newest checkpoint of every run.\n\n"
     "A removed run stays in the trash for 7 days, where `leftoff undelete` can bring it back; then it is "
-    "deleted. Disk space is returned to the file system; others can keep working meanwhile.",
+    "deleted. Disk space is returned to the file system; others can keep working meanwhile.\n\n"
+    "--protocol-files does something else: it takes the files of the project's dialect out of the project, "
+    "before you share it for example. The store keeps everything, and the next commit of a run writes its "
+    "files again.",
     options=(
         Opt("--dry-run", None, "say what would be removed and why, but change nothing"),
         Opt("--empty-trash", None, "also delete everything in the trash now"),
+        Opt("--protocol-files", None, "only remove the files of the project's dialect"),
     ),
     examples="""  leftoff prune --dry-run
   leftoff prune --empty-trash
@@ -29,9 +35,14 @@ SPEC = Spec(
 
 
 def run(args: Args, ctx: Context) -> int:
-    from leftoff.operations.upkeep import prune
+    from leftoff.operations.upkeep import prune, withdraw_files
 
-    done = prune(ctx.project, dry=args.dry_run, empty=args.empty_trash)
+    if args.protocol_files and args.empty_trash:
+        raise Usage("--protocol-files and --empty-trash cannot be combined.", hint=f"usage: {SPEC.line()}")
+    if args.protocol_files:
+        done = withdraw_files(ctx.project, dry=args.dry_run)
+    else:
+        done = prune(ctx.project, dry=args.dry_run, empty=args.empty_trash)
     if args.json:
         ctx.emit(done.to_json())
         return 0
@@ -47,6 +58,8 @@ def run(args: Args, ctx: Context) -> int:
 
 
 def _line(about: dict[str, Any], dry: bool) -> str:
+    if about["kind"] == "file":
+        return f"{clean(about['path'])}: {'would be removed' if dry else 'removed'}"
     verb = "archived" if about["action"] == "archive" else "put into the trash"
     if about["kind"] in ("trash", "checkpoint"):
         verb = "removed for good" if about["kind"] == "trash" else "removed"

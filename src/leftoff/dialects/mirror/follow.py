@@ -55,6 +55,9 @@ class Protocol(Follower):
             f"{row.run_id} is in none of the files of {name}; `{self.dialect.starts}` begins a run that is."
         )
 
+    def withdraw(self, *, dry: bool = False) -> list[str]:
+        return self.mirror.withdraw(dry=dry)
+
     def own_files(self) -> frozenset[str]:
         memory = self.mirror.memory
         return frozenset((*memory.remembered("files"), *memory.remembered("written")))

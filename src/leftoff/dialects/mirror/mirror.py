@@ -94,6 +94,20 @@ class Mirror:
             self.stale.add(row.run_id)
         self.sync()
 
+    def withdraw(self, *, dry: bool) -> list[str]:
+        """Remove its documents and what lies beside them, but no page of a person. What others changed is taken in
+        first; what cannot be removed is told."""
+        self.look()
+        with self.memory.open(self.store.patience):
+            known = {} if self.dialect.page else self.memory.files
+            folders = tuple({f"{os.path.dirname(path)}/" for path in known})
+            beside = [path for path in self.memory.written if path.startswith(folders)] if folders else []
+            paths = sorted(path for path in {*known, *beside} if self.files.stat(path) is not None)
+            for path in paths if not dry else ():
+                self.memory.forget(path)
+                self.remove(path)
+        return paths
+
     def _locked(self, *, write: bool, look: bool = True) -> None:
         """One thread at a time; what another wants meanwhile is done by the one that is at it."""
         if not self.store.exists():
