@@ -32,8 +32,8 @@ PROCESSES = frozenset("run resume reprendre continue supervise demo serve".split
 PARENTS = frozenset("hook mcp handover".split())  # they look at the process that started them
 FOLLOWS = frozenset(("-f", "--follow", "--watch", "--exec"))
 PATIENCE = 60.0  # seconds
-TRUST = "LEFTOFF_TRUST"  # a test may say that it trusts its project
-AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "LEFTOFF_DEBUG")
+TRUST = b"LEFTOFF_TRUST"  # a test may say that it trusts its project
+AT_START = (b"PYTHON", b"LC_", b"LANG", b"LD_", b"TZ", b"LEFTOFF_DEBUG")
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,23 @@ class Called:
 
 def environment(**more: str) -> dict[str, str]:
     """Ours without what leftoff would listen to."""
-    kept = {
-        name: value for name, value in os.environ.items() if name == TRUST or not name.startswith("LEFTOFF_")
-    }
-    return {**kept, **more}
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in _environment(more).items()}
 
 
-def _at_start(env: dict[str, str]) -> dict[str, str]:
+def _environment(more: Mapping[str, str]) -> dict[bytes, bytes]:
+    """The same as the system has it: `os.environ` takes longer to read than most verbs to do."""
+    given = {os.fsencode(name): os.fsencode(value) for name, value in more.items()}
+    ours: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+    kept = {name: ours[name] for name in ours if name == TRUST or not name.startswith(b"LEFTOFF_")}
+    return {**kept, **given}
+
+
+def _at_start(env: dict[bytes, bytes]) -> dict[bytes, bytes]:
     """What is heard only when a process starts."""
     return {name: value for name, value in env.items() if name.startswith(AT_START)}
 
 
-_OURS = _at_start(environment())
+_OURS = _at_start(_environment({}))
 open_before: set[str] = set()  # what earlier tests did not close, which no later one sees
 
 
@@ -76,12 +81,12 @@ def call(
     *words: str | bytes, cwd: Path | str, input: str | None = None, timeout: float = PATIENCE, **env: str
 ) -> Called:
     """`leftoff WORDS` in a folder; stdin is empty unless there is input."""
-    given = environment(**env)
+    given = _environment(env)
     if _OURS != _at_start(given) or not PARENTS.isdisjoint(words):
         return spawn(*words, cwd=cwd, input=input, timeout=timeout, **env)
     with _files((input or "").encode()) as files:
         if _needs_a_process(words):
-            code = _forked(words, cwd, given, files, timeout)
+            code = _forked(words, cwd, environment(**env), files, timeout)
         else:
             code = _inside(words, cwd, given, files)
         return _called(words, code, *_read(files))
@@ -97,7 +102,7 @@ def call_as(user: int, *words: str, cwd: Path | str, **env: str) -> Called:
 def inside(*words: str, cwd: Path | str, input: str, **env: str) -> Called:
     """The same, always in this process, whose parent is then the one that called."""
     with _files(input.encode()) as files:
-        return _called(words, _inside(words, cwd, environment(**env), files), *_read(files))
+        return _called(words, _inside(words, cwd, _environment(env), files), *_read(files))
 
 
 def spawn(
@@ -128,7 +133,7 @@ def start(
 ) -> Process | subprocess.Popen[bytes]:
     """The command in a process that goes on by itself; a real start where a program is given, or more of ``Popen``."""
     given = environment(**env or {})
-    if program or more or _OURS != _at_start(given):
+    if program or more or _OURS != _at_start(_environment(env or {})):
         return subprocess.Popen(
             [*(program or [str(LEFTOFF)]), *words],
             cwd=cwd,
@@ -207,7 +212,7 @@ def _forked(
 
 
 def _inside(
-    words: Sequence[str | bytes], cwd: Path | str, env: dict[str, str], files: list[IO[bytes]]
+    words: Sequence[str | bytes], cwd: Path | str, env: dict[bytes, bytes], files: list[IO[bytes]]
 ) -> int:
     with _place(cwd), _variables(env), _streams(files):
         _forget()
@@ -249,8 +254,8 @@ def _place(cwd: Path | str) -> Iterator[None]:
 
 
 @contextmanager
-def _variables(env: dict[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
+def _variables(env: dict[bytes, bytes]) -> Iterator[None]:
+    before = dict(os.environ._data)  # type: ignore[attr-defined]
     try:
         _set_variables(env)
         yield
@@ -258,12 +263,12 @@ def _variables(env: dict[str, str]) -> Iterator[None]:
         _set_variables(before)
 
 
-def _set_variables(env: dict[str, str]) -> None:
-    for name in os.environ.keys() - env.keys():
-        del os.environ[name]
-    for name, value in env.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
+def _set_variables(env: dict[bytes, bytes]) -> None:
+    ours: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
+    for name in ours.keys() - env.keys():
+        del os.environb[name]
+    for name, value in env.items() - ours.items():
+        os.environb[name] = value
 
 
 @contextmanager

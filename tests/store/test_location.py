@@ -93,9 +93,12 @@ def test_this_machine(tmp_path: Path) -> None:
     location.refuse_network(str(tmp_path))
 
 
-def test_store_asks_before_it_is_made(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_asks_before_it_is_made(
+    store_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a network file system no database is created; the next write asks again."""
-    monkeypatch.setattr(location, "file_system", lambda path: "nfs4")
+    mounts = mountinfo(tmp_path, (device(tmp_path), "/", "nfs4"))
+    monkeypatch.setattr(location, "MOUNTS", mounts)
     store = SqliteStore(str(store_path))
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="nfs4"):
@@ -111,7 +114,8 @@ def test_backup_asks_too(store_path: Path, tmp_path: Path, monkeypatch: pytest.M
     """A backup is a store, so it does not go to a network file system either."""
     store = SqliteStore(str(store_path))
     store.write(lambda tx: None)
-    monkeypatch.setattr(location, "file_system", lambda path: "cifs")
+    mounts = mountinfo(tmp_path, (device(tmp_path), "/", "cifs"))
+    monkeypatch.setattr(location, "MOUNTS", mounts)
     with pytest.raises(StoreUnavailable, match="cifs"):
         store.backup(str(tmp_path / "copy"))
     store.close()

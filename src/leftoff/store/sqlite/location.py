@@ -21,6 +21,7 @@ SAFE_MOUNT = "Put the store on a local disk (LEFTOFF_STORE=/local/path), or shar
 
 NAME = ".leftoff"  # of the folder, where nobody named another
 FOLDER = 0o040000  # in a mode
+MOUNTS = "/proc/self/mountinfo"
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
 
@@ -29,14 +30,14 @@ def _unescape(text: str) -> str:
     return text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 
 
-def file_system(path: str, mounts: str = "/proc/self/mountinfo") -> str:
+def file_system(path: str, mounts: str | None = None) -> str:
     """The type of the file system that holds ``path``, or an empty string where that cannot be told."""
     if sys.platform == "darwin":
         return _darwin(path)
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
-        with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
+        with open(mounts or MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.split() for line in file]
     except OSError:
         return ""
@@ -64,9 +65,19 @@ def _darwin(path: str) -> str:
     return next((line.partition("(")[2].partition(",")[0] for line in lines if line.startswith(device)), "")
 
 
+def _may_be_network() -> bool:
+    """Whether the mounts speak of such a file system at all: a look that costs little, and mostly is enough."""
+    try:
+        with open(MOUNTS, "rb", buffering=0) as file:
+            return not NETWORK.isdisjoint(file.read().decode("latin-1").split())
+    except OSError:
+        return True
+
+
 def refuse_network(folder: str, kind: str | None = None) -> None:
     """Raise where the folder is on a file system that several machines may share."""
-    kind = file_system(folder) if kind is None else kind
+    if kind is None:
+        kind = file_system(folder) if _may_be_network() else ""
     if kind in NETWORK:
         error = StoreUnavailable(
             f"{folder} is on a network file system ({kind}), where SQLite's write-ahead log loses data.",
