@@ -23,6 +23,10 @@ OF_A_FACE: dict[str, Reasons] = {
         "run/program": PROGRAM,
         "checkpoint *:run/program": PROGRAM,
     },
+    "page": {
+        "audit/*": "who decided it through the page",
+        "checkpoint *:audit/*": "who decided it through the page",
+    },
     "runner": {
         "context/definition": DECLARED,
         "context/graph": DECLARED,
@@ -83,6 +87,9 @@ ALLOWED: dict[tuple[str, str], Reasons] = {
     },
     ("note in a step", "python"): {"note/#1.step": "a program is inside of its step; a command names it"},
     ("resume what is completed", "mcp"): {
+        "answer 4 to resume refused": "the command says that nothing is left, and exits 0"
+    },
+    ("resume what is completed", "page"): {
         "answer 4 to resume refused": "the command says that nothing is left, and exits 0"
     },
     ("resume what is completed", "python"): {

@@ -37,6 +37,8 @@ class Face:
 
     name = "?"
     takes_operations = True  # one by one; else it plays a script
+    #: it plays cases with one of these, if it says any
+    worth: frozenset[str] = frozenset()
     #: what it lacks of the operations, and why
     lacks: dict[str, str] = {}
 

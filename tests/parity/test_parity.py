@@ -14,6 +14,7 @@ from tests.parity.by_command import Command, by_command
 from tests.parity.by_functions import Functions
 from tests.parity.by_hooks import Hooks
 from tests.parity.by_mcp import Mcp
+from tests.parity.by_page import Page
 from tests.parity.by_python import Python
 from tests.parity.by_runner import Runner
 from tests.parity.operations import Case
@@ -21,7 +22,7 @@ from tests.parity.playing import Face, git
 from tests.parity.records import Flat, answer, differences, place_in, told
 from tests.parity.table import CASES
 
-FACES: tuple[type[Face], ...] = (Command, Mcp, Python, Hooks, Runner, Functions)
+FACES: tuple[type[Face], ...] = (Command, Mcp, Page, Python, Hooks, Runner, Functions)
 
 
 def faces(case: Case) -> list[type[Face]]:
@@ -32,7 +33,9 @@ def faces(case: Case) -> list[type[Face]]:
     return [
         face
         for face in FACES
-        if (face in able or face.name in case.scripts) and face.name not in case.without
+        if (face in able or face.name in case.scripts)
+        and face.name not in case.without
+        and (not face.worth or any(op.verb in face.worth for op in case.ops))
     ]
 
 

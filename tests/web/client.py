@@ -97,9 +97,10 @@ class Client:
         body: bytes = b"",
         *,
         host: str | None = HOST,
+        comes: bool = True,
     ) -> Answer:
-        """Any request."""
-        return self._runner.run(self.asked(method, path, headers, body, host=host))
+        """Any request. Not ``comes``: its body never does."""
+        return self._runner.run(self.asked(method, path, headers, body, host=host, comes=comes))
 
     async def asked(
         self,
@@ -109,6 +110,7 @@ class Client:
         body: bytes = b"",
         *,
         host: str | None = HOST,
+        comes: bool = True,
     ) -> Answer:
         path, _, query = path.partition("?")
         own = [("host", host)] if host is not None else []
@@ -131,7 +133,7 @@ class Client:
             "root_path": "",
         }
         sent: list[Any] = []
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
+        messages = [{"type": "http.request", "body": body, "more_body": False}] if comes else []
 
         async def receive() -> Any:
             if messages:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from leftoff.operations import Project
-from leftoff.operations.positions import since
-from leftoff.web.events import Hub, _stream, positions
+from leftoff.operations.positions import Happened, since
+from leftoff.store.sqlite.store import SqliteStore
+from leftoff.web.events import WAITING, Hub, _stream, positions
+from leftoff.web.options import Limits
 from leftoff.web.projects import serve_folders
 from tests.cli.command import succeed
 from tests.cli.runs import started
+from tests.web.client import serving
 
 PATIENCE = 60.0
 
@@ -87,3 +93,57 @@ def test_a_cursor_of_nothing(tmp_path: Path) -> None:
     assert since(project, 0).others and since(project, newest + 5).others and not since(project, newest)
     project.close()
     assert {} == positions("nothing,at:x,all:-1,:5")
+
+
+def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing happens, 50 open pages ask the store nothing; and one thread watches for all of them."""
+    started(tmp_path)
+    asked: list[object] = []
+
+    async def listen() -> int:
+        hub = _hub(tmp_path)
+        streams = [_stream(hub, "") for _ in range(50)]
+        for stream in streams:
+            await anext(stream)
+        await anext(streams[0])  # it watches
+        read = SqliteStore.read
+
+        def counted(self: SqliteStore, fn: Any) -> Any:
+            asked.append(fn)
+            return read(self, fn)
+
+        monkeypatch.setattr(SqliteStore, "read", counted)
+        await asyncio.sleep(1.5)  # three of its slices
+        watching = sum(thread.name.startswith("watch ") for thread in threading.enumerate())
+        for stream in streams:
+            await stream.aclose()
+        return watching
+
+    assert 1 == asyncio.run(listen())
+    assert [] == asked
+
+
+def test_more_pages_than_there_may_be(tmp_path: Path) -> None:
+    """One too many is told to come back later."""
+    with serving(tmp_path, limits=Limits(streams=0)) as page:
+        answer = page.get("/api/events")
+        assert 503 == answer.status and "busy" == answer.json["error"]["code"]
+
+
+def test_a_page_that_is_slow(tmp_path: Path) -> None:
+    """What it cannot take in becomes one event that stands for all, and nobody waits for it."""
+
+    async def listen() -> list[dict[str, Any]]:
+        hub = _hub(tmp_path)
+        queue = hub.join()
+        for number in range(WAITING + 10):
+            hub.tell("p", Happened(number, [f"run-{number}"]))
+        told = []
+        while not queue.empty():
+            told.append(queue.get_nowait())
+        hub.leave(queue)
+        return [event for event in told if event is not None]
+
+    told = asyncio.run(listen())
+    assert len(told) <= WAITING and any(event["all"] for event in told)
+    assert f"run-{WAITING + 9}" in told[-1]["runs"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leftoff.web.options import Limits
 from tests.cli.runs import started
 from tests.web.client import HOST, TOKEN, Client, serving
 
@@ -142,3 +144,21 @@ def test_a_project_that_is_not_served(page: Client) -> None:
     """It says so, without what the machine has."""
     answer = page.get("/p/etc/runs/passwd")
     assert 404 == answer.status and "No project" in answer.text
+
+
+def test_a_body_that_does_not_come(tmp_path: Path) -> None:
+    """Nobody waits for it for ever."""
+    with serving(tmp_path, limits=Limits(body_s=0.01)) as page:
+        assert 408 == page.ask("POST", "/", [("cookie", page.cookie)], comes=False).status
+
+
+def test_a_defect_is_one_sentence(page: Client, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """No traceback, neither in the browser nor in the server's log."""
+
+    def broken(*words: object) -> None:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr("leftoff.web.events.Hub.cursor", broken)
+    answer = page.get("/")
+    assert 500 == answer.status and "ZeroDivisionError" in answer.text and "of ours" not in answer.text
+    assert ("", "") == tuple(capsys.readouterr())
