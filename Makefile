@@ -25,10 +25,10 @@ export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null ||
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test versions check lint types layers packages bench agents crash messages pictures clean
+.PHONY: help demo test versions check lint types layers packages bench agents crash messages pictures screenshots clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV) ## a workflow of five steps, killed in the third and resumed
 	@$(BIN)/leftoff demo
@@ -70,6 +70,10 @@ crash: $(VENV) ## the full fault matrix: needs root, takes long
 
 messages: $(VENV) ## write docs/messages.md from the source
 	@$(BIN)/python tools/messages.py
+
+screenshots: $(VENV) ## take the pictures of the page (ARGS=FOLDER for every screen)
+	@tools/ensure-packages chromium
+	@$(BIN)/python tools/screenshots.py $(ARGS)
 
 pictures: $(VENV) ## draw the picture in the README from a real run
 	@$(BIN)/python tools/pictures.py

@@ -159,21 +159,30 @@ def _import(night: Night) -> None:
     """It failed twice, hours apart."""
     steps = [
         {"id": "download", "estimate": 300},
+        {"id": "check", "estimate": 60},
+        {"id": "convert", "estimate": 240},
         {"id": "load", "estimate": 600},
         {"id": "index", "estimate": 240},
         {"id": "report", "estimate": 60},
     ]
     who = night.start("nightly-import", "import-orders", title="Orders of February", steps=steps)
+    night.drive("import-orders", Process("gone-host/boot/ns", 3, "1"))
     report_step(night.project, who, StepReport("start", "download"))
     night.attempt("import-orders", "download", 4 * MINUTE, 0, "120 MB\n")
     report_step(night.project, who, StepReport("done", "download"))
+    for step, code in (("check", 0), ("convert", 1), ("convert", 0)):
+        report_step(night.project, who, StepReport("start", step))
+        night.attempt("import-orders", step, 2 * MINUTE, code)
+        report_step(night.project, who, StepReport("fail" if code else "done", step))
     set_variables(
         night.project, who, {"source": {"host": "db-2", "tables": ["orders", "customers"]}, "rows": 120000}
     )
     report_step(night.project, who, StepReport("start", "load"))
     night.attempt("import-orders", "load", 9 * MINUTE, 1, LOG)
+    add_note(night.project, who, Note("The disk of db-2 is slow tonight."))
     night.wait(3 * HOUR)
     night.drive("import-orders", Process("gone-host/boot/ns", 4, "1"))
+    add_note(night.project, who, Note("Tried again with db-3."))
     night.attempt("import-orders", "load", 11 * MINUTE, 1, LOG)
     path = night.write(
         "out/orders.csv", "id,customer,total\n1,Ada,12.50\n2,Grace,99.00\n3,<b>Mallory</b>,0\n"

@@ -30,7 +30,7 @@ def _ids(found: Overview) -> tuple[list[str], list[str], list[str]]:
 
 
 def test_what_needs_a_person_comes_first(night: Night) -> None:
-    """Each run is in one part, the latest first, with the reason it needs somebody."""
+    """Each run is in one part, with the reason it needs somebody: first what nobody else can do."""
     found = overview(night.project, Looking())
     reasons = {each.info.run_id: each.why for each in found.needs}
     expected = {
@@ -40,7 +40,7 @@ def test_what_needs_a_person_comes_first(night: Night) -> None:
         "import-orders": "failed",
     }
     assert expected == reasons
-    assert ["docs-4.3", "story-17", "release-2.4", "import-orders"] == list(reasons)
+    assert ["release-2.4", "story-17", "import-orders", "docs-4.3"] == list(reasons)
     _, works, rest = _ids(found)
     assert ["manual-fr", "claude-1f3a", "billing", "billing-triggers"] == works
     assert ["story-3", "site-build-2", "nightly-import-1"] == rest
@@ -114,9 +114,9 @@ def test_steps_by_the_page(night: Night) -> None:
 def test_lives_and_what_was_tried_in_them(night: Night) -> None:
     """Each attempt is told with what became of it; a life alone has only its own."""
     found = lives(night.project, Caller(), "import-orders")
-    assert [("download", 1, "completed"), ("load", 1, "failed"), ("load", 2, "failed")] == [
-        (each.step, each.number, each.became) for each in found.tried
-    ]
+    told = [(each.step, each.number, each.became) for each in found.tried]
+    assert [("download", 1, "completed"), ("check", 1, "completed"), ("convert", 1, "failed")] == told[:3]
+    assert [("convert", 2, "completed"), ("load", 1, "failed"), ("load", 2, "failed")] == told[3:]
     assert [0, 1, 2] == [life.epoch for life in found.lives]
     second = lives(night.project, Caller(), "import-orders", epoch=1)
     assert [] == [each.step for each in second.tried if each.began < second.lives[1].began]

@@ -12,7 +12,7 @@ from leftoff.web.views import ansi, graph, history, markdown, timeline
 from leftoff.web.views.compare import side_by_side
 from leftoff.web.views.previews import MOST, preview
 from leftoff.web.views.trees import compared, tree
-from leftoff.web.views.words import duration, size
+from leftoff.web.views.words import duration, roughly, size
 
 MINUTE = 60_000
 NIGHT = 10 * 60 * MINUTE
@@ -254,6 +254,15 @@ def test_markdown() -> None:
 def test_durations(seconds: float | None, words: str) -> None:
     """The two largest units."""
     assert words == duration(seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "1 s"), (40, "40 s"), (55, "1 min"), (880, "15 min"), (5000, "83 min"), (9000, "2 h")],
+)
+def test_estimates_are_rough(seconds: float, words: str) -> None:
+    """The largest unit alone."""
+    assert words == roughly(seconds)
 
 
 def test_sizes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leftoff.engine.read.glance import URGENT as URGENT
 from leftoff.engine.read.glance import Glance as Glance
 from leftoff.engine.read.glance import Question as Question
 from leftoff.engine.read.glance import glance, unfinished
@@ -73,6 +74,7 @@ def _look(project: Project, view: View, looking: Looking) -> Overview:
         and looking.status in ("", row.status)
     ]
     needs = [(row, why) for row, why in found if why is not None]
+    needs.sort(key=lambda need: URGENT.index(need[1]))
     works = [(row, why) for row, why in found if why is None]
     first = looking.first if looking.before is None else 0
 

@@ -23,6 +23,24 @@ QUIETLY = (
 ).split()
 PATIENCE_MS = 60_000
 TOKEN = "the-token-of-the-tests"
+# Every screen, with the runs of a night (``tests.web.night``).
+SCREENS = {
+    "home": "/",
+    "home, filtered": "/?status=failed&text=orders",
+    "steps": "/p/atlas/runs/import-orders",
+    "a version": "/p/atlas/runs/billing?at=7",
+    "timeline": "/p/atlas/runs/import-orders/timeline",
+    "graph": "/p/atlas/runs/manual-fr/graph",
+    "history": "/p/atlas/runs/billing/history",
+    "compare": "/p/atlas/runs/billing/compare?from=7&to=14",
+    "step": "/p/atlas/runs/import-orders/step?step=load",
+    "files": "/p/atlas/runs/import-orders/artifacts?path=out/README.md",
+    "session": "/p/atlas/runs/claude-1f3a/session",
+    "go on": "/p/atlas/runs/billing/go",
+    "approve": "/p/atlas/runs/release-2.4/do/approve?step=sign-off&choice=publish",
+    "go back": "/p/atlas/runs/billing/do/rollback?to=billing@7&files=1",
+    "store": "/p/atlas/store?preview=1",
+}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 expect.set_options(timeout=PATIENCE_MS)

@@ -18,27 +18,10 @@ from playwright.sync_api import Browser, expect
 from leftoff.engine.steps.reports import StepReport
 from leftoff.operations.steps import report_step
 from tests.cli.command import start
-from tests.web.browser.site import Site, Visit, chromium
+from tests.web.browser.site import SCREENS, Site, Visit, chromium
 from tests.web.night import MINUTE, Night, a_night
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}</script>"
-SCREENS = {
-    "home": "/",
-    "home, filtered": "/?status=failed&text=orders",
-    "steps": "/p/atlas/runs/import-orders",
-    "a version": "/p/atlas/runs/billing?at=7",
-    "timeline": "/p/atlas/runs/import-orders/timeline",
-    "graph": "/p/atlas/runs/manual-fr/graph",
-    "history": "/p/atlas/runs/billing/history",
-    "compare": "/p/atlas/runs/billing/compare?from=7&to=14",
-    "step": "/p/atlas/runs/import-orders/step?step=load",
-    "files": "/p/atlas/runs/import-orders/artifacts?path=out/README.md",
-    "session": "/p/atlas/runs/claude-1f3a/session",
-    "go on": "/p/atlas/runs/billing/go",
-    "approve": "/p/atlas/runs/release-2.4/do/approve?step=sign-off&choice=publish",
-    "go back": "/p/atlas/runs/billing/do/rollback?to=billing@7&files=1",
-    "store": "/p/atlas/store?preview=1",
-}
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 APPROVAL, BLOCKED, FAILED, DEAD = "approval", "blocked", "failed", "dead"
+URGENT = (APPROVAL, BLOCKED, FAILED, DEAD)  # what a person is needed for, what only they can do first
 _TIMED = 1000  # leaf steps of a run whose times are added up
 _TAIL = 2000  # bytes of a log, for its last line
 _SAID = 300  # characters

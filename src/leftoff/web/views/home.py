@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Project
-from leftoff.operations.overview import Glance, Looking, Overview, overview
+from leftoff.operations.overview import URGENT, Glance, Looking, Overview, overview
 from leftoff.web.asking import Asked
 from leftoff.web.projects import Served
 from leftoff.web.views.heading import number
@@ -31,7 +31,10 @@ def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, An
     found = [(served, overview(project, looking)) for served, project in places if only in ("", served.key)]
     needing = sum(overview.needing for _, overview in found)
     return {
-        "needs": _latest([(served, each) for served, one in found for each in one.needs]),
+        "needs": sorted(
+            _latest([(served, each) for served, one in found for each in one.needs]),
+            key=lambda need: URGENT.index(need[1].why or ""),
+        ),
         "works": _latest([(served, each) for served, one in found for each in one.works]),
         "rests": [(served, one.rest, _more(asked, served, looking, one)) for served, one in found],
         "needing": needing,

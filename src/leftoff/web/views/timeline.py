@@ -124,13 +124,14 @@ def view(project: Project, asked: Asked) -> dict[str, Any]:
     found = lives(project, asked.caller, asked.run, life, MOST)
     rows, scale = draw(found.tried, project.now)
     shown = rows[-ROWS:]
+    driven = [each for each in found.lives if each.epoch or each.commits > 1]  # no driver: only its beginning
     return {
         **heading(project, asked),
         "tab": "timeline",
         "rows": shown,
         "gaps": scale.gaps() if scale is not None else [],
         "marks": scale.marks() if scale is not None else [],
-        "lives": [_life(each, place) for place, each in enumerate(found.lives, 1)],
+        "lives": [_life(each, place) for place, each in enumerate(driven, 1)],
         "life": life,
         "left_out": found.cut or len(rows) > len(shown),
     }

@@ -31,6 +31,14 @@ def duration(seconds: float | None) -> str:
     return " ".join(part for part in parts[:2] if part)
 
 
+def roughly(seconds: float) -> str:
+    """``15 min``: the largest unit, as estimates are no better than that."""
+    for name, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size or (name == "min" and seconds > 50):
+            return f"{max(1, round(seconds / size))} {name}"
+    return f"{max(1, round(seconds))} s"
+
+
 def size(number: float | None) -> str:
     """``1.2 MB``."""
     if number is None:
@@ -81,6 +89,7 @@ def unescaped(text: str) -> str:
 FILTERS = {
     "unescaped": unescaped,
     "duration": duration,
+    "roughly": roughly,
     "size": size,
     "moment": moment,
     "clock": clock,
