@@ -152,14 +152,27 @@ def test_a_link_in_the_place_of_the_store(project: Path, tmp_path: Path) -> None
     assert 7 == call("ls", cwd=project).code
 
 
-@pytest.mark.parametrize("name", ["hook.log", "store.db", "blobs", "supervise.log"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hook.log",
+        "store.db",
+        "blobs",
+        "supervise.log",
+        "blobs/00",
+        "hooks/claude.UserPromptSubmit",
+        "pending/x.lock",
+        "restore/lock",
+    ],
+)
 def test_a_link_in_the_folder_of_the_store(project: Path, tmp_path: Path, name: str) -> None:
     """A store's folder that came along with links in it: nothing is written through them, not by a hook either."""
-    (project / ".leftoff").mkdir()
-    (project / ".leftoff" / name).symlink_to(tmp_path / "victim")
+    link = project / ".leftoff" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "victim")
     assert 7 == call("start", "w", cwd=project).code
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": str(project), "prompt": "do it"}
-    if name == "hook.log":
+    if name.startswith("hook"):
         succeed("hook", "claude", cwd=project, input=json.dumps(event))
     assert not (tmp_path / "victim").exists()
     assert f".leftoff/{name}" in call("trust", cwd=project).out

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leftoff.errors import Invalid, StoreUnavailable
+from leftoff.errors import Invalid, StoreUnavailable, UnsafePath
 from leftoff.workflow.processes import files
 from leftoff.workflow.processes.follow import LONGEST, MOST, Follower
 from leftoff.workflow.processes.job import Exit, Job, Order, framed, receive
@@ -254,3 +254,15 @@ def test_what_follows_is_all_of_it(
             out += follower.read()
         out += follower.read(last=True)
     assert text == out
+
+
+def test_no_attempt_is_written_through_a_link(tmp_path: Path) -> None:
+    """A store's folder may have come along with a repository; where we write is not for it to say."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    store = tmp_path / ".leftoff"
+    (store / "attempts").mkdir(parents=True)
+    (store / "attempts" / "r").symlink_to(outside)
+    with pytest.raises(UnsafePath, match="is a link"):
+        files.prepare(files.folder(str(store), "r", "t"))
+    assert [] == list(outside.iterdir())

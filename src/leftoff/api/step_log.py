@@ -72,8 +72,12 @@ class StepLog:
 
     def _make(self) -> int:
         file = python_log(self._buffer.store, self._buffer.run_id, self.path, self.number)
-        os.makedirs(os.path.dirname(file), 0o700, exist_ok=True)
-        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        folder = os.path.dirname(file)
+        steps = os.path.dirname(folder)
+        if any(map(os.path.islink, (folder, steps, os.path.dirname(steps)))):
+            raise OSError(f"{folder} is behind a link, which may have come along with a repository.")
+        os.makedirs(folder, 0o700, exist_ok=True)
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 _current: ContextVar[StepLog | None] = ContextVar("leftoff_step", default=None)

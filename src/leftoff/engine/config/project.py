@@ -83,11 +83,12 @@ def store_location(project: str, given: str | None = None, configured: str | Non
 
 def _refuse_links(project: str, store: str) -> None:
     """A link in the place of the store, or in its folder: where we write is not for a project to say."""
+    from leftoff.store.sqlite.location import links_in
+
     path = os.path.join(project, store)
     try:
-        with os.scandir(path) as entries:
-            if not os.path.islink(path) and not any(entry.is_symlink() for entry in entries):
-                return
+        if not os.path.islink(path) and not links_in(path):
+            return
     except OSError:  # it is not there, or no folder: whoever opens it says so
         if not os.path.islink(path):
             return

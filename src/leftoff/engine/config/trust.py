@@ -69,13 +69,11 @@ def links_of(folder: str, store: str = LINK) -> list[Item]:
     target = _outside(folder, store, own=True) if os.path.islink(path) else ""
     if target:
         return [Item(store, os.readlink(path), LEADS, target)]
-    names = sorted(os.listdir(path)) if os.path.isdir(path) else ()
+    from leftoff.store.sqlite.location import links_in
+
+    names = sorted(links_in(path)) if os.path.isdir(path) else ()
     inside = [(f"{store}/{name}", os.path.join(path, name)) for name in names]
-    return [
-        Item(key, os.readlink(link), LEADS, os.path.realpath(link))
-        for key, link in inside
-        if os.path.islink(link)
-    ]
+    return [Item(key, os.readlink(link), LEADS, os.path.realpath(link)) for key, link in inside]
 
 
 def without(tables: Mapping[str, Any], items: Sequence[Item]) -> dict[str, Any]:

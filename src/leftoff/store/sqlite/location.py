@@ -24,6 +24,21 @@ FOLDER = 0o040000  # in a mode
 MOUNTS = "/proc/self/mountinfo"
 SWEPT = "swept"  # a file in the store's folder: when what is due was last swept
 DAY_MS = 86_400_000
+BY_RUN = ("attempts", "archive", "trash", "quarantine")  # folders in it that may hold very many names
+
+
+def links_in(folder: str, deep: bool = True) -> list[str]:
+    """The links in a store's folder and in the folders there: what is kept would be written through them. Where there
+    are very many names, whoever writes looks out for himself."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if entry.is_symlink():
+                found.append(name)
+            elif deep and name not in BY_RUN and entry.is_dir():
+                found += [f"{name}/{inside}" for inside in links_in(entry.path, False)]
+    return found
 
 
 def _unescape(text: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from leftoff.errors import Invalid, LeftoffError
+from leftoff.errors import Invalid, LeftoffError, UnsafePath
 from leftoff.model import typed
 from leftoff.model.ids import check_key
 from leftoff.store.sqlite.location import sync_folder
@@ -31,12 +31,18 @@ def folder(store_folder: str, run_id: str, token: str) -> str:
 
 
 def prepare(folder: str) -> None:
-    """Make an attempt's folder, private to its owner."""
+    """Make an attempt's folder, private to its owner; never in one that a link leads to."""
+    above = os.path.dirname(folder)
+    if os.path.islink(above):
+        raise UnsafePath(
+            f"{above} is a link: what steps print is not written through it.",
+            hint="Remove it; it is not leftoff's.",
+        )
     try:
         try:
             os.mkdir(folder, 0o700)
         except FileNotFoundError:
-            _make_parents(os.path.dirname(folder))
+            _make_parents(above)
             os.mkdir(folder, 0o700)
     except OSError as error:
         from leftoff.store.sqlite.failures import translate
