@@ -78,6 +78,36 @@ fsck --json
 stop f-1
 set x=1 --run nobody
 step done nothing --run s-2
+resume s-2 --json
+step skip plan --run s-2 --json
+step block build/a --run s-2 --error "no key"
+status --json
+unblock s-2 --json
+beat --run s-2
+artifact flow.yaml --run s-2 --json
+handover s-2
+show s-2 --artifacts
+log s-2 --all --json
+diff s-2@1 s-2 --json
+rollback s-2@1 --dry-run --json
+note "once more" --run s-2
+get --run s-2 --json
+set count:={count} --run s-2
+set a=1 a=2 --run s-2 --json
+ls --workflow site --limit 1 --json
+ls --status nonsense
+show s-9
+show s-2@99
+show s-2~99
+restore s-2:nothing --yes
+cat s-2:flow.yaml
+rm s-2 --yes --json
+undelete s-2 --json
+show s-2 --json
+start site --run-id s-2
+export nobody -o x.leftoff
+import flow.yaml
+fsck --json
 """
 
 
@@ -116,7 +146,7 @@ def _played(line: str, project: Path, env: dict[str, Any]) -> tuple[int, Any, st
 
 
 #: what may differ: times, places, and how many bytes and pages there are
-_ASIDE = frozenset("freed bytes bytes_freed waiting store checked digest path seen active_ms".split())
+_ASIDE = frozenset("freed bytes bytes_freed waiting store checked digest path seen active_ms used".split())
 
 
 def _document(done: Called, project: Path) -> Any:

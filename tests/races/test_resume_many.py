@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from leftoff.engine.config.project import open_store
 from leftoff.engine.lifecycle.opening import Opening, open_run, start
 from leftoff.errors import LeaseHeld
@@ -42,10 +40,5 @@ def race(location: str, machines: int) -> None:
         store.close()
 
 
-def test_a_race_to_resume(location: str) -> None:
-    race(location, 30)
-
-
-@pytest.mark.crash_full
 def test_a_race_of_two_hundred_to_resume(location: str) -> None:
     race(location, 200)
