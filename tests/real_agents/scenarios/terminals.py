@@ -47,7 +47,7 @@ def in_a_terminal(bed: Bed, agent: Agent) -> str:
         )
         terminal.kill()
     expect("its health, killed", "dead", project.show(first["run_id"])["health"])
-    bed.model.script(HELLO)
+    bed.model.more(HELLO)  # what was asked before is not answered: a daemon would end the turn
     agent.tell(project, "hello")
     must("the next session is told of the run", told(bed, OFFER))
     project.sound()
