@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,13 @@ class Project:
     def show(self, run: str = "latest") -> dict[str, Any]:
         found: dict[str, Any] = self.leftoff("show", run, "--json").json
         return found
+
+    def wait_for(self, run: str) -> dict[str, Any]:
+        """The same, once there is such a run."""
+        end = time.monotonic() + PATIENCE
+        while self.call("show", run, "--json").code == 3 and time.monotonic() < end:
+            time.sleep(0.1)
+        return self.show(run)
 
     def runs(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.leftoff("ls", "--all", "--json").json["runs"]

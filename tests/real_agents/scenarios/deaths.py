@@ -138,7 +138,7 @@ def _moment(bed: Bed, agent: Agent, seconds: float) -> str:
     bed.model.wait_for_request()
     time.sleep(seconds)
     life.kill()
-    run = project.show("Write the guide")
+    run = project.wait_for("Write the guide")  # its hooks outlive it, and are not slower than a person
     ended = last_turn(run)["status"] == "completed"
     must("a turn that ended well was answered in full", not ended or bed.model.served.answers >= 4)
     bed.model.script(HELLO)
