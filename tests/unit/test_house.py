@@ -57,15 +57,17 @@ def modules() -> dict[str, ast.Module]:
 
 def nodes(tree: ast.AST, *, types: bool) -> Iterator[ast.AST]:
     """Every node; those that only a type checker sees if asked for."""
-    for child in ast.iter_child_nodes(tree):
-        for_types = (
-            isinstance(child, ast.If)
-            and isinstance(child.test, ast.Name)
-            and child.test.id == "TYPE_CHECKING"
-        )
-        if types or not for_types:
-            yield child
-            yield from nodes(child, types=types)
+    left = [tree]
+    while left:
+        for child in ast.iter_child_nodes(left.pop()):
+            for_types = (
+                isinstance(child, ast.If)
+                and isinstance(child.test, ast.Name)
+                and child.test.id == "TYPE_CHECKING"
+            )
+            if types or not for_types:
+                yield child
+                left.append(child)
 
 
 def imported(name: str) -> set[str]:
