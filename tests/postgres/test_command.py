@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.cli.command import Called, call
@@ -175,35 +178,69 @@ def _plain(text: str, project: Path) -> str:
     return re.sub(r"[\d,]+ bytes", "BYTES", text)
 
 
-def test_a_role_that_only_looks(sides: list[tuple[Path, dict[str, Any]]], server: Server, name: str) -> None:
-    """It can list, show and check; what would write is refused, and nothing is changed."""
-    import psycopg
+Sides = list[tuple[Path, dict[str, Any]]]
 
+
+@contextmanager
+def role(server: Server, env: dict[str, Any], heading: str) -> Iterator[dict[str, Any]]:
+    """Somebody with the grants that the page gives behind these words, and no others."""
+    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text()
+    grants = page.partition(heading)[2].partition("```sql\n")[2].partition("```")[0]
+    project = env["LEFTOFF_STORE"].rpartition("project=")[2]
+    name = f"role_{project.replace('-', '_')}"
+    for word in ("worker", "reader"):
+        grants = grants.replace(f"TO {word};", f"TO {name};")
+    with psycopg.connect(server.url(), autocommit=True) as conn:
+        conn.execute(f"CREATE ROLE {name} LOGIN".encode())
+        for sql in filter(str.strip, grants.replace("leftoff_site", f'"leftoff_{project}"').split(";")):
+            conn.execute(sql.encode())
+    try:
+        yield {**env, "LEFTOFF_STORE": env["LEFTOFF_STORE"].replace(f"{USER}@", f"{name}@")}
+    finally:
+        with psycopg.connect(server.url(), autocommit=True) as conn:
+            conn.execute(f"DROP OWNED BY {name}".encode())
+            conn.execute(f"DROP ROLE {name}".encode())
+
+
+def test_a_role_that_only_looks(sides: Sides, server: Server) -> None:
+    """It can list, show and check; what would write is refused, and nothing is changed."""
     project, env = sides[1]
     for words in (("start", "site", "--run-id", "r-1", "--steps", "a,b"), ("step", "done", "a")):
         assert 0 == call(*words, cwd=project, **env).code
-    role, schema = f"reader_{name.replace('-', '_')}", f'"leftoff_{name}"'
-    with psycopg.connect(server.url(), autocommit=True) as conn:
-        for sql in (
-            f"CREATE ROLE {role} LOGIN",
-            f"GRANT USAGE ON SCHEMA {schema} TO {role}",
-            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
-            f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+    with role(server, env, "And for one that only looks") as reads:
+        for line in (
+            "ls",
+            "show r-1",
+            "status",
+            "log r-1",
+            "diff r-1@1 r-1",
+            "verify r-1",
+            "fsck",
+            "brief r-1",
         ):
-            conn.execute(sql.encode())
-    reads: dict[str, Any] = {**env, "LEFTOFF_STORE": env["LEFTOFF_STORE"].replace(f"{USER}@", f"{role}@")}
-    try:
-        for line in ("ls", "show r-1", "status", "log r-1", "diff r-1@1 r-1", "verify r-1", "fsck"):
             done = call(*line.split(), cwd=project, **reads)
             assert 0 == done.code, done
-        for line in ("set x=1", "step done b", "start other", "rm r-1 --yes", "finish"):
+        writes = "set x=1,step done b,start other,rm r-1 --yes,finish,note hi,save,pause,fork r-1,rollback r-1@1 --yes"
+        for line in writes.split(","):
             done = call(*line.split(), cwd=project, **reads)
             assert 8 == done.code and "may not do that" in done.err, done
         assert 1 == call("store", "info", "--json", cwd=project, **env).json["runs"]
-    finally:
-        with psycopg.connect(server.url(), autocommit=True) as conn:
-            conn.execute(f"DROP OWNED BY {role}".encode())
-            conn.execute(f"DROP ROLE {role}".encode())
+        assert 2 == call("show", "r-1", "--json", cwd=project, **env).json["head"]["seq"]
+
+
+def test_a_role_that_works(sides: Sides, server: Server) -> None:
+    """With the grants of the page it can do everything but change the schema."""
+    project, env = sides[1]
+    assert 0 == call("start", "first", cwd=project, **env).code
+    (project / "flow.yaml").write_text(
+        "name: f\nsteps:\n  - id: a\n    run: echo hi\n  - id: ok\n    approval: Go?\n"
+    )
+    with role(server, env, "For a role that works in it") as works:
+        assert 7 == call("run", "flow.yaml", "--run-id", "r", cwd=project, **works).code
+        lines = "approve r ok,resume r,logs r,save --run r,artifact flow.yaml,fork r --run-id s,rm s --yes,prune"
+        for line in lines.split(","):
+            done = call(*line.split(), cwd=project, **works)
+            assert 0 == done.code, done
 
 
 def test_a_store_that_the_settings_name(project: Path, url: str) -> None:

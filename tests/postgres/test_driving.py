@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from hashlib import sha256
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 from leftoff.engine.config.project import local_folder, open_store
 from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import StoreUnavailable
-from leftoff.host import Process
+from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
 from leftoff.store.rows import RunRow
 from leftoff.testing.scribe import AT
 from leftoff.workflow.run.driver import Driver
+from leftoff.workflow.run.fence import Fence
 from tests.cli.command import LEFTOFF, call
 from tests.postgres.proxy import Proxy
 from tests.workflow.driving import Flow, mark, until, wait
@@ -31,9 +33,9 @@ def driver(*, shared: bool) -> Any:
         if made.lost:
             raise StoreUnavailable("out of reach")
 
-    made: Any = SimpleNamespace(now=0.0, lost=True, _heard=0.0)
-    ledger = SimpleNamespace(beat=beat, store=SimpleNamespace(shared=shared))
-    made.stage = SimpleNamespace(ledger=ledger, monotonic=lambda: made.now)
+    made: Any = SimpleNamespace(now=0.0, lost=True)
+    made._fence = Fence(lambda: None, now=lambda: made.now)
+    made.stage = SimpleNamespace(ledger=SimpleNamespace(beat=beat, store=SimpleNamespace(shared=shared)))
     return made
 
 
@@ -57,6 +59,23 @@ def test_a_driver_that_can_be_seen_goes_on() -> None:
     seen = driver(shared=False)
     seen.now = LIMIT_MS
     Driver._beat(seen)
+
+
+def test_a_driver_that_hangs_in_the_store_stops_its_steps() -> None:
+    """A thread does it: the driver itself waits for an answer that does not come. One that is heard goes on."""
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    process = Process(this_process().scope, child.pid, started(child.pid) or "")
+    stage = SimpleNamespace(works={"t": SimpleNamespace(running=process)}, grace=0.0)
+    clock = SimpleNamespace(now=0.0)
+    fence = Fence(lambda: Driver._fall_silent(SimpleNamespace(stage=stage)), now=lambda: clock.now)  # type: ignore[arg-type]
+    fence.start()
+    clock.now = LIMIT_MS / 1000 * 0.7
+    fence.heard(clock.now)
+    clock.now += LIMIT_MS / 1000 * 0.7
+    assert not fence.fell and not fence.is_alone()
+    clock.now += LIMIT_MS / 1000 * 0.1
+    assert child.wait(60) < 0
+    assert fence.fell
 
 
 def test_what_a_step_reports_goes_to_the_server(project: Path, url: str) -> None:

@@ -86,7 +86,7 @@ def test_a_failed_notification_spoils_no_commit(
 ) -> None:
     """It is a transaction of its own, whose end nobody waits for: here the text is longer than the server takes."""
     scribe = Scribe(store)
-    monkeypatch.setattr("leftoff.store.postgres.store.told", lambda runs: ["x" * 9000])
+    monkeypatch.setattr("leftoff.store.postgres.store.told", lambda xid, runs: ["x" * 9000])
     for _ in range(3):
         scribe.commit()
     scribe.verify()

@@ -28,22 +28,25 @@ if TYPE_CHECKING:
 OLDEST = 13  # of PostgreSQL
 CONNECT_S = 10
 IDLE_MS = 60_000  # a transaction that nobody goes on with is ended by the server
-KEEP_ALIVE = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
+#: a network that drops everything is noticed after a minute, by who waits for an answer and by who only listens
+ALIVE = {
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
 MOST = 10  # connections of one store in one process
 
 
 class Link:
-    """One connection to the server, with the project's schema as the place where tables are.
+    """One connection to the server, with the project's schema as the place where tables are."""
 
-    ``watches``: it only listens, so that nobody would notice that the other side is gone; the system asks for it."""
-
-    def __init__(self, place: Place, *, watches: bool = False) -> None:
+    def __init__(self, place: Place) -> None:
         log.debug("connects to %s", place.name)
         self.place = place
         self.pid = os.getpid()
         options = f"-c search_path={place.quoted} -c jit=off -c idle_in_transaction_session_timeout={IDLE_MS}"
-        alive = KEEP_ALIVE if watches else {}
-        self.conn = psycopg.connect(_with_options(place.conninfo, options, alive), autocommit=True)
+        self.conn = psycopg.connect(_with_options(place.conninfo, options), autocommit=True)
         self._refuse_unfit()
         self.wire = Wire(self.conn)
         self.patience = -1.0
@@ -120,14 +123,14 @@ class Link:
                 pass
 
 
-def _with_options(conninfo: str, options: str, more: dict[str, str]) -> str:
+def _with_options(conninfo: str, options: str) -> str:
     """What the URL says, and ours behind the options that it has."""
     given = psycopg.conninfo.conninfo_to_dict(conninfo)
     own = f"{given.get('options') or ''} {options}".strip()
     timeout = given.get("connect_timeout") or CONNECT_S
     name = given.get("application_name") or "leftoff"
     wanted = {"options": own, "connect_timeout": timeout, "application_name": name}
-    wanted.update({key: value for key, value in more.items() if key not in given})
+    wanted.update({key: value for key, value in ALIVE.items() if key not in given})
     return psycopg.conninfo.make_conninfo(conninfo, **wanted)
 
 

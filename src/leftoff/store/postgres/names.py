@@ -41,6 +41,6 @@ def plain(text: str | None) -> str | None:
     return text.replace("\0", _NUL) if text is not None and "\0" in text else text
 
 
-def told(runs: dict[str, int]) -> list[str]:
-    """What those hear who watch: of each run its newest version and its id; of many, that there were some."""
-    return [f"{seq} {run_id}" for run_id, seq in runs.items()] if len(runs) <= MOST_TOLD else [""]
+def told(xid: str | None, runs: dict[str, int]) -> list[str]:
+    """What those hear who watch: which transaction; of each run its newest version and id; of many, nothing more."""
+    return [f"{xid} {seq} {run_id}" for run_id, seq in runs.items()] if len(runs) <= MOST_TOLD else [f"{xid}"]

@@ -189,7 +189,7 @@ class PostgresStore(Store):
     def _telling(self, tx: PostgresTx) -> list[Statement]:
         """What those hear who watch; asked for behind the last ``flushed``."""
         runs = tx.changed()
-        return [(Q.tell, (self.place.schema, told(runs)))] if runs else []
+        return [(Q.tell, (self.place.schema, told(tx.xid, runs)))] if runs else []
 
     def _check_schema(self, tx: PostgresTx) -> None:
         schema = migrate.check(dict(tx.ask(Q.meta)), self.place, writing=True)

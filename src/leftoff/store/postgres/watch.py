@@ -14,6 +14,7 @@ import psycopg
 from leftoff import log
 from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.failures import code_of, is_lost, translate
+from leftoff.store.postgres.queries import Q
 from leftoff.store.watch import NO_FILE, NOTHING, News, Watch, between, moment
 
 TYPE_CHECKING = False
@@ -25,12 +26,27 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 5.0
 _READ_ONLY = "25006"
 
 
-def heard(texts: list[str]) -> News:
-    """What was told (``names.told``), the last one last."""
+class Snapshot:
+    """What was over when somebody began to listen: who looks after that sees it, so it is no news."""
+
+    def __init__(self, text: str = "1:1:") -> None:
+        _, end, running = text.split(":")
+        self._end = int(end)
+        self._running = set(map(int, filter(None, running.split(","))))
+
+    def has(self, xid: int) -> bool:
+        return xid < self._end and xid not in self._running
+
+
+def heard(texts: list[str], before: Snapshot) -> News:
+    """What was told (``names.told``) of transactions that were not over before."""
     runs: dict[str, int] = {}
     others = False
     for text in texts:
-        seq, _, run_id = text.partition(" ")
+        xid, _, rest = text.partition(" ")
+        seq, _, run_id = rest.partition(" ")
+        if xid.isdigit() and before.has(int(xid)):
+            continue
         if seq.isdigit() and run_id:
             runs[run_id] = max(int(seq), runs.get(run_id, 0))
         else:
@@ -44,6 +60,7 @@ class PostgresWatch(Watch):
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
         self._link: Link | None = None
+        self._before = Snapshot()
         self._deaf = False
         self._lost_at: float | None = None
         self._tried, self._pause = 0.0, FIRST_WAIT_S
@@ -56,9 +73,10 @@ class PostgresWatch(Watch):
 
     def _listen(self) -> None:
         place = self._store.place
-        link = Link(place, watches=True)
+        link = Link(place)
         try:
             link.script([f"LISTEN {place.quoted}"])
+            self._before = Snapshot(link.ask([(Q.snapshot, ())])[0][0][0])
         except psycopg.Error as error:
             if code_of(error) != _READ_ONLY:
                 link.close()
@@ -87,7 +105,7 @@ class PostgresWatch(Watch):
         except psycopg.Error as error:
             self._lose(error)
             return NOTHING
-        return heard(texts)
+        return heard(texts, self._before)
 
     def _lose(self, error: psycopg.Error) -> None:
         """From now on it is tried to listen again."""

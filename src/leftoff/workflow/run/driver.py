@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.surroundings import dirty_paths
 from leftoff.engine.write.commit import Seal
-from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
 from leftoff.host import GONE
 from leftoff.model.ids import shown_step, step_word
@@ -25,6 +24,7 @@ from leftoff.workflow.processes import files, groups
 from leftoff.workflow.processes.client import Ended, Lost, Ready
 from leftoff.workflow.processes.follow import Follower
 from leftoff.workflow.run import begin, checkers, finish, leftovers
+from leftoff.workflow.run.fence import Fence
 from leftoff.workflow.run.people import Ear, look_at_people
 from leftoff.workflow.run.unit import CHECKING, RUNNING, STARTING
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.turn import Stage
     from leftoff.workflow.run.unit import Work
 
-ALONE_S = LIMIT_MS / 1000 * 0.75  # without a beat that arrived, where only beats tell that we live
 LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that somebody watches
 LOST_TRIES = 3
@@ -53,8 +52,8 @@ class Driver:
         self.signal: int | None = None  # that asked us to stop
         self._signals: list[int] = []
         self._lost: dict[str, int] = {}
-        self._heard = stage.monotonic()  # when the last beat that arrived was sent
-        self._next_beat = self._heard + heartbeat
+        self._next_beat = stage.monotonic() + heartbeat
+        self._fence = Fence(self._fall_silent)
         self._next_look = 0.0
         self._kill_at: float | None = None  # when those that do not end are killed
         self._selector = selectors.DefaultSelector()
@@ -91,6 +90,8 @@ class Driver:
 
     def drive(self) -> int:
         """Until the end; the exit code of the command."""
+        if self.stage.ledger.store.shared:
+            self._fence.start()
         try:
             while True:
                 self._turn()
@@ -110,6 +111,11 @@ class Driver:
 
     def _turn(self) -> None:
         stage = self.stage
+        if self._fence.fell:
+            raise StoreUnavailable(
+                f"{stage.ledger.store.name} has not heard of this driver for too long: its steps were stopped.",
+                hint=f"`leftoff resume {stage.ledger.run_id}` goes on.",
+            )
         begin.begin_due(stage)
         for ready in stage.launcher.known():
             self._launched(ready)
@@ -303,13 +309,21 @@ class Driver:
 
         Other machines go by beats. Before one of them may follow us, we stop what we started.
         """
-        now = self.stage.monotonic()
+        sent = self._fence.now()
         try:
             self.stage.ledger.beat()
-            self._heard = now
+            self._fence.heard(sent)
         except StoreUnavailable:
-            if self.stage.ledger.store.shared and now - self._heard > ALONE_S:
+            if self.stage.ledger.store.shared and self._fence.is_alone():
                 raise
+
+    def _fall_silent(self) -> None:
+        """In a thread: end what we started, whatever we are waiting for meanwhile."""
+        for end in (groups.terminate, groups.kill):
+            for work in [*self.stage.works.values()]:
+                if work.running is not None:
+                    end(work.running)
+            time.sleep(self.stage.grace if end is groups.terminate else 0)
 
     @property
     def _streams(self) -> bool:
@@ -432,6 +446,7 @@ class Driver:
         for watch in self._watched.values():
             watch.close()
         self._ear.close()
+        self._fence.close()
         self._selector.close()
         for fd in self._pipe:
             os.close(fd)

@@ -360,6 +360,10 @@ UPDATE run SET epoch = $1 WHERE run = $2
 -- Still here.
 UPDATE lease SET beat = $1, heard = clock_timestamp() WHERE run = $2 AND epoch = $3 AND kind IS NOT NULL RETURNING epoch
 
+-- name: snapshot
+-- Which transactions are over.
+SELECT pg_current_snapshot()::text
+
 -- name: tell
 -- Those who watch hear of these runs.
 SELECT pg_notify($1, t) FROM unnest($2::text[]) AS t
