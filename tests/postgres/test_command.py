@@ -237,7 +237,9 @@ def test_a_role_that_works(sides: Sides, server: Server) -> None:
     )
     with role(server, env, "For a role that works in it") as works:
         assert 7 == call("run", "flow.yaml", "--run-id", "r", cwd=project, **works).code
-        lines = "approve r ok,resume r,logs r,save --run r,artifact flow.yaml,fork r --run-id s,rm s --yes,prune"
+        lines = (
+            "approve r ok,resume r,logs r,save --run r,artifact flow.yaml,fork r --run-id s,rm s --yes,prune"
+        )
         for line in lines.split(","):
             done = call(*line.split(), cwd=project, **works)
             assert 0 == done.code, done
