@@ -98,7 +98,9 @@ def test_an_answer_to_a_finding(page: Client, tmp_path: Path) -> None:
     assert ["outputs.changed"] == [finding["code"] for finding in asked]
     refused = page.api("POST", f"{path}/resume", {})
     assert 409 == refused.status and "needs_person" == refused.json["error"]["code"]
-    do(page, tmp_path, "r", "resume", **{"answers.outputs.changed:make": "run the step again"})
+    field = "answers.outputs.changed:make"
+    assert f'name="{field}"' in page.get(f"/p/{tmp_path.name}/runs/r/do/resume").text
+    do(page, tmp_path, "r", "resume", **{field: "run the step again"})
     assert "completed" == until_ended(page, tmp_path, "r")
     assert "made\n" == (tmp_path / "end.txt").read_text()
 
@@ -207,7 +209,8 @@ def test_prune_and_check(page: Client, tmp_path: Path) -> None:
     """Retention, and a check of the store that says how far it is."""
     release(tmp_path)
     assert 303 == page.post(f"/p/{tmp_path.name}/do/prune").status
-    assert 303 == page.post(f"/p/{tmp_path.name}/do/check").status
+    begun = page.post(f"/p/{tmp_path.name}/do/check")
+    assert 303 == begun.status and "The check has begun." in page.get(begun.headers["location"]).text
     while (found := page.api("GET", f"/api/projects/{tmp_path.name}/fsck").json)["running"]:
         assert 0 <= found["percent"] < 100
     assert found["report"]["ok"] and 100 == found["percent"]

@@ -102,8 +102,8 @@ async def check(request: Request) -> Response:
 
 def _to_store(request: Request, told: str) -> Response:
     said = request.app.state.said.keep(told)
-    project = urls(request)("prune", project=request.path_params["project"]).removesuffix("/do/prune")
-    return RedirectResponse(f"{project}/store?said={said}", 303)
+    to = urls(request)("store", project=request.path_params["project"], query={"said": said})
+    return RedirectResponse(to, 303)
 
 
 def routes() -> list[Route]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leftoff.store.sqlite.store import SqliteStore
     from leftoff.store.watch import News
 
-EVERY_S = 0.2
+EVERY_S = 0.1
 
 
 class SqliteWatch(Watch):
