@@ -17,12 +17,14 @@ def test_a_real_start(tmp_path: Path) -> None:
     """It prints an address that signs in, serves, and ends with Ctrl-C, also while a page is open."""
     started(tmp_path)
     command = [str(LEFTOFF), "serve", "--port", "0", "--json"]
+    env = environment(LEFTOFF_WEB_TOKEN="as-it-was-said")
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None and server.stderr is not None
         url = json.loads(server.stdout.readline())["url"]
         base, _, token = url.partition("?token=")
+        assert "as-it-was-said" == token
         opened = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         assert b"release" in opened.open(url).read()
         stream = opened.open(f"{base}api/events")

@@ -167,3 +167,20 @@ def test_a_log_to_keep(tmp_path: Path, trusted: None) -> None:
         assert "printed\n" == answer.text and "attachment" in answer.headers["content-disposition"]
         assert 404 == page.get(f"/p/{tmp_path.name}/runs/r/log?step=nothing").status
         assert 400 == page.get(f"/p/{tmp_path.name}/runs/r/log?attempt=x").status
+
+
+def test_one_of_several_is_damaged(tmp_path: Path) -> None:
+    """It is told, and the others are shown; alone, it is an error."""
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    for folder in (good, bad):
+        folder.mkdir()
+        started(folder, "w", "--run-id", f"run-of-{folder.name}")
+    (bad / "leftoff.toml").write_text("nonsense = 1\n")
+    with serving(good, bad) as page:
+        answer = page.get("/")
+        assert 200 == answer.status and "run-of-good" in answer.text and "leftoff.toml:1:1" in answer.text
+        assert 400 == page.get("/p/bad/runs/run-of-bad").status
+        assert 'leftoff_up{project="bad"} 0' in page.api("GET", "/metrics").text
+    with serving(bad) as page:
+        assert 400 == page.get("/").status
+    (bad / "leftoff.toml").unlink()  # what every test ends with opens its stores

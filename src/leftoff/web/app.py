@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -31,6 +32,15 @@ _ICON = (
 )
 
 
+class Static(StaticFiles):
+    """Our own files: a browser keeps them, and asks whether they are still the same."""
+
+    def file_response(self, *args: Any, **named: Any) -> Response:
+        response = super().file_response(*args, **named)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
 def make_app(projects: Projects, options: Options) -> Starlette:
     """The application of what is served."""
     app = Starlette(
@@ -48,7 +58,7 @@ def make_app(projects: Projects, options: Options) -> Starlette:
 
 
 def _routes(options: Options) -> list[BaseRoute]:
-    static = StaticFiles(directory=os.path.join(screens.HERE, "static"))
+    static = Static(directory=os.path.join(screens.HERE, "static"))
     return [
         *screens.routes(),
         *events.routes(),

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from leftoff._version import __version__
+from leftoff.errors import LeftoffError
 from leftoff.web.asking import asked, options_of, projects_of, urls
 from leftoff.web.views.words import FILTERS
 
@@ -78,12 +79,21 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
 
 
 def home(request: Request) -> Response:
-    """All runs of all that is served."""
+    """All runs of all that is served. One of several that cannot be read is told, and the others are shown."""
+    served, hub = projects_of(request), request.app.state.hub
     with ExitStack() as stack:
-        places = [(one, stack.enter_context(one.open())) for one in projects_of(request)]
-        cursor = request.app.state.hub.cursor(places)
+        places, cursors, troubled = [], [], []
+        for one in served:
+            project = stack.enter_context(one.open())
+            try:
+                cursors.append(hub.cursor([(one, project)]))
+                places.append((one, project))
+            except LeftoffError as error:
+                if len(served) == 1:
+                    raise
+                troubled.append((one, error))
         found = _view("home")(places, asked(request))
-        return render(request, "home.html", cursor=cursor, **found)
+        return render(request, "home.html", cursor=",".join(cursors), troubled=troubled, **found)
 
 
 def _screen(name: str) -> Callable[[Request], Response]:

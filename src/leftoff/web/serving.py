@@ -26,7 +26,7 @@ __all__ = [
 
 def new_token(caller: Caller) -> str:
     """What the printed address carries: as LEFTOFF_WEB_TOKEN says, else a new one."""
-    return caller.web_token or secrets.token_urlsafe(24)
+    return caller.take_web_token() or secrets.token_urlsafe(24)
 
 
 def address(sock: socket.socket, options: Options) -> str:

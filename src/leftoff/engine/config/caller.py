@@ -146,10 +146,11 @@ class Caller:
         """The branch of runs that is meant where none is named."""
         return self._branch or self.variable("LEFTOFF_BRANCH") or "main"
 
-    @property
-    def web_token(self) -> str | None:
-        """The token of the page, where it must be the same at each start."""
-        return self.variable("LEFTOFF_WEB_TOKEN")
+    def take_web_token(self) -> str | None:
+        """The token of the page, where it must be the same at each start; no process that is started later has it."""
+        found = self.variable("LEFTOFF_WEB_TOKEN")
+        os.environ.pop("LEFTOFF_WEB_TOKEN", None)
+        return found
 
     @property
     def lock_timeout(self) -> float | None:
