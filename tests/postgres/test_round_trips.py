@@ -106,6 +106,18 @@ def test_a_report(proxy: Proxy, store: Store, name: str, project: Path, words: s
     assert most >= counted.so_far, "\n".join(s[:150] for s in proxy.statements)
 
 
+def test_a_checkpoint_with_tracked_files(proxy: Proxy, store: Store, name: str, project: Path) -> None:
+    """What is known of the files comes with one question; what changed would have to be saved, too."""
+    store.start("work", run_id="second", steps=["a", "b"]).pause()
+    (project / "notes.md").write_text("notes")
+    for words in (["beat"], ["track", "notes.md"], ["save"]):
+        assert 0 == call(*words, cwd=project, LEFTOFF_STORE=proxy.url(name)).code
+    counted = Counted(proxy)
+    proxy.statements.clear()
+    assert 0 == call("save", cwd=project, LEFTOFF_STORE=proxy.url(name)).code
+    assert 4 >= counted.so_far, "\n".join(s[:150] for s in proxy.statements)
+
+
 def test_a_listing(store: Store, proxy: Proxy) -> None:
     """Runs, their health, their current and next steps."""
     for number in range(5):

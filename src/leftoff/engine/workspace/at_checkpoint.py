@@ -55,8 +55,11 @@ def look_around(project: Project, row: RunRow, *, dirty: bool = False, issue: bo
 
 def _files(project: Project, row: RunRow) -> Found | None:
     """The files that the run knows, as they are by now; ``None`` where it knows none."""
-    known = project.settings.capture.git or project.store.read(lambda view: view.hashes(row.run, "file"))
-    if not known:
+    store = project.store
+    asks_twice = not (
+        project.settings.capture.git or store.far
+    )  # where asking costs less than the code that looks
+    if asks_twice and not store.read(lambda view: view.hashes(row.run, "file")):
         return None
     from leftoff.engine.workspace.tracking import for_checkpoint
 

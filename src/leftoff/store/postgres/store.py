@@ -31,13 +31,13 @@ from leftoff.store.sqlite.location import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from leftoff.clock import Clock
     from leftoff.store.base import Save, Tx, View
     from leftoff.store.postgres.connection import Link
-    from leftoff.store.postgres.wire import Statement
+    from leftoff.store.postgres.wire import Rows, Statement
     from leftoff.store.rows import BlobRow
     from leftoff.store.watch import Watch
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 TRIES = 100  # of a transaction that others are always faster than
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
+_SCHEMA = ("run", "schema")  # the record that says in which schema a run is
 _MISSING = ("42P01", "3F000")
 
 
@@ -350,6 +351,16 @@ class _Snapshot(PostgresView):
     def __init__(self, store: PostgresStore, link: Link, before: list[Any]) -> None:
         super().__init__(link, store._proved, before)
         self._store = store
+        self._schemas: dict[int | None, Rows] = {}
+
+    def ask(self, sql: str, values: Sequence[Any] = (), run: int | None = None) -> Rows:
+        """Who reads records of a run asks in which schema they are: that comes with the first of them."""
+        if sql is Q.live and run not in self._schemas:
+            rows, self._schemas[run] = self.several([(sql, values), (Q.record, (run, *_SCHEMA))])
+            return rows
+        if sql is Q.record and tuple(values[1:]) == _SCHEMA and run in self._schemas:
+            return self._schemas[run]
+        return super().ask(sql, values, run)
 
     def opened(self, found: list[Any]) -> None:
         if len(found) > 1:
