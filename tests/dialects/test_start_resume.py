@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import leftoff
 from leftoff.agents.mcp.tools import Tools
 from leftoff.errors import CannotResume
 from tests.cli.command import call, succeed
@@ -152,3 +153,18 @@ def test_dotagent_old_state_is_not_corrupted(project: Path) -> None:
 
     assert STALE == doubt({"age.stale"}) and CORRUPTED == doubt({"age.stale", "outputs.missing"})
     assert doubt({"approval.waiting"}) is None
+
+
+def test_claude_is_found_by_its_description_however_it_is_written(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program, and `start --resume`, go on with the checkpoint that matches the description but for its capitals."""
+    follow(project, "claude")
+    words = ("start", "orchestrate", "--title", "Implement Authentication", "--steps", "plan,build")
+    run_id = succeed(*words, cwd=project).out.strip()
+    succeed("start", "orchestrate", "--title", "Something else", cwd=project)
+    found = succeed("start", "orchestrate", "--title", "implement authentication", "--resume", cwd=project)
+    assert run_id == found.out.strip()
+    monkeypatch.chdir(project)
+    with leftoff.run("orchestrate", title="IMPLEMENT authentication") as run:
+        assert run_id == run.id

@@ -303,9 +303,14 @@ def twins(
     issue: str | None = None,
     limit: int | None = 1,
 ) -> list[RunRow]:
-    """The unfinished runs of the same work, latest first: workflow and branch; title and issue where they are given."""
-    where = {"workflow": workflow, "branch": branch, "title": title, "issue": issue, "status": UNFINISHED}
-    return view.list_runs(where, limit)
+    """The unfinished runs of the same work, latest first: workflow and branch; title and issue where they are given. A
+    title that nobody has is one that somebody wrote with other capitals."""
+    where = {"workflow": workflow, "branch": branch, "issue": issue, "status": UNFINISHED}
+    found = view.list_runs({**where, "title": title}, limit)
+    if found or title is None:
+        return found
+    alike = [row for row in view.list_runs(where) if (row.title or "").casefold() == title.casefold()]
+    return alike[:limit]
 
 
 def _bound(view: View, session: str) -> list[RunRow]:
