@@ -272,3 +272,15 @@ def test_results_of_a_later_step() -> None:
         line.partition(":")[2].partition(". ")[0] for line in lines
     ]
     assert "needs" not in lines[0]
+
+
+def test_an_entry_of_a_matrix_and_an_item_elsewhere() -> None:
+    """What people write for them is answered with how they are called."""
+    text = (
+        "steps:\n- {id: a, matrix: {os: [linux], py: ['3.11']}, run: 'echo {{ os }}'}\n"
+        "- {id: b, run: 'echo {{ item }}'}\n"
+    )
+    first, second = told(text)
+    assert (
+        "An entry of the matrix is `matrix.os`." in first and "Only a step with `foreach` has one." in second
+    )

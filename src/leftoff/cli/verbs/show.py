@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PARTS = ("steps", "variables", "artifacts", "files")
 
+_GRAPH = ("context", "graph")  # which step needs which: the file says it better
 SPEC = Spec(
     "show",
     "Show a run as it is now, or as it was at a checkpoint: steps, variables, artifacts, files and "
@@ -91,7 +92,7 @@ def page(found: dict[str, Any], screen: Screen) -> list[Line]:
         said = {
             key: record
             for key, record in records.items()
-            if name != "extra" or not key.startswith(AS_WRITTEN)
+            if (name != "extra" or not key.startswith(AS_WRITTEN)) and (name, key) != _GRAPH
         }
         shown = [(_record_name(key, record, screen), tell(record)) for key, record in said.items()]
         lines += section(name.capitalize(), pairs(shown, screen))
@@ -131,6 +132,11 @@ def part_lines(part: str, found: dict[str, Any], screen: Screen) -> list[Line]:
     return pairs([(about[name], _file(about, name)) for about in found[part]], screen)
 
 
+def _with_health(status: str, found: dict[str, Any]) -> str:
+    """A run that is over is so in one word."""
+    return status if found["health"] == "finished" else f"{status}, {found['health']}"
+
+
 def _title(found: dict[str, Any], screen: Screen) -> list[Line]:
     from leftoff.cli.render.layout import wrapped
 
@@ -152,7 +158,7 @@ def _about(found: dict[str, Any], screen: Screen) -> list[tuple[str, Line]]:
         ("branch", [(clean(found["branch"]), ""), (git, "dim")]),
         (
             "status",
-            status_line(status, found["health"]) if screen.fancy else [(f"{status}, {found['health']}", "")],
+            status_line(status, found["health"]) if screen.fancy else [(_with_health(status, found), "")],
         ),
         ("progress", [*drawn, (f"{found['percent']}%", ""), (f"  {done}{_rest(steps)}", "dim")]),
     ]

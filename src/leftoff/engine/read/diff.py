@@ -148,7 +148,9 @@ def _section(old: Reader, new: Reader, collection: str) -> Section:
     left = {k: v for k, v in old.plain(collection).items() if k in moved or k in gone}
     right = {k: v for k, v in new.plain(collection).items() if k in moved or k in come}
     if collection == "step":
-        left, right = ({k: seen_step(record) for k, record in side.items()} for side in (left, right))
+        left, right = (
+            {k: _without(seen_step(record), "cache") for k, record in side.items()} for side in (left, right)
+        )
     if collection in _FILES:
         moved = {
             k
@@ -171,7 +173,8 @@ def _seen(these: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without(about: Any, *names: str) -> Any:
-    """A record without what only this machine's file system said of a file, or when it was looked at."""
+    """A record without what says nothing to people: what this machine's file system said of a file, when it was looked
+    at, by what a later run knows that nothing changed."""
     return {k: v for k, v in about.items() if k not in names} if isinstance(about, dict) else about
 
 

@@ -237,6 +237,10 @@ class _Checker:
             return
         if name == "item" and step.foreach is not None and site.item:
             near = f"The item is called `{step.item_name}` here."
+        elif name == "item" and step.foreach is None:
+            near = "Only a step with `foreach` has one."
+        elif step.foreach is not None and step.foreach.kind == "matrix" and name in step.foreach.value:
+            near = f"An entry of the matrix is `matrix.{name}`."
         if anything:
             if near:
                 self._doubt(site, word, f"`{name}` is not under `vars`; an earlier step must set it", near)
