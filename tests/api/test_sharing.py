@@ -123,7 +123,7 @@ def test_a_thread_reads_what_another_one_is_committing(run: leftoff.Run) -> None
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        for number in range(200):
+        for number in range(50):
             run.variables["n"] = number
             run.commit()
     finally:

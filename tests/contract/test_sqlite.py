@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from leftoff.store.base import Store
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.testing import FaultyStore, StoreContract
@@ -45,6 +47,7 @@ class TestSqliteStore(StoreContract):
                     os.utime(path, (0, 0))
 
 
+@pytest.mark.crash_full
 class TestWrappedStore(TestSqliteStore):
     """A store around a store, without faults, keeps every obligation that the inner one does."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.dialects.core.base import read, respelt, write
@@ -32,7 +32,6 @@ def stored(records: Records) -> Records:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 @given(data=st.data())
-@settings(max_examples=150)
 def test_what_was_read_is_written_again(name: str, data: st.DataObject) -> None:
     """Encoding what was decoded gives the same document, whatever was in it."""
     document = data.draw(documents(name))
@@ -108,7 +107,6 @@ def others_of(name: str) -> st.SearchStrategy[Records]:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 @given(data=st.data())
-@settings(max_examples=100)
 def test_what_was_written_is_read_again(name: str, data: st.DataObject) -> None:
     """A native run, written and read by somebody else, says the same; read by us, nothing of it has changed."""
     own = {"workflow": "migration", "task": "T060", "branch": "main", "status": "running", "issue": "42"}

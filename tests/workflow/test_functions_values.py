@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import leftoff
@@ -60,7 +60,6 @@ ANY = st.recursive(
 
 
 @given(ANY)
-@settings(max_examples=200)
 def test_whatever_is_kept_comes_back_as_it_was(value: Any) -> None:
     """The same value of the same type, at every depth; JSON is stored as it is."""
     back = there_and_back(value)

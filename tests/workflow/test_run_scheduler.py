@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leftoff.workflow.definition.graph import Graph
@@ -117,7 +117,6 @@ class Play:
                 assert len(inside) <= phase.max_parallel
 
 
-@settings(max_examples=150)
 @given(text=workflows(), most=st.none() | st.integers(1, 3), data=st.data())
 def test_it_keeps_order_and_limits_and_ends(text: str, most: int | None, data: st.DataObject) -> None:
     """Nothing starts before what it needs has ended, no limit is passed, and it ends with nothing left undone.
