@@ -24,6 +24,7 @@ from leftoff.web.measures import metrics
 from leftoff.web.options import Options
 from leftoff.web.projects import Projects
 from leftoff.web.security import Guard
+from leftoff.web.verdicts import Verdicts
 
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="{fill}"/>'
@@ -54,6 +55,7 @@ def make_app(projects: Projects, options: Options) -> Starlette:
     app.state.hub = hub = Hub(projects, options.limits.streams)
     app.state.said = Said()
     app.state.jobs = Jobs(hub.tell_all)
+    app.state.verdicts = Verdicts()
     return app
 
 

@@ -12,22 +12,26 @@ from leftoff.model.fields import Fields
 from leftoff.operations import Caller
 from leftoff.web.options import Options
 from leftoff.web.projects import Projects
+from leftoff.web.verdicts import Verdicts
 
 
 class Asked(Fields):
     """What a view is asked for. ``query``: of the URL, the first value of each name. ``run``: the run's id, of a screen
-    that shows one. ``url``: see ``urls``."""
+    that shows one. ``url``: see ``urls``. ``verdicts``: what is known of runs that stand still."""
 
     caller: Caller
     query: Mapping[str, str]
     url: Callable[..., str]
+    verdicts: Verdicts
     run: str = ""
 
 
 def asked(request: Request) -> Asked:
     """What a request asks of a view."""
     query = {name: request.query_params[name] for name in request.query_params}
-    return Asked(Caller(), query, urls(request), request.path_params.get("run", ""))
+    return Asked(
+        Caller(), query, urls(request), request.app.state.verdicts, request.path_params.get("run", "")
+    )
 
 
 def urls(request: Request) -> Callable[..., str]:

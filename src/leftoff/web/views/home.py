@@ -10,10 +10,13 @@ from leftoff.operations import Project
 from leftoff.operations.overview import URGENT, Glance, Looking, Overview, overview
 from leftoff.web.asking import Asked
 from leftoff.web.projects import Served
+from leftoff.web.verdicts import MOST_STEPS
 from leftoff.web.views.heading import number
 
 PAGE = 50
 FIRST, ALL = 24, 500  # of those that need a person, and of those under way
+ASK, STUCK = "ask", ("ask", "refuse")
+_ORDER = (*URGENT, ASK)
 FIELDS = ("status", "workflow", "branch", "agent", "text")
 
 
@@ -29,17 +32,18 @@ def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, An
     if looking.status not in RUN_STATUS:
         looking.status = ""
     found = [(served, overview(project, looking)) for served, project in places if only in ("", served.key)]
-    needing = sum(overview.needing for _, overview in found)
+    works = _latest([(served, each) for served, one in found for each in one.works])
+    verdicts = {id(each): _verdict(asked, served, each) for served, each in works}
+    asks = [(served, each.but(why=ASK)) for served, each in works if verdicts[id(each)] in STUCK]
+    needs = _latest([(served, each) for served, one in found for each in one.needs]) + asks
     return {
-        "needs": sorted(
-            _latest([(served, each) for served, one in found for each in one.needs]),
-            key=lambda need: URGENT.index(need[1].why or ""),
-        ),
-        "works": _latest([(served, each) for served, one in found for each in one.works]),
+        "needs": sorted(needs, key=lambda need: _ORDER.index(need[1].why or "")),
+        "works": [(served, each) for served, each in works if verdicts[id(each)] not in STUCK],
+        "is_looking": None in verdicts.values(),
         "rests": [(served, one.rest, _more(asked, served, looking, one)) for served, one in found],
-        "needing": needing,
-        "needed": sum(overview.needed for _, overview in found),
-        "worked": sum(overview.worked for _, overview in found),
+        "needing": sum(overview.needing for _, overview in found) + len(asks),
+        "needed": sum(overview.needed for _, overview in found) + len(asks),
+        "worked": sum(overview.worked for _, overview in found) - len(asks),
         "all": asked.url(
             "home", query={**{name: getattr(looking, name) for name in FIELDS}, "project": only, "all": 1}
         ),
@@ -50,6 +54,14 @@ def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, An
         "only": only,
         "is_empty": not any(one.needs or one.works or one.rest for _, one in found),
     }
+
+
+def _verdict(asked: Asked, served: Served, seen: Glance) -> str | None:
+    """The verdict on a run that stands still, as far as it is known; ``None`` until it is looked at."""
+    info = seen.info
+    if info.status != "paused" or info.steps["total"] > MOST_STEPS:
+        return ""
+    return asked.verdicts.of(served, info.run_id, info.row.seq)
 
 
 def _latest(runs: list[tuple[Served, Glance]]) -> list[tuple[Served, Glance]]:
