@@ -14,6 +14,8 @@ from leftoff.operations.files import plan_rollback
 from leftoff.operations.runs import target
 from leftoff.operations.verdict import verify
 
+WITHOUT = "step.waiting"  # it goes on without what waits for a person
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,9 +141,10 @@ def _ahead_resume(project: Project, caller: Caller, ref: str, said: Given) -> Ah
     request = request_of(project, caller, ref, said)
     row = request.target.row
     found = verify(project, caller, request)
-    found.accept(request.accept)
+    says = [finding.message for finding in found.findings if finding.code == WITHOUT]
+    found.accept({*request.accept, WITHOUT})  # what goes without that person is done
     again = [entry for entry in found.plan if entry["action"] != "skip"]
-    says = [f"Run {row.run_id} {in_words(row.status)}.", found.over or f"{len(again)} steps are left to do."]
+    says = [f"Run {row.run_id} {in_words(row.status)}.", found.over or f"{len(again)} steps are left to do.", *says]
     if is_driven(project, row):
         says.append("It runs in the background, on the machine that serves this page.")
     asks = [finding.to_json() for finding in found.findings if finding.level in (ASK, REFUSE)]
