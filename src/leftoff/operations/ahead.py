@@ -144,7 +144,11 @@ def _ahead_resume(project: Project, caller: Caller, ref: str, said: Given) -> Ah
     says = [finding.message for finding in found.findings if finding.code == WITHOUT]
     found.accept({*request.accept, WITHOUT})  # what goes without that person is done
     again = [entry for entry in found.plan if entry["action"] != "skip"]
-    says = [f"Run {row.run_id} {in_words(row.status)}.", found.over or f"{len(again)} steps are left to do.", *says]
+    says = [
+        f"Run {row.run_id} {in_words(row.status)}.",
+        found.over or f"{len(again)} steps are left to do.",
+        *says,
+    ]
     if is_driven(project, row):
         says.append("It runs in the background, on the machine that serves this page.")
     asks = [finding.to_json() for finding in found.findings if finding.level in (ASK, REFUSE)]
