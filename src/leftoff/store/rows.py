@@ -21,6 +21,11 @@ TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies th
 FACT = "fact "  # starts the name of what was noted, in `meta`
 
 
+def identity(process: Process | None) -> tuple[str | None, int | None, str | None]:
+    """A process as columns."""
+    return (process.scope, process.pid, process.started) if process else (None, None, None)
+
+
 def token_name(run: int, token: bytes) -> str:
     """Under which name `meta` keeps the token of a version that was pruned."""
     return f"token:{run}:{token.hex()}"

@@ -288,10 +288,9 @@ def discard(store: Store, path: str, now: int) -> bool:
     _write_page(stem + PAGE, {**about, SINCE: now, ORDER: newest})
 
     def work(tx: Tx) -> bool:
-        same = _same_file(path, written)
-        if same:
+        if _same_file(path, written):
             os.rename(path, stem + SUFFIX)
-        return same
+        return os.path.exists(stem + SUFFIX)  # also where this is tried again
 
     done = store.write(work)
     os.unlink(page if done else stem + PAGE)

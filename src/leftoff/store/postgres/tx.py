@@ -13,7 +13,7 @@ from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, what
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.view import listed, listing
-from leftoff.store.rows import FACT, FREE, TRASH, TRASHED, end_of
+from leftoff.store.rows import FACT, FREE, TRASH, TRASHED, end_of, identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class PostgresTx(HoldingView, Tx):
         self._change(run, epoch=epoch)
         self._leases.pop(run, None)
         facts = (plain(holder.session), plain(holder.who), holder.since)
-        self.note(Q.put_lease, (run, epoch, holder.kind, *_place(holder.process), *facts))
+        self.note(Q.put_lease, (run, epoch, holder.kind, *identity(holder.process), *facts))
         self.note(Q.set_epoch, (epoch, run))
 
     def beat(self, run: int, epoch: int, at: int) -> bool:
@@ -208,11 +208,11 @@ class PostgresTx(HoldingView, Tx):
         if (run, place) not in self._tries:
             self._tries[run, place] = self.ask(Q.last_attempts, (run, [place]), run)[0][1]
         number = self._tries[run, place] = self._tries[run, place] + 1
-        self.note(Q.add_attempt, (token, run, step, place, number, *_place(process), log, at))
+        self.note(Q.add_attempt, (token, run, step, place, number, *identity(process), log, at))
         return number
 
     def set_attempt_process(self, token: str, process: Process) -> None:
-        self.note(Q.set_attempt_process, (*_place(process), token))
+        self.note(Q.set_attempt_process, (*identity(process), token))
 
     def drop_attempt(self, token: str) -> None:
         self._tries.clear()
@@ -262,7 +262,3 @@ class PostgresTx(HoldingView, Tx):
         from leftoff.store.postgres.rows_apart import clear
 
         clear(self)
-
-
-def _place(process: Process | None) -> tuple[str | None, int | None, str | None]:
-    return (process.scope, process.pid, process.started) if process else (None, None, None)

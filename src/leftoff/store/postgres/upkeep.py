@@ -86,10 +86,8 @@ def _drop_orphans(pace: Pace, orphans: Orphans) -> int:
     """Looked at again, once whoever may be about to refer to them has ended."""
     freed = 0
     while orphans.values or orphans.blobs:
-        # Taken out here: the transaction may be tried again.
-        values = [orphans.values.pop() for _ in range(min(pace.size, len(orphans.values)))]
-        blobs = [orphans.blobs.pop() for _ in range(min(pace.size, len(orphans.blobs)))]
-        freed += pace.batch(lambda tx, _, values=values, blobs=blobs: _drop_some(tx, values, blobs))  # type: ignore[misc]
+        some = orphans.some(pace.size)
+        freed += pace.batch(lambda tx, _, some=some: _drop_some(tx, *some))  # type: ignore[misc]
     return freed
 
 

@@ -6,7 +6,7 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
-from leftoff.store.rows import FACT, FREE, TRASH, TRASHED
+from leftoff.store.rows import FACT, FREE, TRASH, TRASHED, identity
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.view import SqliteView
 
@@ -138,7 +138,7 @@ class SqliteTx(SqliteView, Tx):
 
     def put_lease(self, run: int, epoch: int, holder: Holder = FREE) -> None:
         facts = (holder.session, holder.who, holder.since, holder.since)
-        self.execute(Q.put_lease, (run, epoch, holder.kind, *_place(holder.process), *facts))
+        self.execute(Q.put_lease, (run, epoch, holder.kind, *identity(holder.process), *facts))
 
     def beat(self, run: int, epoch: int, at: int) -> bool:
         return self.execute(Q.beat, (at, run, epoch)).fetchone() is not None
@@ -153,11 +153,11 @@ class SqliteTx(SqliteView, Tx):
         process: Process | None = None,
         log: str | None = None,
     ) -> int:
-        row = self.execute(Q.add_attempt, (token, run, step, *_place(process), log, at)).fetchall()
+        row = self.execute(Q.add_attempt, (token, run, step, *identity(process), log, at)).fetchall()
         return int(row[0][0])
 
     def set_attempt_process(self, token: str, process: Process) -> None:
-        self.execute(Q.set_attempt_process, (*_place(process), token))
+        self.execute(Q.set_attempt_process, (*identity(process), token))
 
     def drop_attempt(self, token: str) -> None:
         self.execute(Q.drop_attempt, (token,))
@@ -188,7 +188,3 @@ class SqliteTx(SqliteView, Tx):
         from leftoff.store.sqlite.rows_apart import clear
 
         clear(self)
-
-
-def _place(process: Process | None) -> tuple[str | None, int | None, str | None]:
-    return (process.scope, process.pid, process.started) if process else (None, None, None)

@@ -40,6 +40,11 @@ class Orphans:
         if blob is not None:
             self.blobs.add(blob)
 
+    def some(self, size: int) -> tuple[list[bytes], list[bytes]]:
+        """Values and blobs for one batch, taken out before its transaction, which may be tried again."""
+        values = [self.values.pop() for _ in range(min(size, len(self.values)))]
+        return values, [self.blobs.pop() for _ in range(min(size, len(self.blobs)))]
+
 
 def prune(store: SqliteStore, run: int, drop: Iterable[int]) -> int:
     """See ``Store.prune``."""
@@ -107,22 +112,22 @@ def _prune_past(
 
 def _drop_orphans(store: SqliteStore, pace: Pace, orphans: Orphans) -> int:
     freed = 0
-
-    def work(tx: SqliteTx, size: int) -> int:
-        got = 0
-        for _ in range(min(size, len(orphans.values))):
-            tx.execute(Q.drop_value_if_unused, (orphans.values.pop(),))
-        for _ in range(min(size, len(orphans.blobs))):
-            hash = orphans.blobs.pop()
-            row = tx.blob(hash)
-            if row is not None and tx.execute(Q.drop_blob_if_unused, (hash,)).fetchall():
-                store.blobs.discard(hash)
-                got += row.stored
-        return got
-
     while orphans.values or orphans.blobs:
-        freed += pace.batch(work)
+        some = orphans.some(pace.size)
+        freed += pace.batch(lambda tx, _, some=some: _drop_some(store, tx, *some))  # type: ignore[misc]
     return freed
+
+
+def _drop_some(store: SqliteStore, tx: SqliteTx, values: list[bytes], blobs: list[bytes]) -> int:
+    got = 0
+    for hash in values:
+        tx.execute(Q.drop_value_if_unused, (hash,))
+    for hash in blobs:
+        row = tx.blob(hash)
+        if row is not None and tx.execute(Q.drop_blob_if_unused, (hash,)).fetchall():
+            store.blobs.discard(hash)
+            got += row.stored
+    return got
 
 
 def vacuum(store: SqliteStore, pace: Pace) -> int:

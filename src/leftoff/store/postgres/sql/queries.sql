@@ -473,7 +473,7 @@ DELETE FROM meta WHERE name = ANY($1::text[])
 
 -- name: past_batch
 -- Superseded records of a run, in order, a batch at a time, and whether any kept version still sees them.
-SELECT p.collection, p.key, p.until, p.outside, p.blob, 256 + octet_length(p.key) + coalesce(octet_length(p.data), 0),
+SELECT p.collection, p.key, p.until, p.outside, p.blob, 28 + pg_column_size(p),
        EXISTS (SELECT 1 FROM version v WHERE v.run = p.run AND v.seq >= p.seq AND v.seq < p.until)
 FROM past p WHERE p.run = $1 AND (p.collection, p.key, p.until) > ($2 COLLATE "C", $3 COLLATE "C", $4)
 ORDER BY p.collection, p.key, p.until LIMIT $5
@@ -487,13 +487,13 @@ WHERE p.run = $1 AND p.collection = t.c COLLATE "C" AND p.key = t.k COLLATE "C" 
 -- Live records of a run that is being removed, a batch at a time.
 DELETE FROM record r USING (SELECT collection, key FROM record WHERE run = $1 LIMIT $2) t
 WHERE r.run = $1 AND r.collection = t.collection AND r.key = t.key
-RETURNING r.outside, r.blob, 256 + octet_length(r.key) + coalesce(octet_length(r.data), 0)
+RETURNING r.outside, r.blob, 28 + pg_column_size(r)
 
 -- name: remove_past
 -- Superseded records of such a run.
 DELETE FROM past p USING (SELECT collection, key, until FROM past WHERE run = $1 LIMIT $2) t
 WHERE p.run = $1 AND p.collection = t.collection AND p.key = t.key AND p.until = t.until
-RETURNING p.outside, p.blob, 256 + octet_length(p.key) + coalesce(octet_length(p.data), 0)
+RETURNING p.outside, p.blob, 28 + pg_column_size(p)
 
 -- name: drop_versions
 -- Versions of such a run.
@@ -522,7 +522,7 @@ SELECT hash FROM value WHERE hash = ANY($1::bytea[]) ORDER BY hash FOR UPDATE
 -- name: drop_values
 -- Bytes that no record, live or superseded, has.
 DELETE FROM value v WHERE hash = ANY($1::bytea[]) AND NOT EXISTS (SELECT 1 FROM record WHERE outside = v.hash)
-AND NOT EXISTS (SELECT 1 FROM past WHERE outside = v.hash) RETURNING octet_length(data) * 9 / 8 + 256
+AND NOT EXISTS (SELECT 1 FROM past WHERE outside = v.hash) RETURNING 28 + pg_column_size(v)
 
 -- name: lock_blobs
 -- The same for blobs.
