@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leftoff
-from leftoff.errors import Corrupt, Pruned
+from leftoff.errors import Corrupt, NoCheckpoint, Pruned
 from tests.cli.command import Called, call
 from tests.damage.store import PAGE, flip
 
@@ -144,7 +144,7 @@ LONG = 150
     "texts", [(b"round 50", b"round 90"), (b"text 50", b"text 90")], ids=["versions", "records"]
 )
 def test_a_page_of_a_long_history_in_another_place(texts: tuple[bytes, bytes], tmp_path: Path) -> None:
-    """fsck finds it; and nothing goes on from an old version that lacks anything."""
+    """fsck finds it, whoever reads an old version is told, and nothing goes on from one that lacks anything."""
     file = tmp_path / ".leftoff" / "store.db"
     with leftoff.open(file.parent) as store:
         run = store.start("x", run_id="x-1")
@@ -160,10 +160,15 @@ def test_a_page_of_a_long_history_in_another_place(texts: tuple[bytes, bytes], t
     one, other = (next(at for at, page in enumerate(pages) if text in page) for text in texts)
     pages[one], pages[other] = pages[other], pages[one]
     file.write_bytes(b"".join(pages))
-    refused = []
+    refused, read = [], []
     with leftoff.open(file.parent) as store:
         assert not store.fsck().ok
         run = store.resume("x-1")
+        for seq in versions:
+            try:
+                assert versions[seq] == store.get(f"x-1@{seq}").variables.get("text")
+            except (Pruned, Corrupt, NoCheckpoint):
+                read.append(seq)
         for seq in list(versions)[::10]:
             try:
                 assert versions[seq] == run.fork(branch=f"b{seq}", ref=seq).variables["text"]
@@ -172,6 +177,7 @@ def test_a_page_of_a_long_history_in_another_place(texts: tuple[bytes, bytes], t
         with pytest.raises((Pruned, Corrupt)):
             run.rollback(refused[0])
     assert len(refused) < LONG / 10
+    assert 0 < len(read) < LONG
 
 
 @pytest.mark.crash_full

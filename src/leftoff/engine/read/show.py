@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leftoff.clock import iso
 from leftoff.engine.read.info import LIMITS, Listing, RunInfo, health
-from leftoff.engine.read.state import Reader, need_version, seen_step
+from leftoff.engine.read.state import PROVED, Reader, need_version, seen_step
 from leftoff.engine.write.head import need_run
 from leftoff.model.codec import text
 from leftoff.model.ids import parent_of, with_item
@@ -34,7 +34,6 @@ STEP_KEYS = (
 _OWN = ("variable", "item", "step", "artifact", "file")  # have a place of their own in the document
 _NO_ORDER = 1 << 40
 BEGINNING = 200  # entries of a list, where not all is wanted
-PROVED = 10_000  # records that are added up before they are shown: a tenth of what showing them takes
 
 
 class _Then(Listing):

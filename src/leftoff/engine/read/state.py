@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import Store, View
 
 _SPREAD = (LIST, DICT)
+PROVED = 10_000  # records that are added up before they are shown: a tenth of what showing them takes
 
 
 class Value:
@@ -94,15 +95,30 @@ def proved_version(
     view: View, run: int, run_id: str, seq: int
 ) -> tuple[Version, dict[tuple[str, str], Record]]:
     """A version with all of its records, which add up to its digest: what is made of them must not lack any."""
-    version, total = need_version(view, run, run_id, seq), 0
-    found: dict[tuple[str, str], Record] = {}
+    version = need_version(view, run, run_id, seq)
+    found = _proved(view, run, run_id, version)
+    assert found is not None
+    return version, {(name, key): record for name in found for key, record in found[name].items()}
+
+
+def _proved(
+    view: View, run: int, run_id: str, version: Version, most: float = float("inf")
+) -> dict[str, dict[str, Record]] | None:
+    """The records that a version saw, by collection, added up; ``None`` where there are more than ``most``."""
+    total, number = 0, 0
+    out: dict[str, dict[str, Record]] = {}
     for collection in view.collections(run, past=True):
-        for record in view.records_at(run, seq, collection):
-            found[collection, record.key] = record
+        found: dict[str, Record] = {}
+        out[collection] = found
+        for record in view.records_at(run, version.seq, collection):
+            number += 1
+            if number > most:
+                return None
+            found[record.key] = record
             total += term(collection, record.key, record.hash)
     if (total & MASK).to_bytes(32, "big") != version.digest:
-        raise misplaced(f"run {run_id}@{seq}")
-    return version, found
+        raise misplaced(f"run {run_id}@{version.seq}")
+    return out
 
 
 def whole(store: Store, view: View, stored: bytes) -> bytes:
@@ -132,18 +148,24 @@ class Reader:
         self.run = run
         self.run_id = run_id
         if seq is not None:
-            need_version(view, run, run_id, seq)
+            self._version = need_version(view, run, run_id, seq)
             head = view.head(run)
             if head is not None and head[0] == seq:
                 seq = None
         self._seq = seq
+        self._then: dict[str, dict[str, Record]] | None = {} if seq is not None else None  # once it is proved
         self._schema: int | None = None
 
     def raw(self, collection: str) -> dict[str, Record]:
         """Stored records by key, in key order."""
         if self._seq is None:
             return {record.key: record for record in self.view.records(self.run, collection)}
-        found = {r.key: r for r in self.view.records_at(self.run, self._seq, collection)}
+        if self._then == {}:  # a page of history in another's place would hide records
+            self._then = _proved(self.view, self.run, self.run_id, self._version, PROVED)
+        if self._then is not None:
+            found = self._then.get(collection, {})
+        else:
+            found = {r.key: r for r in self.view.records_at(self.run, self._seq, collection)}
         return {key: found[key] for key in sorted(found)}
 
     def keys(self, collection: str) -> list[str]:
