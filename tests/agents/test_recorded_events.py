@@ -15,7 +15,6 @@ import pytest
 from leftoff.agents.headless.output import Outcome, feed
 from tests.agents.hooking import Living, Session
 from tests.cli.command import succeed
-from tests.workspace.trees import git
 
 RECORDED = Path(__file__).parent / "recorded"
 AGENTS = ("claude", "codex", "gemini")
@@ -54,15 +53,6 @@ def play(
         for options in ([], ["--user"]) if twice else ([],):
             out.append(Session(cwd, f"{agent}-{session}", agent, *options).fire(name, **given).out)
     return out
-
-
-@pytest.fixture
-def repository(project: Path) -> Path:
-    git(project, "init", "-q", "-b", "main")
-    (project / "notes.txt").write_text("alpha\n")
-    git(project, "add", ".")
-    git(project, "commit", "-qm", "first")
-    return project
 
 
 def shown(cwd: Path) -> dict[str, Any]:

@@ -25,15 +25,6 @@ AGENTS = {
 
 
 @pytest.fixture
-def repository(project: Path) -> Path:
-    git(project, "init", "-q", "-b", "main")
-    (project / "notes.txt").write_text("alpha\n")
-    git(project, "add", ".")
-    git(project, "commit", "-qm", "first")
-    return project
-
-
-@pytest.fixture
 def living(repository: Path) -> Iterator[Living]:
     agent = Living(repository, "dead")
     yield agent

@@ -10,16 +10,6 @@ import pytest
 from tests.agents.hooking import Living, Session
 from tests.agents.test_recorded_events import GOOD, play, session_of
 from tests.cli.command import succeed
-from tests.workspace.trees import git
-
-
-@pytest.fixture
-def repository(project: Path) -> Path:
-    git(project, "init", "-q", "-b", "main")
-    (project / "notes.txt").write_text("alpha\n")
-    git(project, "add", ".")
-    git(project, "commit", "-qm", "first")
-    return project
 
 
 def asked(cwd: Path, *names: str) -> list[Session]:
