@@ -10,6 +10,7 @@ import pytest
 
 from leftoff.errors import StoreUnavailable
 from leftoff.store.base import Tx
+from leftoff.store.postgres.connection import Link
 from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.watch import NO_FILE, News
 from leftoff.testing.scribe import Scribe
@@ -118,3 +119,20 @@ def test_a_selector_can_wait_for_it(store: PostgresStore) -> None:
     assert select.select([watch.fileno()], [], [], SOON_S)[0]
     watch.close()
     assert NO_FILE == watch.fileno()
+
+
+def test_a_standby_is_looked_at(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can listen there: what changed is found by comparing, now and then; a selector has nothing to wait for."""
+    scribe = Scribe(store)
+
+    def refuse(link: Link, statements: list[str]) -> None:
+        raise psycopg.errors.ReadOnlySqlTransaction("cannot execute LISTEN during recovery")
+
+    monkeypatch.setattr(Link, "script", refuse)
+    monkeypatch.setattr("leftoff.store.postgres.watch.DEAF_S", 0.05)
+    watch = store.watch()
+    assert NO_FILE == watch.fileno()
+    assert not watch.wait(0.2)
+    scribe.commit()
+    assert {"run-1": 2} == watch.wait(SOON_S).runs
+    watch.close()
