@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from leftoff.operations import Project
 
 TOLD = (
-    "This work was begun by {before} and is handed over to you as run {run_id} of leftoff. Check that what is said "
-    "here is so before you build on it; what is done need not be done again. `leftoff step done STEP` reports a step, "
+    "This work was begun by {before} and is handed over to you as run {run_id} of leftoff. Check what is said "
+    "here before you build on it, and do not repeat what is done. `leftoff step done STEP` reports a step, "
     "`leftoff next` says which one comes next. What is known:\n\n{brief}"
 )
 _TALK = {

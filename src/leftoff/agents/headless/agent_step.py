@@ -38,20 +38,20 @@ CRASHES = 2  # of an agent that are answered by resuming its session, within one
 GUESSED, TOLD = 5, 100  # how often a service is waited for: where it does not say how long, and where it does
 WAIT, LONGEST = 60.0, 8 * 86400.0  # seconds, where it does not say how long; at most, if it says a week
 GO_ON = (
-    "You were interrupted. Go on with the task where you left off; what is done need not be done again. "
+    "You were interrupted. Continue the task where you left off, and do not repeat what is done. "
     "The task was:\n\n"
 )
 NOT_YET = (
-    "The task is not done yet: {why} Go on with it where you left off; what is done need not be done again. "
+    "The task is not done yet: {why} Continue where you left off, and do not repeat what is done. "
     "The task was:\n\n"
 )
 BEGIN_AGAIN = (
-    "Somebody worked on this before and was interrupted. Check what is there before you build on it; what is done "
-    "need not be done again. {why}What is known:\n\n{brief}\n\nThe task:\n\n"
+    "Somebody worked on this before and was interrupted. Check what is there before you build on it, and do not "
+    "repeat what is done. {why}What is known:\n\n{brief}\n\nThe task:\n\n"
 )
 TAKE_OVER = (
-    "Another agent, {agent}, worked on this and cannot continue ({why}). Check what it did before you build on it; "
-    "what is done need not be done again. What is known:\n\n{brief}\n\nThe task:\n\n"
+    "Another agent, {agent}, worked on this and cannot continue ({why}). Check what it did before you build on it, "
+    "and do not repeat what is done. What is known:\n\n{brief}\n\nThe task:\n\n"
 )
 
 

@@ -1,8 +1,8 @@
 """``python -m leftoff.workflow.processes.python_step MODULE:FUNCTION``: the process of a ``python:`` step.
 
-The function is called with the arguments in LEFTOFF_ARGS (a JSON object, or ``@FILE`` with one in it), and what it
-returns is kept as JSON in the file that LEFTOFF_RESULT names. What the function raises is shown as Python would, from
-its own frames on; what is wrong with the call itself takes one line.
+The function is called with the arguments in LEFTOFF_ARGS (a JSON object, or ``@FILE`` with one in it). What it returns
+is kept in the file that LEFTOFF_RESULT names, as the JSON that comes nearest: templates and other steps read it. What
+the function raises is shown as Python would, from its own frames on; what is wrong with the call itself takes one line.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 FAILED, NOT_FOUND = 1, 127
+_MOST = 100_000  # characters of a result that cannot be kept
 
 
 def main() -> None:
@@ -103,9 +104,12 @@ def _keep(result: Any, target: str) -> None:
     if result is None or not path:
         return
     try:
-        data = text(result, "result").encode()
+        data = text(_as_json(result), "result").encode()
     except (LeftoffError, ValueError, TypeError, RecursionError) as error:
         why = error.message if isinstance(error, LeftoffError) else str(error)
+        print(
+            f"{target} returned: {_told(result)}", file=sys.stderr
+        )  # an hour's work is not lost for its type
         _refuse(FAILED, f"what {target} returned cannot be kept: {why}")
     try:
         with open(f"{path}.new", "wb") as file:
@@ -115,6 +119,33 @@ def _keep(result: Any, target: str) -> None:
         os.replace(f"{path}.new", path)
     except OSError as error:
         _refuse(FAILED, f"what {target} returned cannot be written: {error}.")
+
+
+def _as_json(value: Any) -> Any:
+    """What templates and other steps can use, whole: a value that has no JSON of its own stays, and is refused."""
+    if isinstance(value, dict):
+        return {key: _as_json(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        members = [_as_json(item) for item in value]
+        return sorted(members, key=lambda item: text(item, "result"))
+    if isinstance(value, (list, tuple)):
+        return [_as_json(item) for item in value]
+    fields = getattr(type(value), "__dataclass_fields__", None) or getattr(type(value), "model_fields", None)
+    if fields is not None:  # a dataclass, or a model of pydantic
+        return {name: _as_json(getattr(value, name)) for name in fields}
+    for method in ("tolist", "isoformat"):  # numpy's scalars and arrays; dates and times
+        if callable(getattr(type(value), method, None)):
+            return _as_json(getattr(value, method)())
+    return str(value) if isinstance(value, os.PathLike) else value
+
+
+def _told(result: Any) -> str:
+    """A value as text, if it says anything of itself; not without end."""
+    try:
+        said = repr(result)
+    except Exception as error:
+        said = f"a {type(result).__name__} ({error})"
+    return said if len(said) <= _MOST else f"{said[:_MOST]}… ({len(said)} characters)"
 
 
 def _show(error: BaseException) -> None:
