@@ -8,19 +8,22 @@ from leftoff.engine.read.logs import Choice as Choice
 from leftoff.engine.read.logs import find_logs
 from leftoff.errors import LeftoffError, NotFound
 from leftoff.operations.changes import watch
+from leftoff.operations.log_files import LogFile, shown, without_secrets
 from leftoff.operations.reports import current_row, step_of
 from leftoff.operations.runs import target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.engine.read.logs import FoundLogs
+    from leftoff.engine.read.logs import FoundLogs, Log
     from leftoff.store.rows import RunRow
 
 EVERY_S = 0.2
+MOST_JSON = 1 << 20  # bytes of one log in a document
 
 
 class RunLogs:
@@ -77,3 +80,14 @@ def _perhaps_step(project: Project, caller: Caller, word: str, error: NotFound) 
             error.hint = f"{word} is a step of the current run: `leftoff logs @ {word}`."
     except LeftoffError:
         pass
+
+
+def document(project: Project, log: Log) -> dict[str, Any]:
+    """A log as JSON; of a long one its end, and how much was cut."""
+    about = {**log.to_json(), **({"error": log.error} if log.raised else {})}
+    if not log.there:
+        return {**about, "text": None}
+    file = LogFile(log.path or "")
+    cut = file.skip_to(MOST_JSON)
+    text = "".join(shown(without_secrets(block, project.redactor)) for block in file.read(ended=True))
+    return {**about, "text": text, **({"cut": cut} if cut else {})}

@@ -269,6 +269,16 @@ class Listed(Fields):
         return {"runs": found, **({"archived": self.aside} if self.aside else {})}
 
 
+def check_statuses(words: Sequence[str]) -> None:
+    """Each must be the status of a run."""
+    from leftoff.errors import Usage
+    from leftoff.model.words import RUN_STATUS
+
+    for word in words:
+        if word not in RUN_STATUS:
+            raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
+
+
 def list_runs(project: Project, wanted: Wanted) -> Listed:
     """Runs as listings show them; none where there is no store."""
     from leftoff.engine.read.info import list_info

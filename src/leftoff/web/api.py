@@ -19,15 +19,14 @@ from leftoff.engine.resume.request import ResumeRequest
 from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical
 from leftoff.model.fields import Fields
-from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Caller, Project
 from leftoff.operations.acting import ACTIONS, act
 from leftoff.operations.ahead import look_ahead
 from leftoff.operations.checkpoints import brief, compare, history, show
-from leftoff.operations.log_files import LogFile, shown, without_secrets
 from leftoff.operations.logs import Choice, logs_of
+from leftoff.operations.logs import document as log_document
 from leftoff.operations.looking import StepsWanted, kept, steps
-from leftoff.operations.runs import Wanted, info, list_runs, status, target
+from leftoff.operations.runs import Wanted, check_statuses, info, list_runs, status, target
 from leftoff.operations.stores import info as store_info
 from leftoff.operations.upkeep import prune
 from leftoff.operations.verdict import verify
@@ -37,7 +36,6 @@ from leftoff.web.asking import projects_of
 from leftoff.web.forms import document, fields_of
 
 MOST, DEFAULT = 1000, 50  # runs, steps, checkpoints in one answer
-MOST_LOG = 1 << 20  # bytes of one log in an answer
 
 
 class Query:
@@ -72,9 +70,7 @@ class Query:
 
 def _runs(project: Project, run: str, query: Query) -> Any:
     wanted = query.words("status")
-    for word in wanted or ():
-        if word not in RUN_STATUS:
-            raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
+    check_statuses(wanted or ())
     limit = query.number("limit", DEFAULT, MOST)
     every = query.flag("all")
     found = list_runs(
@@ -124,17 +120,7 @@ def _log(project: Project, run: str, query: Query) -> Any:
 def _logs(project: Project, run: str, query: Query) -> Any:
     choice = Choice(query.text("step"), query.number("attempt"), query.flag("failed"))
     logs = logs_of(project, Caller(), run, choice)
-    return {"run_id": logs.run_id, "logs": [_printed(project, log) for log in logs.find().logs]}
-
-
-def _printed(project: Project, log: Any) -> dict[str, Any]:
-    about = {**log.to_json(), **({"error": log.error} if log.raised else {})}
-    if not log.there:
-        return {**about, "text": None}
-    file = LogFile(log.path or "")
-    cut = file.skip_to(MOST_LOG)
-    text = "".join(shown(without_secrets(block, project.redactor)) for block in file.read(ended=True))
-    return {**about, "text": text, **({"cut": cut} if cut else {})}
+    return {"run_id": logs.run_id, "logs": [log_document(project, log) for log in logs.find().logs]}
 
 
 def _verify(project: Project, run: str, query: Query) -> Any:

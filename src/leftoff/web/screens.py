@@ -115,18 +115,12 @@ def _view(name: str) -> Callable[..., dict[str, Any]]:
     return found
 
 
-def _is_there(name: str) -> bool:
-    return os.path.exists(os.path.join(HERE, "views", f"{name}.py"))
-
-
 def routes() -> list[Route]:
     """The pages, by name: ``home``; ``run``, ``timeline`` and so on (project, run); ``store`` (project)."""
     found = [Route("/", home, name="home")]
     for part, name in OF_RUN.items():
-        if _is_there(name):
-            path = "/p/{project}/runs/{run}" + (f"/{part}" if part else "")
-            found.append(Route(path, _screen(name), name=name))
+        path = "/p/{project}/runs/{run}" + (f"/{part}" if part else "")
+        found.append(Route(path, _screen(name), name=name))
     for part, name in OF_PROJECT.items():
-        if _is_there(name):
-            found.append(Route(f"/p/{{project}}/{part}", _screen(name), name=name))
+        found.append(Route(f"/p/{{project}}/{part}", _screen(name), name=name))
     return found

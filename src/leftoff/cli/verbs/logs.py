@@ -14,8 +14,6 @@ from leftoff.operations.reports import usage_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from leftoff.cli.context import Context
     from leftoff.cli.options import Args
     from leftoff.engine.read.logs import Log
@@ -40,10 +38,10 @@ SPEC = Spec(
   leftoff logs -f                  as it is printed""",
 )
 
-MOST_JSON = 1 << 20  # bytes of one log in a document
-
 
 def run(args: Args, ctx: Context) -> int:
+    from leftoff.operations.logs import document
+
     if args.f and args.json:
         raise Usage("-f and --json cannot be combined.", hint=f"usage: {SPEC.line()}")
     logs = which(args, ctx)
@@ -51,7 +49,7 @@ def run(args: Args, ctx: Context) -> int:
         return follow(logs, ctx)
     found = logs.find()
     if args.json:
-        ctx.emit({"run_id": logs.run_id, "logs": [_document(log, ctx) for log in found.logs]})
+        ctx.emit({"run_id": logs.run_id, "logs": [document(ctx.project, log) for log in found.logs]})
         return 0
     if not found.logs:
         ctx.say(nothing(logs))
@@ -92,17 +90,6 @@ def nothing(logs: RunLogs) -> str:
     if choice.number is not None:
         return f"{of} has no log of an attempt {choice.number}."
     return f"{of} has no logs: only steps that leftoff runs, or that log in Python, have one; archives have none."
-
-
-def _document(log: Log, ctx: Context) -> dict[str, Any]:
-    """A log as JSON; of a long one its end, and how much was cut."""
-    about = {**log.to_json(), **({"error": log.error} if log.raised else {})}
-    if not log.there:
-        return {**about, "text": None}
-    file = LogFile(log.path or "")
-    cut = file.skip_to(MOST_JSON)
-    text = "".join(shown(without_secrets(block, ctx.project.redactor)) for block in file.read(ended=True))
-    return {**about, "text": text, **({"cut": cut} if cut else {})}
 
 
 class Page:

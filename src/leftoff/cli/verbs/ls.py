@@ -70,12 +70,10 @@ def statuses(given: str | None) -> list[str] | None:
     """The words of --status, checked."""
     if given is None:
         return None
-    from leftoff.model.words import RUN_STATUS
+    from leftoff.operations.runs import check_statuses
 
     words = [word.strip() for word in given.split(",")]
-    for word in words:
-        if word not in RUN_STATUS:
-            raise Usage(f"There is no run status {word!r}.", hint=f"Statuses: {', '.join(RUN_STATUS)}.")
+    check_statuses(words)
     return words
 
 
