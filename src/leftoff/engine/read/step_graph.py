@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leftoff.engine.read.find import Target
     from leftoff.store.base import Store, View
 
-MOST = 300  # nodes
+MOST = 200  # nodes
 
 
 class Node(Fields):
