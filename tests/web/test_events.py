@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.cli.runs import started
 from tests.web.client import serving
 
 PATIENCE = 60.0
+T = TypeVar("T")
 
 
 async def _next(stream: Any) -> dict[str, Any]:
@@ -31,6 +33,15 @@ async def _next(stream: Any) -> dict[str, Any]:
                 found: dict[str, Any] = json.loads(text.partition("data: ")[2])
                 return found
     raise AssertionError("the stream ended")
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """To its end, and that of whoever watched for it, who has the store open."""
+    found = asyncio.run(work)
+    for thread in threading.enumerate():
+        if thread.name.startswith("watch "):
+            thread.join(PATIENCE)
+    return found
 
 
 def _hub(*folders: Path) -> Hub:
@@ -54,7 +65,7 @@ def test_a_commit_is_told(tmp_path: Path) -> None:
         assert 0 == hub.listeners
         return told
 
-    told = asyncio.run(listen())
+    told = _run(listen())
     assert [[run]] * 3 == [event["runs"] for event in told]
     assert {tmp_path.name} == {event["project"] for event in told}
 
@@ -78,10 +89,10 @@ def test_nothing_is_missed(tmp_path: Path) -> None:
     with served[0].open() as project, served[1].open() as beside:
         cursor = _hub(first).cursor([(served[0], project), (served[1], beside)])
     succeed("step", "done", "a", "--run", run, cwd=first)
-    event = asyncio.run(missed(cursor))
+    event = _run(missed(cursor))
     assert ["first", [run], False] == [event["project"], event["runs"], event["all"]]
     succeed("step", "done", "a", "--run", other, cwd=first)
-    event = asyncio.run(missed(event["cursor"]))
+    event = _run(missed(event["cursor"]))
     assert [other] == event["runs"] and {"first", "second"} == set(positions(event["cursor"]))
 
 
@@ -119,7 +130,7 @@ def test_many_pages_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             await stream.aclose()
         return watching
 
-    assert 1 == asyncio.run(listen())
+    assert 1 == _run(listen())
     assert [] == asked
 
 
@@ -144,6 +155,6 @@ def test_a_page_that_is_slow(tmp_path: Path) -> None:
         hub.leave(queue)
         return [event for event in told if event is not None]
 
-    told = asyncio.run(listen())
+    told = _run(listen())
     assert len(told) <= WAITING and any(event["all"] for event in told)
     assert f"run-{WAITING + 9}" in told[-1]["runs"]
