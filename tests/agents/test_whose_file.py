@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from leftoff.engine.workspace.hook_order import OnItsWay, name_of, on_their_way
 from tests.agents.hooking import Living, Session
 from tests.agents.test_recorded_events import GOOD, play, session_of
 from tests.cli.command import succeed
@@ -70,6 +71,19 @@ def test_whoever_was_done_before_is_not_at_work(repository: Path) -> None:
     idle.fire("SessionEnd", reason="exit")
     one.fire("Stop")
     assert ["shell.txt"] == last_turn(repository, "one")["files"]
+
+
+def test_whoever_is_about_to_tell_is_at_work(repository: Path) -> None:
+    """A prompt that is not in the store yet, as its hook waits for its turn: known by the hook that is at work."""
+    (one,) = asked(repository, "one")
+    (repository / "shell.txt").write_text("told by nobody\n")
+    store = str(repository / ".leftoff")
+    with OnItsWay(store, "one"), OnItsWay(store, "two"):
+        assert {name_of("one"), name_of("two")} == on_their_way(store)
+        one.fire("Stop")
+    turn = last_turn(repository, "one")
+    assert (["shell.txt"], 1) == (turn["unclaimed"], turn["others"]) and "files" not in turn
+    assert set() == on_their_way(store)
 
 
 def test_whoever_works_in_silence_is_at_work(repository: Path) -> None:

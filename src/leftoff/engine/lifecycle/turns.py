@@ -202,6 +202,10 @@ class Others:
                     self.turns.append(turn)
 
     @property
+    def sessions(self) -> set[str]:
+        return {str(turn.get("session")) for turn in self.turns}
+
+    @property
     def claimed(self) -> set[str]:
         """The files that their turns have."""
         return {path for turn in self.turns for path in turn.get("files") or ()}

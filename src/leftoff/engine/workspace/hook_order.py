@@ -14,11 +14,15 @@ FOLDER = "pending"
 _EVENTS = 32  # of a session, that are remembered until other hooks tell of them, too
 
 
-def _path(store: str, session: str, kind: str) -> str:
+def name_of(session: str) -> str:
+    """What a session's files are called."""
     from leftoff.model.hashing import sha256
 
-    name = sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
-    return os.path.join(store, FOLDER, f"{name}.{kind}")
+    return sha256(session.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _path(store: str, session: str, kind: str) -> str:
+    return os.path.join(store, FOLDER, f"{name_of(session)}.{kind}")
 
 
 class OnItsWay:
@@ -45,6 +49,27 @@ class OnItsWay:
     def __exit__(self, *_: object) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+
+
+def on_their_way(store: str) -> set[str]:
+    """The sessions that have an event at work, by ``name_of``. What such an event tells may not be in the store yet."""
+    import fcntl
+
+    out, folder = set(), os.path.join(store, FOLDER)
+    for file in os.listdir(folder) if os.path.isdir(folder) else ():
+        if not file.endswith(".way"):
+            continue
+        try:
+            fd = os.open(os.path.join(folder, file), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:  # the session is over
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            out.add(file.removesuffix(".way"))
+        finally:
+            os.close(fd)
+    return out
 
 
 def told_before(store: str, session: str, event: bytes, hooks: str) -> bool:
