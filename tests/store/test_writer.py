@@ -91,11 +91,13 @@ class Crowd:
             time.sleep(0.0005)
 
     def queue(self, *waiting: str) -> None:
-        """These wait in this order."""
+        """These wait in this order. One that was there before may leave the queue meanwhile."""
         for name in waiting:
-            before = len(self.store.queue._queue)
+            before, end = [*self.store.queue._queue], time.monotonic() + PATIENCE
             self.start(name)
-            self.wait_for_queue(before + 1)
+            while all(ticket in before for ticket in [*self.store.queue._queue]):
+                assert time.monotonic() < end, f"{name} did not queue up"
+                time.sleep(0.0005)
 
     def join(self) -> None:
         self.release.set()
