@@ -375,3 +375,13 @@ def test_done_of_an_approved_step(tmp_path: Path) -> None:
     before = shown(tmp_path, run)
     succeed("step", "done", "sign-off", "--run", run, cwd=tmp_path)
     assert before == shown(tmp_path, run)
+
+
+def test_a_run_that_is_over_waits_for_nothing(project: Path) -> None:
+    """One that was given up is no candidate: what is left is the only one, and decided."""
+    (project / "w.yaml").write_text("name: w\nsteps: [{id: sign-off, approval: Ship?}]\n")
+    assert 7 == call("run", "w.yaml", "--run-id", "old", cwd=project).code
+    assert 7 == call("run", "w.yaml", "--fresh", "--run-id", "new", cwd=project).code
+    call("finish", "--run", "old", "--status", "abandoned", cwd=project)
+    done = call("approve", "w", "sign-off", cwd=project)
+    assert 0 == done.code and "sign-off of new is approved" in done.err, str(done)

@@ -11,6 +11,7 @@ from leftoff.host import user
 from leftoff.model.fields import Fields
 from leftoff.model.ids import given_step, shown_step
 from leftoff.model.times import millis
+from leftoff.model.words import FINISHED
 from leftoff.operations.reports import guard_of, step_of, this_run, usage_errors
 from leftoff.operations.runs import info, target
 
@@ -130,6 +131,8 @@ def _waiting_run(
     store = project.store
 
     def fits(view: View, row: RunRow) -> bool:
+        if row.status in FINISHED:
+            return False
         found = waiting(store, view, row)
         named = known_step(view, row.run, step) if step else None
         return (named in found or bool(_phase_options(project, row, named))) if named else bool(found)
