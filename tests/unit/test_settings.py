@@ -140,7 +140,7 @@ def test_settings_do_not_change() -> None:
         ("\nheartbeat = { pulse = 3 }", 'toml:2:1: [heartbeat] has no key "pulse"', "Known: interval, quiet"),
         ("[capture]\nmax_fil = 3", 'toml:2:1: [capture] has no key "max_fil"', '"max_file"?'),
         ('[capture]\n"max_sum" = 3', 'toml:2:1: [capture] has no key "max_sum"', "Known: git, max_file"),
-        ("[zebra]", 'toml:1:1: there is no section or setting "zebra"', "Known: agents, capture, heartbeat"),
+        ("[zebra]", 'toml:1:1: there is no section or setting "zebra"', "Known: agents, blobs, capture, heartbeat"),
     ],
 )  # fmt: skip
 def test_unknown_words(text: str, message: str, hint: str) -> None:
