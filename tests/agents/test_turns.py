@@ -386,6 +386,16 @@ def test_a_hook_at_work_is_seen(repository: Path) -> None:
         project.close()
 
 
+def test_the_end_of_a_session_comes_last(repository: Path) -> None:
+    """Where the end of a turn is still at work, the end of its session waits for it."""
+    (repository / "store" / "pending").mkdir(parents=True)
+    store = str(repository / "store")
+    with OnItsWay(store, "s1") as last:
+        with OnItsWay(store, "s1"):
+            assert not last.wait_for_others(0)
+        assert last.wait_for_others(60)
+
+
 def test_a_hook_is_seen_from_before_its_process_is_made(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,8 +46,10 @@ def run_hook(call: Call, data: bytes) -> bytes:
 
         project, folder = find_place(event.cwd, started_in(), call.project, call.store)
         caller = Caller(agent=agent_above(call.agent))
-        with on_its_way(folder, event.session):
-            answer = bounded(lambda: _work(call, event, project, folder, caller), _limit(event))
+        with on_its_way(folder, event.session) as way:
+            answer = bounded(
+                lambda: _work(call, event, (project, folder), caller, way.wait_for_others), _limit(event)
+            )
         seen.keep(folder, call.agent, event)  # the first prompt has made the folder by now
         if answer is None:
             log.note(folder, call.agent, event.name, event.session, "took too long, and continues by itself")
@@ -59,8 +61,12 @@ def run_hook(call: Call, data: bytes) -> bytes:
         return b""
 
 
-def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> bytes:
-    """In a process of its own: everything that may take long, or go wrong."""
+def _work(
+    call: Call, event: Event, where: tuple[str, str], caller: Caller, wait: Callable[[float], bool]
+) -> bytes:
+    """In a process of its own: everything that may take long, or go wrong. ``where``: the project, the store.
+    ``wait``: for all other events of the session, so many seconds."""
+    place, folder = where
     until = time.time_ns() + int(_limit(event) * 1e9)
     try:
         from leftoff.agents.hooks.handle import EVENTS
@@ -79,6 +85,8 @@ def _work(call: Call, event: Event, place: str, folder: str, caller: Caller) -> 
             )
             if event.name in _FIRST:
                 return b"" if sessions.is_told(session, event.source) else react(session, event)
+            if event.name == "SessionEnd":
+                wait(LAST / 4)
             begins = event.name == "UserPromptSubmit"
             with sessions.in_order(session, alone=event.name in _ALONE, begins=begins):
                 return b"" if sessions.is_told(session, event.source) else react(session, event)

@@ -35,16 +35,25 @@ class OnItsWay:
         self._path = _path(store, session, "way")
         self._fd = -1
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> OnItsWay:
         import fcntl
 
         from leftoff.store.sqlite.writer import lock_within
 
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            lock_within(self._fd, fcntl.LOCK_SH, 0.1)  # whoever looks has it for a moment
+            lock_within(self._fd, fcntl.LOCK_SH, 0.5)  # whoever looks has it for a moment
         except OSError:  # no event of any session was at work here yet
             pass
+        return self
+
+    def wait_for_others(self, patience: float) -> bool:
+        """Until no other event of the session is at work: its end comes last, and locks know no order."""
+        import fcntl
+
+        from leftoff.store.sqlite.writer import lock_within
+
+        return self._fd < 0 or lock_within(self._fd, fcntl.LOCK_EX, patience)
 
     def __exit__(self, *_: object) -> None:
         if self._fd >= 0:
