@@ -298,3 +298,13 @@ def test_the_files_of_a_protocol_can_be_withdrawn(project: Path, dialect: str) -
 def test_no_files_to_withdraw(project: Path) -> None:
     found = call("prune", "--protocol-files", cwd=project)
     assert 3 == found.code and "no protocol's files" in found.err
+
+
+def test_the_latest_in_a_clone_is_the_latest_by_time(project: Path) -> None:
+    """Not the one whose path comes last: `resume` goes on with what was worked on last."""
+    succeed("init", "--dialect", "bmad", cwd=project)
+    for run in ("a", "z"):
+        succeed("start", run, "--run-id", run, "--steps", "one,two", cwd=project)
+    succeed("step", "done", "one", "--run", "a", cwd=project)
+    shutil.rmtree(project / ".leftoff")
+    assert "taking the latest, a" in succeed("resume", cwd=project).err

@@ -73,6 +73,8 @@ class Dialect:
     stamps: tuple[str, ...] = ("checkpoint_id", "created_at", "updated_at", "last_checkpoint", "last_updated")
     #: its phases, where a person approves those
     approved_phases: tuple[str, ...] = ()
+    #: whether files that come together, as in a clone, are taken in by their times, not in the order of `present`
+    by_time = True
     #: how the absolute path of one of its files ends
     files = r"(?!)"
 

@@ -28,6 +28,7 @@ SAFE = "interruption_safe"
 
 class DotagentFiles(Dialect):
     shows_all = False
+    by_time = False  # which one is at work is said by where its files lie
 
     def includes(self, row: RunRow) -> bool:
         return bool(row.workflow == "dotagent")

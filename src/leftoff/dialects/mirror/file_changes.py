@@ -18,6 +18,7 @@ from leftoff.engine.lifecycle.finish import Ending, end_work
 from leftoff.engine.retention.archive import bundle_of
 from leftoff.engine.write.commit import Terms
 from leftoff.errors import LeftoffError, NotFound
+from leftoff.model.times import millis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,10 +182,22 @@ class FileChanges:
                 if not self._is_ours(path):
                     new.append(path)
         took = False
-        for group in self.dialect.group([self.memory.full(path) for path in new]):
+        groups = self.dialect.group([self.memory.full(path) for path in new])
+        for group in sorted(groups, key=self._written_at) if self.dialect.by_time else groups:
             paths = [os.path.relpath(path, self.project) for path in group]
             took |= self._safely(paths[0], self._import, paths)
         return took
+
+    def _written_at(self, paths: list[str]) -> int:
+        """When a document that came with others was written, as it says: the latest one is what is gone on with."""
+        path = os.path.relpath(paths[-1], self.project)
+        data = self.memory.read(path)
+        try:
+            document = read_packed(data, path, Repairs()) if data is not None else {}
+        except LeftoffError:  # told when it is taken in
+            return 0
+        said = (document.get(stamp) for stamp in self.dialect.stamps)
+        return max((millis(stamp) or 0 for stamp in said if isinstance(stamp, str)), default=0)
 
     def _is_ours(self, path: str) -> bool:
         """Whether we wrote what a file holds, for a run that is here and has its own file: it is nobody's run."""
