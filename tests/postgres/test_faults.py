@@ -279,7 +279,7 @@ def test_a_schema_of_a_later_leftoff(store: PostgresStore, server: Server) -> No
         fresh.read(lambda view: view.list_runs({}))
     fresh.close()
     for name in ("schema", "min_writer", "min_reader"):
-        sql(store, server, facts.format("'1'", f"'{name}'"))
+        sql(store, server, facts.format("'2'", f"'{name}'"))
 
 
 def test_who_was_followed_is_fenced_off(store: PostgresStore) -> None:

@@ -99,7 +99,10 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
     if code in ("XX001", "XX002"):
         return Corrupt(f"{place.name} is damaged: {text}", where=place.name)
     if code in ("42P01", "42703", "3F000"):
-        return Unsupported(f"{place.name} has another layout than this leftoff knows: {text}")
+        return Unsupported(
+            f"{place.name} has another layout than this leftoff knows: {text}",
+            hint="`leftoff store migrate` brings an older one up to date, for all who use it.",
+        )
     if code == "54000":
         return Invalid(f"A name is too long for {place.name}: {text}")
     if code in AGAIN:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from leftoff.store.postgres.connection import Link
     from leftoff.store.postgres.location import Place
 
-MIGRATIONS: list[str] = ["migrations/0001.sql"]
+MIGRATIONS: list[str] = ["migrations/0001.sql", "migrations/0002.sql"]
 SCHEMA = len(MIGRATIONS)
 SILENT_MS = 600_000
 #: by schema number: the oldest schema whose code may read, and write, a store of that schema
-COMPATIBLE = {1: (1, 1)}
+COMPATIBLE = {1: (1, 1), 2: (1, 2)}  # one that writes 1 would remove blobs of logs
 
 
 def is_there(link: Link) -> bool:

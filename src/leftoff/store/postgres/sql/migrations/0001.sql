@@ -29,13 +29,9 @@ CREATE TABLE run (
     session    text COLLATE "C",
     card       text NOT NULL DEFAULT '{}',
     hidden     integer NOT NULL DEFAULT 0,
-    epoch      bigint NOT NULL DEFAULT 0,       -- of its lease: what fences is read with the lock
-    era        bigint GENERATED ALWAYS AS (n >> 10) STORED -- changes seldom, so that most commits touch no index
+    epoch      bigint NOT NULL DEFAULT 0        -- of its lease: what fences is read with the lock
 ) WITH (fillfactor = 70);
 CREATE INDEX run_status ON run (status) WHERE hidden = 0;
-CREATE INDEX run_era ON run (era) WHERE hidden = 0; -- the newest runs, without a look at the others
-CREATE INDEX run_session ON run (session) WHERE session IS NOT NULL;
-CREATE INDEX run_issue ON run (issue) WHERE issue IS NOT NULL;
 
 CREATE TABLE version (
     run        bigint NOT NULL,
@@ -154,7 +150,5 @@ CREATE TABLE attempt (
     ended_at   bigint,
     exit_code  bigint,
     output     bytea,                          -- the last of what it printed: its machine may be out of reach
-    printed    bytea REFERENCES blob,          -- all of it, where that is more
     UNIQUE (run, place, number)
 );
-CREATE INDEX attempt_printed ON attempt (printed) WHERE printed IS NOT NULL;

@@ -1,0 +1,72 @@
+"""A store of an older schema: told by its number, brought up to date by one verb, and then like a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leftoff.errors import Unsupported
+from leftoff.store.postgres import migrate
+from leftoff.store.postgres.store import PostgresStore
+from leftoff.testing.scribe import Scribe
+from tests.cli.command import Called, call
+from tests.postgres.conftest import drop
+from tests.postgres.server import Server
+
+COLUMNS = "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = $1"
+INDEXES = "SELECT tablename, indexname FROM pg_indexes WHERE schemaname = $1"
+
+
+def layout(store: PostgresStore) -> list[set[tuple[object, ...]]]:
+    asked = [(COLUMNS, (store.place.schema,)), (INDEXES, (store.place.schema,))]
+    return [{*map(tuple, rows)} for rows in store.on_link(lambda link: link.ask(asked))]
+
+
+def make_old(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the first leftoff that knew servers made it."""
+    with monkeypatch.context() as old:
+        old.setattr(migrate, "MIGRATIONS", migrate.MIGRATIONS[:1])
+        old.setattr(migrate, "SCHEMA", 1)
+        store.migrate()
+
+
+def test_an_older_schema(
+    url: str, name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written before it is brought up to date; then its tables are those of a store that was just made."""
+    store = PostgresStore(url, str(tmp_path / "one"))
+    fresh = PostgresStore(server.url(f"{name}-fresh"), str(tmp_path / "two"))
+    make_old(store, monkeypatch)
+    with pytest.raises(Unsupported) as caught:
+        Scribe(store)
+    assert "leftoff store migrate" in str(caught.value.hint)
+    before = layout(store)
+    store.migrate()
+    fresh.migrate()
+    assert layout(fresh) == layout(store) != before
+    scribe = Scribe(store)
+    scribe.commit({("note", "n"): 1})
+    scribe.verify()
+    assert [] == store.check()["problems"]
+    for made in (store, fresh):
+        made.close()
+    drop(server, f"{name}-fresh")
+
+
+def test_the_verb(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs a newer schema names the verb that brings it."""
+    store = PostgresStore(url, str(tmp_path / "one"))
+    make_old(store, monkeypatch)
+    store.close()
+
+    def leftoff(*words: str) -> Called:
+        return call("--store", url, *words, cwd=tmp_path)
+
+    for words in (("start", "w"), ("ls",)):
+        refused = leftoff(*words)
+        assert 4 == refused.code and "leftoff store migrate" in refused.err, refused
+    assert 1 == leftoff("store", "info", "--json").json["schema"]
+    assert 0 == leftoff("store", "migrate").code
+    assert 2 == leftoff("store", "info", "--json").json["schema"]
+    assert 0 == leftoff("start", "w").code
