@@ -11,6 +11,7 @@ import pytest
 from starlette.routing import Route
 
 from leftoff.host import user
+from leftoff.web.jobs import Check
 from tests.cli.command import call, succeed
 from tests.cli.runs import release, started
 from tests.web.client import Client, serving
@@ -240,3 +241,49 @@ def test_what_is_no_action(page: Client, tmp_path: Path) -> None:
     assert 400 == page.api("POST", f"{path}/fork", {"branch": ["x"]}).status
     assert 400 == page.api("POST", f"{path}/resume", {"accept": "everything"}).status
     assert 1 == len(succeed("ls", "--json", cwd=tmp_path).json["runs"])
+
+
+def test_what_one_answer_is_for_is_asked_once(page: Client, tmp_path: Path) -> None:
+    """Two outputs of one step that are gone are one question; it is answered for both, and must be."""
+    made = "{id: make, run: 'echo a > a.txt; echo b > b.txt', outputs: [a.txt, b.txt]}"
+    (tmp_path / "flow.yaml").write_text(FLOW.replace(FLOW.splitlines()[2].strip()[2:], made))
+    assert WAITS == call("run", "flow.yaml", "--run-id", "r", cwd=tmp_path).code
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).unlink()
+    path = f"/p/{tmp_path.name}/runs/r/do/resume"
+    asked = page.get(path).text
+    again = 'name="answers.outputs.missing:make" value="bring the copy back" required'
+    assert (1, 1, 1) == tuple(asked.count(text) for text in (again, 'say">a.txt, an', 'say">b.txt, an'))
+    refused = page.post(path)
+    assert 409 == refused.status and f'href="{path}"' in refused.text
+    assert 303 == page.post(path, {"answers.outputs.missing:make": "bring the copy back"}).status
+    until_ended(page, tmp_path, "r")
+    assert (tmp_path / "a.txt").exists() and (tmp_path / "b.txt").exists()
+
+
+def test_an_action_is_about_the_run_that_it_is_asked_of(page: Client, tmp_path: Path) -> None:
+    """A version of another run is refused, whether it is looked at or done."""
+    for run in ("mine", "other"):
+        started(tmp_path, "release", "--run-id", run)
+    for action, field in (("rollback", "to"), ("fork", "at")):
+        path = f"/api/projects/{tmp_path.name}/runs/mine"
+        assert 400 == page.api("GET", f"{path}/ahead/{action}?{field}=other@1").status
+        refused = page.api("POST", f"{path}/{action}", {field: "other@1"})
+        assert "other@1 is no version of run mine." == refused.json["error"]["message"]
+
+
+def test_a_check_that_fails_inside_is_over(
+    page: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever went wrong is said, and another one can begin."""
+    started(tmp_path, "r")
+
+    def breaks(*args: object, **named: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("leftoff.web.jobs.fsck", breaks)
+    served = next(iter(page.app.state.projects))
+    check = Check(served, lambda key: None)
+    check.run()
+    told = check.to_json()
+    assert not told["running"] and "RuntimeError" in str(told["error"]) and "secret" not in str(told["error"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from leftoff.web.options import Limits
+from leftoff.web.server import Server
 from tests.cli.runs import started
 from tests.web.client import HOST, TOKEN, Client, serving
 
@@ -64,7 +67,7 @@ def test_a_cookie_outlives_the_server(tmp_path: Path, page: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example:8765", "", None, "localhost@evil", "[::2]"]
+    "host", ["evil.example", "127.0.0.1.evil.example:8765", "", None, "localhost@evil", "[::2]", "[::1"]
 )
 def test_names_that_point_here(page: Client, host: str | None) -> None:
     """A name that is not ours is refused, whoever asks."""
@@ -78,7 +81,9 @@ def test_names_of_ours(tmp_path: Path, host: str) -> None:
         assert 200 == page.ask("GET", "/", [("cookie", page.cookie)], host=host).status
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "", "file://"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "", "file://", "http://["]
+)
 def test_other_pages(page: Client, origin: str) -> None:
     """A request of another page is refused, even with our cookie."""
     assert 403 == page.ask("GET", "/", [("cookie", page.cookie), ("origin", origin)]).status
@@ -162,3 +167,38 @@ def test_a_defect_is_one_sentence(page: Client, monkeypatch: pytest.MonkeyPatch,
     answer = page.get("/")
     assert 500 == answer.status and "ZeroDivisionError" in answer.text and "of ours" not in answer.text
     assert ("", "") == tuple(capsys.readouterr())
+
+
+def test_a_stream_without_content(page: Client) -> None:
+    """HEAD is answered at once, and holds no place of those who listen."""
+    answer = page.ask("HEAD", "/api/events", [("cookie", page.cookie)])
+    assert (200, b"") == (answer.status, answer.body)
+
+
+def test_half_a_request_is_not_waited_for(tmp_path: Path) -> None:
+    """Whoever opens a connection and asks for nothing whole is hung up on; a request under way is not."""
+
+    class Connection:
+        def __init__(self, cycle: Any) -> None:
+            self.cycle, self.transport, self.closed = cycle, self, False
+
+        def close(self) -> None:
+            self.closed = True
+
+    begun, kept, asks = (
+        Connection(cycle)
+        for cycle in (None, SimpleNamespace(response_complete=True), SimpleNamespace(response_complete=False))
+    )
+    with serving(tmp_path, limits=Limits(head_s=0.0)) as page:
+        server = Server(page.app, page.options.limits, lambda: None)
+        server.server_state.connections |= {begun, kept, asks}  # type: ignore[arg-type]
+        hang_up = server.config.callback_notify
+        assert hang_up is not None
+        page.run(_twice(hang_up))
+    assert (True, True, False) == (begun.closed, kept.closed, asks.closed)
+
+
+async def _twice(call: Callable[..., Awaitable[None]]) -> None:
+    await call()
+    await asyncio.sleep(0.001)
+    await call()

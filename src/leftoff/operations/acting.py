@@ -29,7 +29,7 @@ from leftoff.operations.files import Rollback, plan_rollback, rollback
 from leftoff.operations.reports import this_run
 from leftoff.operations.resume import PROGRAM, RUNNING, find
 from leftoff.operations.resume import resume as go_on
-from leftoff.operations.runs import info
+from leftoff.operations.runs import info, target
 from leftoff.operations.stop import stop
 from leftoff.operations.upkeep import archive
 from leftoff.operations.verdict import verify
@@ -177,7 +177,8 @@ def _stop(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
 
 
 def _fork(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
-    done = fork(project, caller, Fork(said.get("at", ref), said.get("branch"), said.get("run_id")))
+    at = of_run(project, caller, ref, said.get("at"))
+    done = fork(project, caller, Fork(at, said.get("branch"), said.get("run_id")))
     write_down(project, caller, done.info.row, "fork", said)
     told = f"Run {done.info.run_id} was made from {done.source.row.run_id}@{done.source.seq}. It is paused."
     return Acted(done.info.run_id, told, done.to_json())
@@ -193,7 +194,7 @@ def _archive(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
 
 
 def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
-    wanted, seen = way_back(ref, said), said.get("plan")
+    wanted, seen = way_back(project, caller, ref, said), said.get("plan")
     if seen is not None or not said.get("yes"):
         _need_plan(plan_of(plan_rollback(project, caller, wanted)), seen)
 
@@ -209,8 +210,19 @@ def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     return Acted(done.run.run_id, told, done.to_json())
 
 
-def way_back(ref: str, said: Given) -> Rollback:
-    return Rollback(said.get("to", ref), good=bool(said.get("good")), files=bool(said.get("files")))
+def of_run(project: Project, caller: Caller, ref: str, version: str | None) -> str:
+    """A version that an action is to start from: one of the run that it was asked of, and of no other."""
+    if version is None:
+        return ref
+    named, meant = target(project, caller, ref).row, target(project, caller, version).row
+    if named.run != meant.run:
+        raise Usage(f"{version} is no version of run {named.run_id}.", hint="Nothing was changed.")
+    return version
+
+
+def way_back(project: Project, caller: Caller, ref: str, said: Given) -> Rollback:
+    to = of_run(project, caller, ref, said.get("to"))
+    return Rollback(to, good=bool(said.get("good")), files=bool(said.get("files")))
 
 
 def plan_of(ahead: RollbackPlan) -> str:

@@ -8,7 +8,7 @@ from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 from leftoff.model.words import in_words
-from leftoff.operations.acting import checked, known, plan_of, request_of, way_back
+from leftoff.operations.acting import checked, known, of_run, plan_of, request_of, way_back
 from leftoff.operations.execution import is_driven
 from leftoff.operations.files import plan_rollback
 from leftoff.operations.runs import target
@@ -38,6 +38,19 @@ class Ahead(Fields):
     findings: Sequence[dict[str, Any]] = ()
     options: Sequence[str] = ()
     plan: str = ""
+
+    def questions(self) -> list[dict[str, Any]]:
+        """The findings as a person is asked: those that one answer is for are one question: of one code and
+        about one thing or, where nothing can be chosen, of one code. ``name``: what the answer is given for.
+        ``choices``: what can be said to each of them."""
+        asked: dict[str, dict[str, Any]] = {}
+        for finding in self.findings:
+            choices, subject = finding.get("choices", []), finding["subject"]
+            name = f"{finding['code']}:{subject}" if subject and choices else finding["code"]
+            one = asked.setdefault(name, {**finding, "name": name, "choices": choices, "findings": []})
+            one["findings"].append(finding)
+            one["choices"] = [choice for choice in one["choices"] if choice in choices]
+        return [*asked.values()]
 
     def to_json(self) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in self._fields}
@@ -94,7 +107,7 @@ def _ahead_stop(project: Project, caller: Caller, ref: str, said: Given) -> Ahea
 
 
 def _ahead_fork(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
-    found = target(project, caller, said.get("at", ref))
+    found = target(project, caller, of_run(project, caller, ref, said.get("at")))
     says = [
         f"A new run begins with what {found.row.run_id} was at version {found.seq}. It is paused until it is resumed."
     ]
@@ -113,7 +126,7 @@ def _ahead_archive(project: Project, caller: Caller, ref: str, said: Given) -> A
 
 
 def _ahead_rollback(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
-    found = plan_rollback(project, caller, way_back(ref, said))
+    found = plan_rollback(project, caller, way_back(project, caller, ref, said))
     row = found.target.row
     says = [
         f"Run {row.run_id} goes back to version {found.target.seq}, as a new checkpoint. Nothing is erased."

@@ -118,7 +118,8 @@ class View:
         self, where: dict[str, Any], limit: int | None = None, *, ahead: bool = False
     ) -> list[RunRow]:
         """Runs, latest commit first. ``where``: status (a list), workflow, branch, title, issue, session, prefix;
-        name (the workflow or the title, without regard to case); before (a commit's number: only older ones).
+        name (the workflow or the title, without regard to case); before (a commit's number: only older ones);
+        forked_from (a run's id).
 
         ``ahead``: the first leaves and the lease of each will be asked for, so they may be fetched with them.
         """

@@ -31,6 +31,11 @@ def token_name(run: int, token: bytes) -> str:
     return f"token:{run}:{token.hex()}"
 
 
+def parent_in_card(run_id: str) -> str:
+    """What stands in the card of a run that was forked from this one."""
+    return f'"parent":"{run_id}@'
+
+
 def _column(index: int) -> Any:
     return property(itemgetter(index))
 

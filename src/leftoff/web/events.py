@@ -172,6 +172,8 @@ async def events(request: Request) -> Response:
     if hub.full:
         about = {"code": "busy", "message": "Too many pages are open.", "hint": "Close some of them."}
         return JSONResponse({"error": about}, 503, headers={"retry-after": "5"})
+    if request.method == "HEAD":  # a stream without content would never end
+        return Response(media_type="text/event-stream")
     cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
     headers = {"x-accel-buffering": "no", "cache-control": "no-store"}
     return StreamingResponse(_stream(hub, cursor), media_type="text/event-stream", headers=headers)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from leftoff.errors import LeftoffError
+from leftoff.web.asking import urls
 from leftoff.web.forms import NotOurs
 from leftoff.web.screens import render
 
@@ -39,12 +40,18 @@ def refused(request: Request, error: Exception) -> Response:
     return response
 
 
+def _back(request: Request) -> str:
+    """Where somebody decides anew what was refused: the page with its form."""
+    is_form = request.method == "POST" and "action" in request.path_params
+    return urls(request)("ask", **request.path_params) if is_form else ""
+
+
 def answer(request: Request, status: int, about: dict[str, Any]) -> Response:
     """As JSON to programs, as a page to people."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     if path.startswith("/api/"):
         return JSONResponse({"error": about}, status)
     try:
-        return render(request, "error.html", status, number=status, error=about)
+        return render(request, "error.html", status, number=status, error=about, back=_back(request))
     except Exception:  # a defect of the page itself
         return PlainTextResponse(f"{about['message']}\n{about['hint']}\n", status)

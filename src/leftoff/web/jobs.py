@@ -11,6 +11,7 @@ from leftoff.errors import LeftoffError
 from leftoff.operations.stores import info
 from leftoff.operations.upkeep import fsck
 from leftoff.web.projects import Served
+from leftoff.web.security import defect
 
 EVERY_S = 0.25  # between two words of how far it is
 
@@ -41,6 +42,8 @@ class Check:
                 self.report = fsck(project, counted=self._counted).to_json()
         except LeftoffError as error:
             self.error = error.whole
+        except Exception as error:  # a defect of ours: the check is over all the same, and another can begin
+            self.error = defect(error)
         self._moved(self._served.key)
 
     def _counted(self, checked: dict[str, int]) -> None:

@@ -9,9 +9,11 @@ PORT = 8765
 
 
 class Limits(Fields):
-    """What one server takes. ``body``: bytes of a request. ``body_s``: seconds until all of them must have come.
-    ``connections``, ``streams``: at once. ``session_s``: how long a browser stays signed in."""
+    """What one server takes. ``head_s``: seconds that a connection may be open without a whole request. ``body``: bytes
+    of a request. ``body_s``: seconds until all of them must have come. ``connections``, ``streams``: at once.
+    ``session_s``: how long a browser stays signed in."""
 
+    head_s: float = 20.0
     body: int = 1 << 20
     body_s: float = 20.0
     connections: int = 500

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 from leftoff.log import debugging
 from leftoff.web.options import LOOPBACK, Options
@@ -126,11 +126,9 @@ class Guard:
                 await self._app(scope, receive, answer)
         except Refused as refused:
             await _refuse(refused, scope, answer)
-        except Exception as error:  # a defect of ours: a short answer, and no traceback in a browser or a log
-            if debugging():
-                traceback.print_exception(error, file=sys.stderr)
+        except Exception as error:  # a defect of ours: a short answer
+            why = defect(error)
             if not begun:
-                why = f"This failed inside of leftoff: {type(error).__name__}. LEFTOFF_DEBUG=1 shows where."
                 await _refuse(Refused(500, why), scope, answer)
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> Receive:
@@ -153,7 +151,7 @@ class Guard:
                 421, f"This page is not served under that name, but under: {known}. See --allow-host."
             )
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and origin.partition("://")[2].lower() != host.lower():
             raise Refused(403, "The request comes from another page.")
         if scope["method"] not in METHODS:
             raise Refused(405, "Only GET, HEAD and POST are answered.")
@@ -243,6 +241,13 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
+def defect(error: Exception) -> str:
+    """What is said of a defect of ours. Where it lies is in no browser and no log, unless somebody looks for it."""
+    if debugging():
+        traceback.print_exception(error, file=sys.stderr)
+    return f"This failed inside of leftoff: {type(error).__name__}. LEFTOFF_DEBUG=1 shows where."
+
+
 def is_own(session: Session | None, given: str) -> bool:
     """Whether a change was asked for by our own page, or by a program that holds the token."""
     if session is None:
@@ -264,9 +269,8 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 def _name(host: str) -> str:
     """The name in a Host header, without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0].lower() + "]"
-    return host.partition(":")[0].lower()
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).lower()
 
 
 def _with_headers(message: Message) -> Message:

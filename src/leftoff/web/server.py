@@ -6,7 +6,9 @@ import errno
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -89,23 +91,44 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
+                http="h11",  # it limits what comes before a body; another, where it is installed, does not
                 ws="none",
                 limit_concurrency=limits.connections,
                 timeout_graceful_shutdown=_END_S,
                 h11_max_incomplete_event_size=1 << 16,
+                callback_notify=self._hang_up,
+                timeout_notify=1,
             )
         )
         self._ready = ready
         self._app = app
+        self._head_s = limits.head_s
+        self._idle: dict[Any, float] = {}  # connections that ask for nothing, and since when
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._ready()
 
+    async def _hang_up(self) -> None:
+        """End connections that have asked for nothing whole for long: whoever sends half a request would hold one for
+        ever, and so, with enough of them, keep everybody else out."""
+        now, before = time.monotonic(), self._idle
+        idle = [one for one in self.server_state.connections if is_idle(one)]
+        self._idle = {one: before.get(one, now) for one in idle}
+        for one, since in self._idle.items():
+            if now - since > self._head_s:
+                one.transport.close()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.hub.close()
         await super().shutdown(sockets)
+
+
+def is_idle(connection: Any) -> bool:
+    """Whether a connection waits for its first request, or for the next one."""
+    cycle = connection.cycle
+    return cycle is None or bool(cycle.response_complete)
 
 
 def serve(app: Starlette, sock: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:

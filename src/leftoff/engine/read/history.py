@@ -88,7 +88,7 @@ def forks(store: Store, run_id: str) -> list[tuple[int, RunRow]]:
 
     def look(view: View) -> list[tuple[int, RunRow]]:
         found = []
-        for row in view.list_runs({}):
+        for row in view.list_runs({"forked_from": run_id}):
             source, _, seq = str(row.card.get("parent") or "").rpartition("@")
             if source == run_id and seq.isascii() and seq.isdigit():
                 found.append((int(seq), row))

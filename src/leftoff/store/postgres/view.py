@@ -22,6 +22,7 @@ from leftoff.store.rows import (
     Trashed,
     misplaced,
     missing_bytes,
+    parent_in_card,
     run_from,
     token_name,
     version_from,
@@ -422,6 +423,9 @@ def listing(where: dict[str, Any], limit: int | None) -> tuple[str, list[Any]]:
         first = plain(where["prefix"]) or ""
         values += (first, first + _LAST_CHARACTER)
         tests.append(f"r.run_id >= ${len(values) - 1} AND r.run_id < ${len(values)}")
+    if where.get("forked_from") is not None:
+        values.append(parent_in_card(where["forked_from"]))
+        tests.append(f"strpos(r.card, ${len(values)}) > 0")
     sql = f"{Q.run_columns} WHERE {' AND '.join(tests)}"
     if limit is not None and where.get("name") is None:
         values.append(limit)

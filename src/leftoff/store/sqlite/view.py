@@ -20,6 +20,7 @@ from leftoff.store.rows import (
     Trashed,
     misplaced,
     missing_bytes,
+    parent_in_card,
     run_from,
     token_name,
     version_from,
@@ -128,6 +129,9 @@ class SqliteView(View):
         if where.get("prefix") is not None:
             tests.append("substr(r.run_id, 1, ?) = ?")
             values += [len(where["prefix"]), where["prefix"]]
+        if where.get("forked_from") is not None:
+            tests.append("instr(r.card, ?)")
+            values.append(parent_in_card(where["forked_from"]))
         if where.get("name") is not None:
             import apsw
 

@@ -232,6 +232,18 @@ class VersionRules(Rules):
             store, workflow="w0", branch="b1", status=["running"], title="t1", prefix="a"
         )
 
+    def test_listing_forks(self, store: Store) -> None:
+        """The runs that were forked from one, whatever else begins or is said like it."""
+        for run_id, card in {
+            "a": {"parent": "x@3"},
+            "b": {"parent": "xx@3", "agent": "x@3"},
+            "c": {"parent": "x@12", "agent": "é"},
+            "d": {},
+        }.items():
+            Scribe(store, run_id).set_card(CARD, card)
+        assert ["a", "c"] == sorted(listed(store, forked_from="x"))
+        assert [] == listed(store, forked_from="d")
+
     def test_hidden_run(self, store: Store) -> None:
         """A run that is not complete yet is found only by those who ask for hidden ones."""
         Scribe(store)
