@@ -25,7 +25,7 @@ def fails():
     raise ValueError("the data is wrong")
 
 def bad():
-    return {1, 2}
+    return object()
 
 def sets():
     with open(os.environ["LEFTOFF_VARS"], "a") as file:

@@ -45,7 +45,21 @@ def site(night: Night) -> Iterator[Site]:
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
+def serve() -> Iterator[Callable[..., Site]]:
+    """A site of the test's own. It ends behind its visitors, who would complain that it is away."""
+    made: list[Site] = []
+
+    def begin(*args: Any, **options: Any) -> Site:
+        made.append(Site(*args, **options))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def visit(browser: Browser, serve: Callable[..., Site]) -> Iterator[Callable[..., Visit]]:
     """Somebody who looks at a site; in the end nothing was complained of."""
     made: list[Visit] = []
 
@@ -177,7 +191,9 @@ def test_files_are_shown_and_never_executed(site: Site, visit: Callable[..., Vis
     expect(page.locator("td", has_text="Mallory")).to_have_text("<b>Mallory</b>")
 
 
-def test_hostile_names(tmp_path: Path, browser: Browser, visit: Callable[..., Visit]) -> None:
+def test_hostile_names(
+    tmp_path: Path, browser: Browser, visit: Callable[..., Visit], serve: Callable[..., Site]
+) -> None:
     """A title, workflow, branch, step, variable, note, error, file: all of it is text, everywhere."""
     night = Night(tmp_path / "atlas")
     who = night.start(
@@ -198,27 +214,24 @@ def test_hostile_names(tmp_path: Path, browser: Browser, visit: Callable[..., Vi
         outputs=[night.write("<b>.html", HOSTILE)],
     )
     night.project.close()
-    site = Site([night.folder])
-    try:
-        somebody = visit(site)
-        somebody.page.on("dialog", lambda dialog: somebody.complaints.append(dialog.message))
-        for path in (
-            "",
-            "/timeline",
-            "/graph",
-            "/history",
-            "/compare",
-            "/artifacts?path=<b>.html",
-            "/session",
-            "/go",
-        ):
-            page = somebody.go(f"/p/atlas/runs/r{path}")
-            expect(page.locator("h1")).to_have_text(HOSTILE)
-            assert 0 == page.locator("main img, main b, main script").count()
-        page = somebody.go("/")
-        expect(page.locator("h3").first).to_have_text(HOSTILE)
-    finally:
-        site.stop()
+    site = serve([night.folder])
+    somebody = visit(site)
+    somebody.page.on("dialog", lambda dialog: somebody.complaints.append(dialog.message))
+    for path in (
+        "",
+        "/timeline",
+        "/graph",
+        "/history",
+        "/compare",
+        "/artifacts?path=<b>.html",
+        "/session",
+        "/go",
+    ):
+        page = somebody.go(f"/p/atlas/runs/r{path}")
+        expect(page.locator("h1")).to_have_text(HOSTILE)
+        assert 0 == page.locator("main img, main b, main script").count()
+    page = somebody.go("/")
+    expect(page.locator("h3").first).to_have_text(HOSTILE)
 
 
 # -- deciding
@@ -270,22 +283,21 @@ def test_the_store_is_checked(site: Site, visit: Callable[..., Visit]) -> None:
     expect(page.locator("#fsck")).to_contain_text("clean")
 
 
-def test_read_only(night: Night, visit: Callable[..., Visit]) -> None:
+def test_read_only(night: Night, visit: Callable[..., Visit], serve: Callable[..., Site]) -> None:
     """Nothing to press that would change anything."""
-    site = Site([night.folder], read_only=True)
-    try:
-        somebody = visit(site)
-        for path in ("/", "/p/atlas/runs/import-orders", "/p/atlas/runs/billing/history", "/p/atlas/store"):
-            page = somebody.go(path)
-            assert 0 == page.locator("form[method=post], a[href*='/do/']").count()
-    finally:
-        site.stop()
+    site = serve([night.folder], read_only=True)
+    somebody = visit(site)
+    for path in ("/", "/p/atlas/runs/import-orders", "/p/atlas/runs/billing/history", "/p/atlas/store"):
+        page = somebody.go(path)
+        assert 0 == page.locator("form[method=post], a[href*='/do/']").count()
 
 
 # -- live
 
 
-def test_live_while_a_workflow_runs_and_is_killed(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+def test_live_while_a_workflow_runs_and_is_killed(
+    tmp_path: Path, visit: Callable[..., Visit], serve: Callable[..., Site]
+) -> None:
     """Two browsers see each step, then that it died; then, after the server was away, what happened meanwhile."""
     folder = tmp_path / "flow"
     folder.mkdir()
@@ -293,7 +305,7 @@ def test_live_while_a_workflow_runs_and_is_killed(tmp_path: Path, visit: Callabl
         "name: flow\nsteps:\n  - {id: one, run: echo first words}\n"
         "  - {id: two, run: 'echo waiting; while [ ! -e go ]; do sleep 0.05; done'}\n"
     )
-    site = Site([folder])
+    site = serve([folder])
     try:
         first, second = visit(site), visit(site, viewport={"width": 360, "height": 740})
         for one in (first, second):
@@ -316,7 +328,6 @@ def test_live_while_a_workflow_runs_and_is_killed(tmp_path: Path, visit: Callabl
         second.complaints.clear()
     finally:
         (folder / "go").touch()
-        site.stop()
 
 
 def test_what_happens_is_seen_at_once(site: Site, visit: Callable[..., Visit], night: Night) -> None:
@@ -331,7 +342,9 @@ def test_what_happens_is_seen_at_once(site: Site, visit: Callable[..., Visit], n
     expect(page).to_have_title(re.compile("41 %"))
 
 
-def test_several_projects_on_one_page(night: Night, tmp_path: Path, visit: Callable[..., Visit]) -> None:
+def test_several_projects_on_one_page(
+    night: Night, tmp_path: Path, visit: Callable[..., Visit], serve: Callable[..., Site]
+) -> None:
     """Each run says where it belongs; one project alone can be looked at."""
     other = Night(tmp_path / "zoo")
     who = other.start("feeding", "f", title="Feed the lions", steps=["a"])
@@ -340,15 +353,12 @@ def test_several_projects_on_one_page(night: Night, tmp_path: Path, visit: Calla
 
     finish(other.project, who, "failed")
     other.project.close()
-    site = Site([night.folder, other.folder])
-    try:
-        page = visit(site).go("/")
-        expect(page.locator("#need-zoo-f")).to_contain_text("zoo · feeding")
-        expect(page.locator("#needs")).to_contain_text("Orders of February")
-        page.get_by_role("link", name="zoo", exact=True).click()
-        expect(page.locator("#needs h3")).to_have_text(["Feed the lions"])
-    finally:
-        site.stop()
+    site = serve([night.folder, other.folder])
+    page = visit(site).go("/")
+    expect(page.locator("#need-zoo-f")).to_contain_text("zoo · feeding")
+    expect(page.locator("#needs")).to_contain_text("Orders of February")
+    page.get_by_role("link", name="zoo", exact=True).click()
+    expect(page.locator("#needs h3")).to_have_text(["Feed the lions"])
 
 
 def _named(run_id: str) -> Any:
