@@ -132,13 +132,14 @@ class Maker:
 
     def cookie_of_others(self) -> Hostile:
         cut = self.random.randint(1, len(self.page.cookie) - 1)
+        name = self.page.cookie.partition("=")[0]
         wrong = [
-            f"leftoff={self.header()}",
+            f"{name}={self.header()}",
             self.page.cookie[:cut],
             self.page.cookie + "x",
             self.page.cookie.replace(".", ".9", 1),
             self.page.cookie.swapcase(),
-            f"leftoff={TOKEN}",
+            f"{name}={TOKEN}",
             "",
         ]
         return "GET", self.path(), [("cookie", self.random.choice(wrong))], b"", HOST, {401}

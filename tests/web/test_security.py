@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from leftoff.operations import Caller
 from leftoff.web.options import Limits
+from leftoff.web.projects import serve_folders
 from leftoff.web.server import Server
+from leftoff.web.serving import secrets_of
 from tests.cli.runs import started
 from tests.web.client import HOST, TOKEN, Client, serving
 
@@ -57,7 +60,7 @@ def test_a_cookie_that_somebody_changed(page: Client, change: str) -> None:
         "name": f"x{name}.{until}.{signature}",
         "empty": "",
     }
-    assert 401 == page.ask("GET", "/", [("cookie", f"leftoff={made[change]}")]).status
+    assert 401 == page.ask("GET", "/", [("cookie", f"{page.cookie.partition('=')[0]}={made[change]}")]).status
 
 
 def test_a_cookie_outlives_the_server(tmp_path: Path, page: Client) -> None:
@@ -202,3 +205,23 @@ async def _twice(call: Callable[..., Awaitable[None]]) -> None:
     await call()
     await asyncio.sleep(0.001)
     await call()
+
+
+def test_a_link_in_another_page(page: Client) -> None:
+    """A browser would not send the cookie along with where that leads: a page of ours goes on with it."""
+    answer = page.ask("GET", f"/p/x/?a=%22%3E&token={TOKEN}", [("sec-fetch-site", "cross-site")])
+    assert 200 == answer.status and "set-cookie" in answer.headers and TOKEN not in answer.text
+    assert 'content="0;url=/p/x/?a=%22%3E"' in answer.text
+
+
+def test_a_session_is_of_what_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same at the next start; none where others are served, where more is allowed, or with another token."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def key(*folders: str, token: str = "one", read_only: bool = True) -> Any:
+        monkeypatch.setenv("LEFTOFF_WEB_TOKEN", token)
+        projects = serve_folders([str(tmp_path / folder) for folder in folders])
+        return secrets_of(Caller(), projects, read_only=read_only)["key"]
+
+    assert key("a", "b") == key("b", "a")
+    assert 4 == len({key("a"), key("a", "b"), key("a", read_only=False), key("a", token="two")})

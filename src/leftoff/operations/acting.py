@@ -31,7 +31,7 @@ from leftoff.operations.resume import PROGRAM, RUNNING, find
 from leftoff.operations.resume import resume as go_on
 from leftoff.operations.runs import info, target
 from leftoff.operations.stop import stop
-from leftoff.operations.upkeep import archive
+from leftoff.operations.upkeep import archive, prune
 from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from leftoff.dialects.retention import Pruned
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
     from leftoff.engine.resume.verdict import Report
@@ -229,6 +230,18 @@ def plan_of(ahead: RollbackPlan) -> str:
     """What stands for a plan that somebody was shown."""
     files = ahead.files.to_json() if ahead.files is not None else None
     return _digest(files, []) if files is not None else _digest(ahead.target.seq, sorted(ahead.running))
+
+
+def plan_to_prune(found: Pruned) -> str:
+    """What stands for what retention would let go."""
+    return _digest(found.removed)
+
+
+def prune_as_seen(project: Project, seen: str) -> Pruned:
+    """Let go what somebody was shown, unless that is something else by now."""
+    if seen != plan_to_prune(prune(project, dry=True)):
+        raise _another_plan()
+    return prune(project)
 
 
 def _digest(*what: object) -> str:

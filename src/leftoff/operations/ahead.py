@@ -159,7 +159,7 @@ def _ahead_resume(project: Project, caller: Caller, ref: str, said: Given) -> Ah
     again = [entry for entry in found.plan if entry["action"] != "skip"]
     says = [
         f"Run {row.run_id} {in_words(row.status)}.",
-        found.over or f"{len(again)} steps are left to do.",
+        found.over or f"{len(again)} {'step is' if len(again) == 1 else 'steps are'} left to do.",
         *says,
     ]
     if is_driven(project, row):

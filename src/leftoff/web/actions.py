@@ -15,9 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from leftoff.operations import Caller
-from leftoff.operations.acting import ACTIONS, Acted, act
+from leftoff.operations.acting import ACTIONS, Acted, act, prune_as_seen
 from leftoff.operations.ahead import Ahead, look_ahead
-from leftoff.operations.upkeep import prune
 from leftoff.web.asking import projects_of, urls
 from leftoff.web.forms import fields_of, form
 from leftoff.web.screens import render
@@ -80,17 +79,17 @@ def _done(request: Request, given: dict[str, Any]) -> Acted:
 
 async def let_go(request: Request) -> Response:
     """What retention no longer keeps goes."""
-    await form(request)
-    done = await run_in_threadpool(_pruned, request)
+    given = await form(request)
+    done = await run_in_threadpool(_pruned, request, given.get("plan", [""])[-1])
     went, freed = len(done["removed"]), done["bytes_freed"]
     return _to_store(
         request, f"{went} {'thing' if went == 1 else 'things'} went; {freed:,} bytes are free again."
     )
 
 
-def _pruned(request: Request) -> dict[str, Any]:
+def _pruned(request: Request, plan: str) -> dict[str, Any]:
     with projects_of(request).of(request.path_params["project"]).open() as project:
-        return prune(project).to_json()
+        return prune_as_seen(project, plan).to_json()
 
 
 async def check(request: Request) -> Response:

@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -29,7 +30,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-COOKIE = "leftoff"
 OPEN = ("/healthz", "/static/", "/favicon.svg")  # without a token: nothing of any run is there
 CSRF_HEADER, CSRF_FIELD = "x-leftoff-csrf", "csrf"
 CHANGING = "POST"
@@ -50,6 +50,10 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
+_ONWARD = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={to}">'
+    '<title>leftoff</title><p><a href="{to}">Go on</a></p></html>'
+)
 _HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
@@ -75,6 +79,9 @@ class Keys:
     def __init__(self, options: Options, now: Callable[[], float] = time.time) -> None:
         self._options = options
         self._now = now
+        self.cookie = (
+            f"leftoff-{hashlib.sha256(options.key).hexdigest()[:8]}"  # a browser sends those of all ports
+        )
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._options.token.encode())
@@ -181,12 +188,20 @@ class Guard:
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         to = "/" + quote(scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")  # never another machine
         cookie = (
-            f"{COOKIE}={self._keys.new_cookie()}; Path={self._options.base or '/'}; HttpOnly; SameSite=Strict; "
-            f"Max-Age={self._options.limits.session_s}"
+            f"{self._keys.cookie}={self._keys.new_cookie()}; Path={self._options.base or '/'}; HttpOnly; "
+            f"SameSite=Strict; Max-Age={self._options.limits.session_s}"
         )
         if headers.get("x-forwarded-proto") == "https":
             cookie += "; Secure"
-        await _plain(send, 303, "", [("location", to), ("set-cookie", cookie)])
+        if (
+            headers.get("sec-fetch-site") == "cross-site"
+        ):  # a link in another page: only ours may go on with the cookie
+            page = _ONWARD.format(to=escape(to))
+            await _plain(
+                send, 200, page, [("content-type", "text/html; charset=utf-8"), ("set-cookie", cookie)]
+            )
+        else:
+            await _plain(send, 303, "", [("location", to), ("set-cookie", cookie)])
         return True
 
     def _session(self, headers: dict[str, str]) -> Session | None:
@@ -194,7 +209,7 @@ class Guard:
         if scheme.lower() == "bearer" and self._keys.is_token(given.strip()):
             return Session(None)
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._keys.cookie)
             return self._keys.session(cookie.value) if cookie is not None else None
         except (CookieError, ValueError):
             return None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import socket
+from typing import Any
 
+from leftoff.model.codec import text
 from leftoff.operations import Caller
 from leftoff.web.app import make_app
 from leftoff.web.options import Options
-from leftoff.web.projects import serve_folders, serve_stores
+from leftoff.web.projects import Projects, serve_folders, serve_stores
 from leftoff.web.server import listen, serve, session_key
 
 __all__ = [
@@ -16,17 +19,22 @@ __all__ = [
     "address",
     "listen",
     "make_app",
-    "new_token",
+    "secrets_of",
     "serve",
     "serve_folders",
     "serve_stores",
-    "session_key",
 ]
 
 
-def new_token(caller: Caller) -> str:
-    """What the printed address carries: as LEFTOFF_WEB_TOKEN says, else a new one."""
-    return caller.take_web_token() or secrets.token_urlsafe(24)
+def secrets_of(caller: Caller, projects: Projects, *, read_only: bool) -> dict[str, Any]:
+    """Of `Options`: ``token``, as LEFTOFF_WEB_TOKEN says, else a new one; and ``key``. Who has signed in stays so when
+    the same is served again, and nowhere else: neither where other projects are served, nor where more is allowed,
+    nor after LEFTOFF_WEB_TOKEN was changed."""
+    fixed = caller.take_web_token()
+    served = sorted([one.folder, one.store or ""] for one in projects)
+    about = text([fixed, read_only, served]).encode()
+    key = hmac.digest(session_key(caller), about, "sha256")
+    return {"token": fixed or secrets.token_urlsafe(24), "key": key}
 
 
 def address(sock: socket.socket, options: Options) -> str:

@@ -41,8 +41,7 @@ def run(args: Args, ctx: Context) -> int:
     _check_host(args)
     projects = _projects(args, ctx, web)
     options = web.Options(
-        token=web.new_token(ctx.caller),
-        key=web.session_key(ctx.caller),
+        **web.secrets_of(ctx.caller, projects, read_only=args.read_only),
         hosts=tuple(args.allow_host),
         base=_base(args.base_path),
         read_only=args.read_only,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leftoff.operations import Project
+from leftoff.operations.acting import plan_to_prune
 from leftoff.operations.runs import Wanted, list_runs
 from leftoff.operations.settings import in_force
 from leftoff.operations.stores import info
@@ -34,6 +35,7 @@ def view(project: Project, asked: Asked) -> dict[str, Any]:
         "more_runs": found is not None and found.more,
         "pruned": pruned,
         "removed": pruned.removed[:SHOWN] if pruned is not None else [],
+        "plan": plan_to_prune(pruned) if pruned is not None else "",
         "trash": trash(project) if about.exists else [],
         "settings": in_force(project),
         "fsck": asked.query.get("fsck"),
