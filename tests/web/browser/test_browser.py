@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, expect
 
 from leftoff.engine.steps.reports import StepReport
 from leftoff.operations.steps import report_step
-from tests.cli.command import start
+from tests.cli.command import call, start, succeed
 from tests.web.browser.site import SCREENS, Site, Visit, chromium
 from tests.web.night import MINUTE, Night, a_night
 
@@ -274,6 +274,49 @@ def test_unblock_fork_go_back_and_archive(site: Site, visit: Callable[..., Visit
     page.get_by_role("link", name="Archive").click()
     page.get_by_role("button", name="Archive").click()
     expect(page.locator(".told")).to_be_visible()
+
+
+def test_reject_resume_stop_and_let_go(
+    tmp_path: Path,
+    serve: Callable[..., Site],
+    visit: Callable[..., Visit],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the shell would do: a run goes on in the background, is stopped; an old one goes."""
+    monkeypatch.setenv("LEFTOFF_TRUST", "1")
+    (tmp_path / "flow.yaml").write_text(
+        "name: flow\nsteps:\n  - {id: made, run: echo x > made.txt, outputs: [made.txt]}\n"
+        "  - {id: ask, approval: Is it good?}\n"
+        "  - {id: on, needs: [ask], run: 'while :; do sleep 0.1; done'}\n"
+    )
+    (tmp_path / "leftoff.toml").write_text('[retention]\ncompleted = "0d"\n')
+    succeed("start", "old", "--run-id", "old", cwd=tmp_path)
+    succeed("finish", "--run", "old", cwd=tmp_path)
+    for run in ("no", "r"):
+        call("run", "flow.yaml", "--run-id", run, cwd=tmp_path)
+    succeed("approve", "r", "ask", cwd=tmp_path)
+    (tmp_path / "made.txt").unlink()
+    site = serve([tmp_path])
+    somebody = visit(site)
+    page = somebody.go(f"/p/{tmp_path.name}/runs/no")
+    page.get_by_role("link", name="Reject").first.click()
+    page.fill("textarea", "not yet")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator("table.steps")).to_contain_text("not yet")
+    page = somebody.go(f"/p/{tmp_path.name}/runs/r/do/resume")
+    page.get_by_role("button", name="Resume").click()
+    assert page.url.endswith("/do/resume")  # a question is open, and the browser says which
+    page.get_by_label("bring the copy back").check()
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".told")).to_contain_text("continues")
+    page.get_by_role("link", name="Stop").first.click()  # it is there as soon as the run is under way
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".told")).to_contain_text("is stopped")
+    page = somebody.go(f"/p/{tmp_path.name}/store")
+    page.get_by_role("link", name="Show what the rules").click()
+    page.get_by_role("button", name="Let it go").click()
+    expect(page.locator(".told")).to_contain_text("1 thing went")
+    assert (tmp_path / "made.txt").exists()
 
 
 def test_the_store_is_checked(site: Site, visit: Callable[..., Visit]) -> None:
