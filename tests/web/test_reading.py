@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from leftoff.operations.looking import StepsWanted, at_a_glance, graph, kept, li
 from leftoff.operations.overview import Looking, Overview, overview
 from leftoff.operations.steps import report_step
 from tests.cli.command import call
+from tests.cli.runs import release
+from tests.web.client import serving
 from tests.web.night import MINUTE, Night, a_night
 
 
@@ -187,3 +191,17 @@ def test_a_folder_without_a_store(tmp_path: Path) -> None:
     night = Night(tmp_path)
     assert ([], [], []) == _ids(overview(night.project, Looking()))
     assert [] == list(tmp_path.iterdir())
+
+
+def test_how_to_go_on_is_ready_to_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder's name is one word of a shell, whatever it is; the brief of a run with many steps is made when asked."""
+    folder = tmp_path / "a b; touch x"
+    folder.mkdir()
+    run = release(folder)
+    with serving(folder) as page:
+        path = f"/p/{next(iter(page.app.state.projects)).key}/runs/{run}/go"
+        assert f"cd {escape(shlex.quote(str(folder)))}" in page.get(path).text.replace("&#39;", "&#x27;")
+        monkeypatch.setattr("leftoff.web.views.go.MOST", 3)
+        without = page.get(path).text
+        assert 'id="brief"' not in without and f'href="{path}?brief=1"' in without
+        assert 'id="brief"' in page.get(f"{path}?brief=1").text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from leftoff.engine.resume.request import ResumeRequest
@@ -13,6 +14,7 @@ from leftoff.web.asking import Asked
 from leftoff.web.views.heading import heading, ref_of
 
 STEPS = 60  # of the plan
+MOST = 10_000  # steps of a run whose brief is made unasked: each of them is read for it
 WORDS = {
     "resume": "It can go on.",
     "warn": "It can go on; something is worth a look.",
@@ -22,11 +24,12 @@ WORDS = {
 
 
 def view(project: Project, asked: Asked) -> dict[str, Any]:
-    """The verdict of now."""
+    """The verdict of now. ``?brief=1``: with the brief, however long that takes."""
     ref = ref_of(asked)
     found = verify(project, asked.caller, ResumeRequest(target(project, asked.caller, ref), resumes=False))
     told = found.to_json()
     plan = [entry for entry in told["plan"] if entry["action"] != "skip"]
+    few = len(told["plan"]) <= MOST
     return {
         **heading(project, asked),
         "tab": "go",
@@ -36,6 +39,6 @@ def view(project: Project, asked: Asked) -> dict[str, Any]:
         "plan": plan[:STEPS],
         "left_out": max(0, len(plan) - STEPS),
         "done": len(told["plan"]) - len(plan),
-        "brief": brief(project, asked.caller, ref).text,
-        "folder": project.folder,
+        "brief": brief(project, asked.caller, ref).text if few or asked.query.get("brief") else "",
+        "folder": shlex.quote(project.folder),
     }
