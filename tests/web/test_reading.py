@@ -14,8 +14,8 @@ from leftoff.operations import Caller
 from leftoff.operations.looking import StepsWanted, at_a_glance, graph, kept, lives, steps
 from leftoff.operations.overview import Looking, Overview, overview
 from leftoff.operations.steps import report_step
-from tests.cli.command import call
-from tests.cli.runs import release
+from tests.cli.command import call, succeed
+from tests.cli.runs import release, started
 from tests.web.client import serving
 from tests.web.night import MINUTE, Night, a_night
 
@@ -205,3 +205,13 @@ def test_how_to_go_on_is_ready_to_copy(tmp_path: Path, monkeypatch: pytest.Monke
         without = page.get(path).text
         assert 'id="brief"' not in without and f'href="{path}?brief=1"' in without
         assert 'id="brief"' in page.get(f"{path}?brief=1").text
+
+
+def test_half_a_character(tmp_path: Path) -> None:
+    """What a file says that no text can hold is shown as such, and breaks no page."""
+    run = started(tmp_path, "w", "--steps", "a")
+    (tmp_path / "half.json").write_text('"<\\ud800>"')
+    succeed("step", "done", "a", "--output", "half.json", cwd=tmp_path)
+    with serving(tmp_path) as page:
+        shown = page.get(f"/p/{tmp_path.name}/runs/{run}/artifacts?path=half.json")
+    assert 200 == shown.status and "&lt;?&gt;" in shown.text

@@ -270,3 +270,9 @@ def test_sizes() -> None:
     assert ["0 bytes", "999 bytes", "1.0 KB", "150 KB", "1.5 GB"] == [
         size(n) for n in (0, 999, 1000, 150_000, 1.5e9)
     ]
+
+
+def test_a_log_that_wants_to_hide_something() -> None:
+    """A title that does not end hides its line alone; a colour with too many digits is none."""
+    assert [("", "a\nsecond")] == ansi.parts("a\x1b]0;title\nsecond")
+    assert [("", "x")] == ansi.parts("\x1b[" + "9" * 5000 + "mx")

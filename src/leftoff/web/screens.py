@@ -75,7 +75,9 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
         here=here,
         **{"cursor": "", **context},
     )
-    return HTMLResponse(page, status)
+    return HTMLResponse(
+        page.encode(errors="replace"), status
+    )  # half a character, as JSON may have it, is shown as ?
 
 
 def home(request: Request) -> Response:

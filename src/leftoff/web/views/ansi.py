@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-_CODE = re.compile(r"\x1b\[([0-9;]*)m")
+_CODE = re.compile(r"\x1b\[([0-9;]{0,40})m")
 _OTHER = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]"
 )
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
