@@ -78,8 +78,10 @@ def begun(project: Project, row: RunRow, apart: Apart) -> None:
 
 
 def _drives(view: View, row: RunRow, pid: int) -> bool:
-    lease = view.lease(row.run)
-    return lease is not None and lease.process is not None and lease.process.pid == pid
+    """Whether that process has the run, and has begun with it: whoever looks now sees it at work."""
+    lease, now = view.lease(row.run), view.run_row(row.run)
+    has = lease is not None and lease.process is not None and lease.process.pid == pid
+    return has and now is not None and now.status == "running"
 
 
 def _moved(view: View, row: RunRow) -> bool:
