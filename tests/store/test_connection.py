@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -359,3 +360,13 @@ def test_flipped_byte_is_told(store: SqliteStore) -> None:
     with pytest.raises(Corrupt, match="checksum"):
         broken.read(lambda view: view.list_runs({}))
     broken.close()
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file system takes only UTF-8")
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    """SQLite cannot name it: told as what it is, with what to do."""
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    os.mkdir(folder)
+    with pytest.raises(StoreUnavailable, match="not UTF-8") as caught:
+        Scribe(SqliteStore(os.path.join(folder, ".leftoff")))
+    assert "--store" in str(caught.value.hint)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leftoff.operations import execution
 from leftoff.store.base import Tx
 from leftoff.store.sqlite.store import SqliteStore
+from tests.cli.command import inside, succeed
 from tests.cli.terminal import CTRL_C, Terminal
 from tests.workflow.driving import Driver, Flow, kill, mark, until, wait
 
@@ -336,6 +340,23 @@ def test_of_two_who_start_at_once_one_wins(flow: Flow) -> None:
     flow.file("gate")
     assert [0, 5, 5] == sorted(driver.end() for driver in drivers)
     assert 1 == len(flow.succeed("ls", "--all", "--json").json["runs"])
+
+
+def test_one_that_another_started_meanwhile_is_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look for an unfinished run and the start of one, somebody else starts it: there is no second one."""
+    (tmp_path / "flow.yaml").write_text("name: short\nsteps: [{id: a, run: touch ran}]\n")
+    meanwhile = execution.check_requirements
+
+    def check(*args: Any) -> None:
+        succeed("start", "short", cwd=tmp_path)
+        meanwhile(*args)
+
+    monkeypatch.setattr(execution, "check_requirements", check)
+    assert 5 == inside("run", "flow.yaml", "--resume", cwd=tmp_path, input="").code
+    assert 1 == len(succeed("ls", "--all", "--json", cwd=tmp_path).json["runs"])
+    assert not (tmp_path / "ran").exists()
 
 
 # -- stop

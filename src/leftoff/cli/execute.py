@@ -46,7 +46,8 @@ def execute(ctx: Context, request: RunRequest) -> int:
     named = request.run_id
     if named is not None:
         usage_errors(lambda: check_run_id(named))
-    twin = execution.find_twin(ctx.project, ctx.caller, request)
+    twins = execution.find_twins(ctx.project, ctx.caller, request)
+    twin = twins[0] if twins else None
     choice = _choice(ctx, request, twin) if twin is not None else "start"
     if choice == "resume" and twin is not None:
         return resume(
@@ -67,7 +68,7 @@ def execute(ctx: Context, request: RunRequest) -> int:
     execution.check_requirements(ctx.project, request.workflow, questions)
 
     def begin(how: Execution) -> Runner:
-        return execution.start(ctx.project, ctx.caller, request, how, twin)
+        return execution.start(ctx.project, ctx.caller, request, how, twins)
 
     return _drive(ctx, request.workflow, questions, begin)
 

@@ -75,10 +75,11 @@ class Execution(Fields):
 # -- which run
 
 
-def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow | None:
-    """The unfinished run that this would be a second one of. An id that is given names one run, and no other."""
+def find_twins(project: Project, caller: Caller, request: RunRequest) -> list[RunRow]:
+    """The unfinished runs that this would be a second one of, newest first. An id that is given names one run, and no
+    other."""
     if not project.store.exists():
-        return None
+        return []
     named = request.run_id
     row = project.store.read(lambda view: view.find_run(named)) if named is not None else None
     if row is None and named is not None and bundle_of(project.store, named) is not None:
@@ -88,19 +89,15 @@ def find_twin(project: Project, caller: Caller, request: RunRequest) -> RunRow |
         )
     if row is None:
         other = named is None or request.fresh
-        return project.store.read(lambda view: _latest(view, caller, request)) if other else None
+        return project.store.read(lambda view: _all(view, caller, request)) if other else []
     if request.resume and row.status in UNFINISHED and row.workflow == request.workflow.name:
-        return row
+        return [row]
     what = "resume" if row.status in UNFINISHED else "show"
     does = "continues it" if row.status in UNFINISHED else "shows it"
     raise Conflict(
         f"Run {request.run_id} already exists: {row.workflow}, {row.status}.",
         hint=f"`leftoff {what} {request.run_id}` {does}; choose another id for a new run.",
     )
-
-
-def _latest(view: View, caller: Caller, request: RunRequest) -> RunRow | None:
-    return next(iter(_all(view, caller, request)), None)
 
 
 def _all(view: View, caller: Caller, request: RunRequest) -> list[RunRow]:
@@ -233,18 +230,18 @@ def _tree(project: Project, redactor: Redactor) -> Callable[[RunRow], Found]:
 
 
 def start(
-    project: Project, caller: Caller, request: RunRequest, execution: Execution, twin: RunRow | None
+    project: Project, caller: Caller, request: RunRequest, execution: Execution, known: list[RunRow]
 ) -> Runner:
-    """A new run, driven by this process; ``twin``, an unfinished one, is abandoned."""
+    """A new run, driven by this process. ``known``: the unfinished ones that were found when it was decided to start
+    one; the newest is abandoned. One that was started since is in the way."""
     from leftoff.workflow.run.items import check_first
     from leftoff.workflow.run.runner import start
 
     check_first(request.workflow, {**request.workflow.vars, **request.variables}, project.folder)
     setting = setting_of(project, request.workflow, execution, request.issue)
     setting.reuse = request.reuse
-    known = project.store.read(lambda view: _all(view, caller, request)) if project.store.exists() else []
-    if twin is not None:
-        _abandon(project, twin)
+    if known:
+        _abandon(project, known[0])
     if not can_mark():
         project.say("leftoff: your own folder cannot be written: a resume will ask, without LEFTOFF_TRUST=1.")
     before = {row.run for row in known}

@@ -67,7 +67,13 @@ def open_file(path: str, *, read_only: bool = False) -> apsw.Connection:
     """A connection to an existing file (it may be empty). ``read_only``: the path is a URI."""
     load_checksums()
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI if read_only else apsw.SQLITE_OPEN_READWRITE
-    db = apsw.Connection(path, flags=flags, vfs=VFS, statementcachesize=200)
+    try:
+        db = apsw.Connection(path, flags=flags, vfs=VFS, statementcachesize=200)
+    except UnicodeEncodeError:
+        raise StoreUnavailable(
+            f"The name of a folder in {ascii(path)} is not UTF-8, as a store's must be.",
+            hint="Rename the folder, or keep the store elsewhere: --store DIR, LEFTOFF_STORE.",
+        ) from None
     db.set_busy_timeout(BUSY_MS)
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return db
