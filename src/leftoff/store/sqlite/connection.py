@@ -71,7 +71,7 @@ def open_file(path: str, *, read_only: bool = False) -> apsw.Connection:
         db = apsw.Connection(path, flags=flags, vfs=VFS, statementcachesize=200)
     except UnicodeEncodeError:
         raise StoreUnavailable(
-            f"The name of a folder in {ascii(path)} is not UTF-8, as a store's must be.",
+            f"The name of a folder in {path!a} is not UTF-8, as a store's must be.",
             hint="Rename the folder, or keep the store elsewhere: --store DIR, LEFTOFF_STORE.",
         ) from None
     db.set_busy_timeout(BUSY_MS)
