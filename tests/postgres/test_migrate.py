@@ -6,15 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from leftoff.errors import Unsupported
+from leftoff.engine.write import lease as leases
+from leftoff.errors import Conflict, Unsupported
+from leftoff.host import Process
 from leftoff.store.postgres import migrate
 from leftoff.store.postgres.store import PostgresStore
-from leftoff.testing.scribe import Scribe
+from leftoff.testing.scribe import AT, Scribe
 from tests.cli.command import Called, call
 from tests.postgres.conftest import drop
 from tests.postgres.server import Server
 
 COLUMNS = "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = $1"
+BACK_TO_THE_FIRST = [
+    "ALTER TABLE run DROP COLUMN era",
+    "ALTER TABLE attempt DROP COLUMN printed",
+    "DROP INDEX run_session, run_issue",
+    "UPDATE meta SET value = '1' WHERE name IN ('schema', 'min_reader', 'min_writer')",
+]
 INDEXES = "SELECT tablename, indexname FROM pg_indexes WHERE schemaname = $1"
 
 
@@ -52,6 +60,24 @@ def test_an_older_schema(
     for made in (store, fresh):
         made.close()
     drop(server, f"{name}-fresh")
+
+
+def test_not_while_somebody_drives(url: str, tmp_path: Path) -> None:
+    """A run that another machine drives is waited for: nothing is changed. One that is silent for long is not."""
+    store = PostgresStore(url, str(tmp_path))
+    scribe = Scribe(store)
+    far = Process("elsewhere/1/2", 7, "1")
+    store.write(lambda tx: leases.take(tx, scribe.run, "run-1", (far, "somebody"), AT))
+    now = layout(store)
+    store.on_link(lambda link: link.script(BACK_TO_THE_FIRST))
+    with pytest.raises(Conflict, match="driven by somebody"):
+        store.migrate()
+    assert now != layout(store)
+    store.on_link(lambda link: link.script(["UPDATE lease SET heard = heard - interval '11 min'"]))
+    store.migrate()
+    assert now == layout(store)
+    scribe.verify()
+    store.close()
 
 
 def test_the_verb(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

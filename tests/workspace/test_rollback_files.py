@@ -294,9 +294,7 @@ def test_a_file_that_git_ignored_then_is_not_new(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "one")
     (tmp_path / "data").write_text("precious")
-    time.sleep(
-        0.05
-    )  # the clock that stamps files is late by up to a tick: a file of the last 20 ms may be a new one
+    time.sleep(0.05)  # a file of the last 20 ms before a checkpoint may be a new one: clocks tick
     started(tmp_path)
     checkpoint = saved(tmp_path)
     (tmp_path / ".gitignore").write_text("")
