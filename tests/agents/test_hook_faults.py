@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shlex
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,12 @@ import pytest
 
 import leftoff
 from leftoff.agents.hooks import run
+from leftoff.store.sqlite import connection
+from leftoff.store.sqlite.wal import HEADER, STEP
 from tests.agents.hooking import Session, Spawned, event_of
 from tests.cli.command import LEFTOFF, call, environment, succeed
 from tests.cli.test_cold_start import HEAVY
+from tests.damage.store import flip
 
 EVENTS: list[dict[str, Any]] = [
     {"event": "SessionStart", "source": "startup"},
@@ -46,15 +51,93 @@ def session(project: Path) -> Session:
     return made
 
 
+def zero_a_page(store: Path) -> None:
+    whole_file(store)
+    with open(store / "store.db", "rb+") as file:
+        file.seek(4096)
+        file.write(bytes(4096 * 9))
+
+
+def damage_the_log(store: Path) -> None:
+    """A byte in the middle: SQLite would forget everything from there on."""
+    flip(store / "store.db-wal", HEADER + STEP + STEP // 2)
+
+
+def cut_to_nothing(store: Path) -> None:
+    whole_file(store)
+    os.truncate(store / "store.db", 0)
+
+
+def from_the_future(store: Path) -> None:
+    db = connection.open_file(str(store / "store.db"))
+    db.execute("PRAGMA user_version = 99")
+    db.execute("UPDATE meta SET value = '99' WHERE name LIKE 'min_%'")
+    db.close()
+
+
+def for_newer_writers(store: Path) -> None:
+    from_the_future(store)
+    db = connection.open_file(str(store / "store.db"))
+    db.execute("UPDATE meta SET value = '1' WHERE name = 'min_reader'")
+    db.close()
+
+
+def fill_with_other_bytes(store: Path) -> None:
+    whole_file(store)
+    (store / "store.db").write_bytes(b"\xff" * (store / "store.db").stat().st_size)
+
+
+def whole_file(store: Path) -> None:
+    """Everything in the database, and nothing in its log."""
+    db = connection.open_file(str(store / "store.db"))
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    assert 0 == (store / "store.db-wal").stat().st_size
+
+
 @pytest.mark.damages_store
-def test_a_corrupt_store(session: Session, project: Path) -> None:
-    """Nothing is printed, and the log says why."""
-    database = project / ".leftoff" / "store.db"
-    for name in ("store.db-wal", "store.db-shm"):
-        (project / ".leftoff" / name).unlink(missing_ok=True)
-    database.write_bytes(b"\xff" * database.stat().st_size)
-    assert [""] * len(EVENTS) == fire_all(session)
-    assert "corrupt" in (project / ".leftoff" / "hook.log").read_text()
+@pytest.mark.parametrize(
+    ("agent", "asks"),
+    [("claude", "UserPromptSubmit"), ("codex", "UserPromptSubmit"), ("gemini", "BeforeAgent")],
+)
+@pytest.mark.parametrize(
+    ("damage", "code", "told"),
+    [
+        (fill_with_other_bytes, "corrupt", "its store is damaged. `leftoff fsck` shows"),
+        (zero_a_page, "corrupt", "its store is damaged. `leftoff fsck` shows"),
+        (damage_the_log, "corrupt", "its store is damaged. `leftoff fsck` shows"),
+        (cut_to_nothing, "corrupt", "its store is damaged. `leftoff fsck` shows"),
+        (from_the_future, "unsupported", "not one that this leftoff can use. `leftoff fsck` says"),
+    ],
+)
+def test_a_store_that_cannot_be_used(
+    damage: Callable[[Path], None],
+    code: str,
+    told: str,
+    agent: str,
+    asks: str,
+    session: Session,
+    project: Path,
+) -> None:
+    """A session and a turn that begin are told so in one line, in every agent; all else passes without a word."""
+    damage(project / ".leftoff")
+    new = Session(project, "new", agent)
+    for event in ("SessionStart", asks):
+        line = new.context(event, source="startup", prompt="Go") or ""
+        assert told in line and "\n" not in line
+    assert [""] * 6 == fire_all(new)[2:]
+    assert code in (project / ".leftoff" / "hook.log").read_text()
+
+
+@pytest.mark.damages_store
+def test_a_store_that_can_only_be_read(left: str, project: Path) -> None:
+    """One of a newer leftoff, which lets this one read: what was left is told, and that nothing is kept."""
+    for_newer_writers(project / ".leftoff")
+    first, second = Session(project, "first"), Session(project, "second")
+    told = first.context("SessionStart", source="resume") or ""
+    assert "Write the guide" in told and "not one that this leftoff can use" in told
+    assert left in (second.context("SessionStart", source="startup") or "")
+    assert "not one that this leftoff can use" in (second.context("UserPromptSubmit", prompt="Go") or "")
 
 
 def test_a_missing_store(session: Session, project: Path) -> None:
@@ -69,15 +152,18 @@ def test_a_store_that_cannot_be_made(project: Path) -> None:
     (project / ".leftoff").write_text("in the way")
     (project / "leftoff.toml").write_text("")
     (project / "a.txt").write_text("a")
-    assert [""] * len(EVENTS) == fire_all(Session(project))
+    start, prompt, *others = fire_all(Session(project))
+    assert "its store is locked, read-only, full or out of reach" in start and "out of reach" in prompt
+    assert [""] * len(others) == others
     (project / ".leftoff").unlink()
 
 
 def test_settings_that_are_wrong(session: Session, project: Path) -> None:
-    """A person's typing error is not the agent's: it is told once, when the session begins."""
+    """A person's typing error is told where a session or a turn begins, by its place and not by its words."""
     (project / "leftoff.toml").write_text("this is not TOML")
-    first, *others = fire_all(session)
-    assert "leftoff keeps nothing of this session" in first and [""] * len(others) == others
+    start, prompt, *others = fire_all(session)
+    assert "its leftoff.toml is wrong" in start and "its leftoff.toml is wrong" in prompt
+    assert "this is not" not in start + prompt and [""] * len(others) == others
     assert "not TOML" in (project / ".leftoff" / "hook.log").read_text()
     (project / "leftoff.toml").unlink()
 
@@ -105,7 +191,6 @@ def _rows(project: Path) -> list[Any]:
     return [SimpleNamespace(**run) for run in found]
 
 
-@pytest.mark.crash_full
 def read_only(project: Path, words: list[str], event: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """A hook on a file system that takes nothing. It mounts one, which not everybody may."""
     made = f"mount --bind {project} {project} && mount -o remount,ro,bind {project} && exec"

@@ -15,7 +15,7 @@ from leftoff.engine.lifecycle import sessions
 from leftoff.engine.lifecycle.sessions import Who
 from leftoff.engine.read.which import is_spent
 from leftoff.engine.workspace.hook_order import InOrder, OnItsWay, told_before
-from leftoff.errors import StoreUnavailable
+from leftoff.errors import Corrupt, StoreUnavailable, Unsupported
 from leftoff.model.fields import Fields
 
 TYPE_CHECKING = False
@@ -142,11 +142,12 @@ def is_told(session: Session, event: bytes) -> bool:
 
 class Taken(Fields):
     """The run that a session works on from now on; else the one that it may. ``report``: what was found before it was
-    taken; one that refuses is why it was not."""
+    taken; one that refuses is why it was not. ``fault``: what is wrong with the store, which could be read as far."""
 
     run: RunRow | None = None
     offered: RunRow | None = None
     report: Report | None = None
+    fault: Corrupt | Unsupported | None = None
 
     @property
     def open(self) -> bool:
@@ -165,6 +166,7 @@ def begin(session: Session, *, again: bool = True) -> Taken:
     row = store.read(lambda view: sessions.told_run(view, session.who))
     offered = _offered(session) if row is None else None
     store.patience = min(store.patience, session.time_left)
+    fault = None
     try:
         sessions.finish_spent(project, session.branch)
         if row is not None:
@@ -172,7 +174,10 @@ def begin(session: Session, *, again: bool = True) -> Taken:
             offered = _offered(session) if row is None else None
     except StoreUnavailable as error:
         project.say(error.message)
-    return Taken(row, offered)
+    except (Corrupt, Unsupported) as error:
+        project.say(error.message)
+        fault = error
+    return Taken(row, offered, fault=fault)
 
 
 def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:

@@ -10,6 +10,7 @@ from leftoff.operations.sessions import brief, source_of_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from leftoff.errors import LeftoffError
     from leftoff.operations.sessions import Session, Taken
 
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens
@@ -19,6 +20,31 @@ def context(event: str, told: str) -> bytes:
     """The answer that adds a text to what the agent knows."""
     about = {"hookEventName": event, "additionalContext": tame(told)}
     return text({"hookSpecificOutput": about}).encode("utf-8", "replace") + b"\n"
+
+
+_FAULTS = {
+    "corrupt": "its store is damaged. `leftoff fsck` shows where, `leftoff fsck --repair` keeps what is whole.",
+    "unsupported": "its store is not one that this leftoff can use. `leftoff fsck` says why.",
+    "bad_settings": "its leftoff.toml is wrong. `leftoff status` says where.",
+    "store_unavailable": "its store is locked, read-only, full or out of reach: see `leftoff status`.",
+    "unsafe_path": "a link or a file is where its store would be: see `leftoff status`.",
+}
+
+
+def fault(error: LeftoffError) -> str:
+    """One line about why leftoff does not work here, and what a person can do; nothing that is no such fault. Not in
+    the words of what is damaged, which may be anybody's."""
+    what = _FAULTS.get(error.code, "")
+    return what and f"leftoff cannot keep the progress of this session in this folder: {what}"
+
+
+def begun(session: Session, taken: Taken) -> str:
+    """What a session that begins is told: its own run, or one that nobody works on; and what is wrong here."""
+    wrong = fault(taken.fault) if taken.fault is not None else ""
+    if taken.open:
+        return whole_brief(session, taken, wrong and f"{wrong}\n\n")
+    offered = offer(session, taken) if taken.offered is not None else ""
+    return "\n".join(line for line in (offered, wrong) if line)
 
 
 def resumed(session: Session, taken: Taken) -> str:

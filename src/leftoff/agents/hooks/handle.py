@@ -24,13 +24,11 @@ def session_start(session: Session, event: Event) -> bytes:
     """The brief of the session's own run; or a line about one that nobody works on; or nothing."""
     taken = sessions.begin(session, again=event.text("source") in ("startup", "resume"))
     _export(session, taken.run.run_id if taken.run is not None else "")
-    if not taken.open and taken.offered is None:
+    if not taken.open and taken.offered is None and taken.fault is None:
         return NOTHING
     from leftoff.agents.hooks import answers
 
-    return answers.context(
-        event.raw, answers.whole_brief(session, taken) if taken.open else answers.offer(session, taken)
-    )
+    return answers.context(event.raw, answers.begun(session, taken))
 
 
 def _export(session: Session, run_id: str) -> None:

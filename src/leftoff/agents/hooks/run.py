@@ -9,7 +9,7 @@ import time
 
 from leftoff.agents.hooks import log, seen
 from leftoff.agents.hooks.events import read_event, started_in
-from leftoff.errors import BadSettings, LeftoffError
+from leftoff.errors import LeftoffError
 from leftoff.host import agent_above
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
@@ -25,6 +25,7 @@ _FIRST = (
     "SessionStart",
     "PreToolUse",
 )  # these wait for nobody: their answer, or their content, is due at once
+_TOLD = ("SessionStart", "UserPromptSubmit")  # their answer is something that the agent knows from then on
 _ALONE = ("UserPromptSubmit", "Stop", "SessionEnd")
 
 
@@ -94,19 +95,17 @@ def _work(
             project.close()
     except Exception as error:
         log.note(folder, call.agent, event.name, event.session, _told(error))
-        return _broken_settings(event, error) if isinstance(error, BadSettings) else b""
+        return _fault(event, error)
 
 
-def _broken_settings(event: Event, error: BadSettings) -> bytes:
-    """A session that begins is told that nothing of it is kept, and where that is to be mended; not in the words of
-    the file, which may be anybody's."""
-    if event.name != "SessionStart":
+def _fault(event: Event, error: Exception) -> bytes:
+    """A session or a turn that begins is told that nothing of it is kept, and what a person can do."""
+    if event.name not in _TOLD or not isinstance(error, LeftoffError):
         return b""
-    from leftoff.agents.hooks.answers import context
+    from leftoff.agents.hooks.answers import context, fault
 
-    where = os.path.basename(error.message.partition(": ")[0])
-    told = f"leftoff keeps nothing of this session: {where} is wrong. `leftoff status` says what it is."
-    return context(event.raw, told)
+    told = fault(error)
+    return context(event.raw, told) if told else b""
 
 
 def _caller_of(project: Project, event: Event, caller: Caller) -> Caller:
