@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _operator import itemgetter
 
-from leftoff.errors import Corrupt
+from leftoff.errors import Conflict, Corrupt
 from leftoff.host import Process
 from leftoff.model.codec import decode
 from leftoff.model.fields import Fields
@@ -19,11 +19,20 @@ MOST_OUTPUT = 1 << 20  # bytes of the end of a log that a shared store keeps in 
 TRASHED = 2  # in a run's `hidden`
 TRASH = "trash:"  # in `meta`, before the number of a run: since when it lies there
 FACT = "fact "  # starts the name of what was noted, in `meta`
+COPYING = "copying"  # noted in a store into which another one is being copied: how far that is
 
 
 def identity(process: Process | None) -> tuple[str | None, int | None, str | None]:
     """A process as columns."""
     return (process.scope, process.pid, process.started) if process else (None, None, None)
+
+
+def half_copied() -> Conflict:
+    """Why no run begins here: it would get the number of one that is not seen yet."""
+    return Conflict(
+        "Another store is being copied into this one, and that has not ended.",
+        hint="`leftoff store copy`, called again, goes on with it; then it can be used.",
+    )
 
 
 def token_name(run: int, token: bytes) -> str:

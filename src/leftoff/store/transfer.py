@@ -1,8 +1,9 @@
 """Moving everything from one store to another, whatever each is made of: ids, numbers and history are kept.
 
-The runs' own rows come last, all at once: until then nobody sees any of it. What was copied, and how far, is noted in
-the target, so that a copy that was cut short goes on; if the source has moved since, it begins again. In the end the
-target is checked as fsck does it: every version's digest follows from the records that are there.
+The runs' own rows come last, all at once: until then nobody sees any of it, and nobody can begin a run there. What was
+copied, and how far, is noted in the target, so that a copy that was cut short goes on; if the source has moved since,
+it begins again. In the end the target is checked as fsck does it: every version's digest follows from the records that
+are there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import os
 from leftoff.errors import Conflict, Corrupt, Invalid, NotFound
 from leftoff.host import GONE
 from leftoff.model.codec import decode, text
-from leftoff.store.rows import MOST_OUTPUT, end_of
+from leftoff.model.fields import Fields
+from leftoff.store.rows import COPYING, MOST_OUTPUT, end_of
 from leftoff.store.sqlite.location import write_private
 
 TYPE_CHECKING = False
@@ -48,20 +50,35 @@ TABLES = {
 #: what `meta` says of the store that it is in
 OWN_FACTS = ("store_id", "created_at", "created_by", "written_by", "schema", "min_reader", "min_writer")
 SOME, SOME_LARGE = 1000, 32  # rows at a time
-PROGRESS = "copying"  # what the target notes under
+TRIES = 3  # a source that moves more often than that is being worked on
 SILENT_MS = 600_000
 LOG, PIECE = "log", 1 << 18  # the file in an attempt's folder, and how it is read
 
 
-def copy(source: Store, target: Store, tell: Tell = lambda table, rows: None) -> dict[str, Any]:
-    """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied."""
+def copy(
+    source: Store, target: Store, tell: Tell = lambda table, rows: None, *, moves: bool = False
+) -> dict[str, Any]:
+    """Everything of ``source`` into ``target``, which is empty or was left by a copy of the same; what was copied.
+
+    What is reported in the source meanwhile is taken in. ``moves``: others go on with it, and one moment of it will do.
+    """
     if not source.exists():
         raise NotFound(f"There is no store at {source.name}.", hint="There is nothing to copy.")
-    counts: dict[str, int] = source.read(lambda view: _copy(source, view, target, tell))
+    for _ in range(TRIES):
+        runs, done = source.read(lambda view: _copy_rows(source, view, target, tell))
+        if _reveal(source, target, runs, moves=moves):
+            break
+    else:
+        target.write(lambda tx: tx.clear())
+        raise Conflict(
+            f"{source.name} went on while it was copied.",
+            hint="Somebody works in it right now. Nothing was kept of the copy; try again when they have finished.",
+        )
     found = target.check()
     if found["problems"]:
         problem = found["problems"][0]
         raise Corrupt(f"The copy in {target.name} is not sound: {problem['message']}", where=problem["where"])
+    counts = {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
     return {"copied": counts, "checked": found["checked"]}
 
 
@@ -76,21 +93,47 @@ def refuse_driven(source: Store, now: int) -> None:
             )
 
 
-def _copy(source: Store, view: View, target: Store, tell: Tell) -> dict[str, int]:
+def _stamp(source: Store, runs: list[Row]) -> str:
+    """What stands for a source as it is: every commit changes it."""
+    return f"{source.name} {len(runs)} {max((row[2] for row in runs), default=0)}"
+
+
+def _copy_rows(source: Store, view: View, target: Store, tell: Tell) -> tuple[list[Row], dict[str, Any]]:
+    """All but the rows of the runs, which are for the end; those, and of each table how many rows there were."""
     runs = view.dump_runs()
-    stamp = f"{source.name} {len(runs)} {max((row[2] for row in runs), default=0)}"
+    stamp = _stamp(source, runs)
     done = _begin(target, stamp)
+    rows = Copy(source, view, target, stamp, tell)
     for table in TABLES:
-        _copy_table(source, view, target, table, done, tell)
-
+        rows.table(table, done)
     _copy_logs(source, view, target)
+    return runs, done
 
-    def finish(tx: Tx) -> None:
+
+def _reveal(source: Store, target: Store, runs: list[Row], *, moves: bool) -> bool:
+    """The runs are there, if the source is still what was copied; whether it was."""
+    stamp = _stamp(source, runs)
+
+    def work(tx: Tx) -> bool:
+        _need_ours(tx, target, stamp)
+        if not moves and stamp != source.read(lambda view: _stamp(source, view.dump_runs())):
+            return False
         tx.load_runs(runs)
-        tx.put_fact(PROGRESS, None)
+        tx.put_fact(COPYING, None)
+        return True
 
-    target.write(finish)
-    return {"run": len(runs), **{table: count for table, (count, _) in done.items()}}
+    return target.write(work)
+
+
+def _need_ours(tx: Tx, target: Store, stamp: str) -> str:
+    """How far this copy came; an error where another one has begun since, or has ended."""
+    known, _, done = (tx.fact(COPYING) or "").partition("\n")
+    if known != stamp or tx.dump_runs():
+        raise Conflict(
+            f"Meanwhile, another copy was made into {target.name}.",
+            hint="Nothing more was copied. `leftoff ls --all` shows what is there; or choose another place.",
+        )
+    return done
 
 
 def _begin(target: Store, stamp: str) -> dict[str, Any]:
@@ -102,42 +145,49 @@ def _begin(target: Store, stamp: str) -> dict[str, Any]:
                 f"{target.name} has runs already; a copy goes into a store that is empty.",
                 hint="Choose another place (`?project=NAME` makes one on the same server).",
             )
-        known, _, done = (tx.fact(PROGRESS) or "").partition("\n")
+        known, _, done = (tx.fact(COPYING) or "").partition("\n")
         if known == stamp:
             return decode(done)  # type: ignore[no-any-return]
         if known:
             tx.clear()
-        tx.put_fact(PROGRESS, f"{stamp}\n{{}}")
+        tx.put_fact(COPYING, f"{stamp}\n{{}}")
         return {}
 
     return target.write(work)
 
 
-def _copy_table(
-    source: Store, view: View, target: Store, table: str, done: dict[str, Any], tell: Tell
-) -> None:
-    size = SOME_LARGE if table in ("value", "blob") else SOME
-    count, last = done.get(table, (0, None))
-    after: Row | None = _key_from(last) if last else None
-    while rows := view.dump(table, after, size):
-        after = rows[-1][: TABLES[table][1]]
-        if table == "blob":
-            rows = [_copy_blob(source, target, hash) for hash, *_ in rows]
-        count += len(rows)
-        done[table] = [count, _key_text(after)]
-        _load(target, table, rows, text(done))
-        tell(table, count)
+class Copy(Fields):
+    """From where to where, what stands for the source as it is, and who is told how far it is."""
 
+    source: Store
+    view: View
+    target: Store
+    stamp: str
+    tell: Tell
 
-def _load(target: Store, table: str, rows: list[Row], done: str) -> None:
-    """Some rows, and how far the copy is with them, in one transaction."""
+    def table(self, table: str, done: dict[str, Any]) -> None:
+        """All rows of a table; ``done``: of each how many there are, and the key of the last."""
+        size = SOME_LARGE if table in ("value", "blob") else SOME
+        count, last = done.get(table, (0, None))
+        after: Row | None = _key_from(last) if last else None
+        while rows := self.view.dump(table, after, size):
+            after = rows[-1][: TABLES[table][1]]
+            if table == "blob":
+                rows = [_copy_blob(self.source, self.target, hash) for hash, *_ in rows]
+            count += len(rows)
+            done[table] = [count, _key_text(after)]
+            self._load(table, rows, text(done))
+            self.tell(table, count)
 
-    def work(tx: Tx) -> None:
-        tx.load(table, rows)
-        stamp = (tx.fact(PROGRESS) or "").partition("\n")[0]
-        tx.put_fact(PROGRESS, f"{stamp}\n{done}")
+    def _load(self, table: str, rows: list[Row], done: str) -> None:
+        """Some rows, and how far the copy is with them, in one transaction."""
 
-    target.write(work)
+        def work(tx: Tx) -> None:
+            _need_ours(tx, self.target, self.stamp)
+            tx.load(table, rows)
+            tx.put_fact(COPYING, f"{self.stamp}\n{done}")
+
+        self.target.write(work)
 
 
 def _copy_blob(source: Store, target: Store, hash: bytes) -> Row:

@@ -28,7 +28,7 @@ def backup(store: PostgresStore, folder: str) -> None:
     shutil.rmtree(part, ignore_errors=True)
     target = SqliteStore(part, store.clock)
     try:
-        copy(store, target)
+        copy(store, target, moves=True)
     finally:
         target.close()
     if os.path.isdir(folder):

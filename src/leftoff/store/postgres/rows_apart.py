@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leftoff.store.postgres.names import cut, whole
 from leftoff.store.postgres.queries import Q
-from leftoff.store.rows import FACT
-from leftoff.store.transfer import OWN_FACTS, PROGRESS, RUN, TABLES
+from leftoff.store.rows import COPYING, FACT
+from leftoff.store.transfer import OWN_FACTS, RUN, TABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-OURS = (*OWN_FACTS, FACT + PROGRESS)  # names in `meta` that are not copied
+OURS = (*OWN_FACTS, FACT + COPYING)  # names in `meta` that are not copied
 _BYTES = frozenset("hash data blob token digest outside".split())
 _NUMBERS = frozenset(
     "run seq n epoch at until leaf number pid started_at ended_at exit_code since beat size stored updated_at "

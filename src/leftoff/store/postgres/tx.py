@@ -13,7 +13,7 @@ from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, what
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.view import listed, listing
-from leftoff.store.rows import FACT, FREE, TRASH, TRASHED, end_of, identity
+from leftoff.store.rows import COPYING, FACT, FREE, TRASH, TRASHED, end_of, half_copied, identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ class PostgresTx(HoldingView, Tx):
         names = plain(workflow), plain(branch)
         facts = (plain(run_id), NO_COUNTS, at, *names, status, int(hidden))
         again = [listing(where, limit) for where, limit, _ in self._listings]
-        _, *found, made = self.gather(None, [(Q.start_turn, names), *again, (Q.add_run, facts)])
+        asked = [(Q.start_turn, names), *again, (Q.add_run, facts), (Q.fact, (FACT + COPYING,))]
+        _, *found, made, copying = self.gather(None, asked)
+        if copying:
+            raise half_copied()
         for (where, limit, before), rows in zip(self._listings, found, strict=True):
             if before != what(listed(rows, where, limit)):
                 raise Again
@@ -252,6 +255,11 @@ class PostgresTx(HoldingView, Tx):
         from leftoff.store.postgres.rows_apart import load
 
         load(self, table, rows)
+
+    def dump_runs(self) -> list[tuple[Any, ...]]:
+        """And nobody adds one before this transaction ends."""
+        self.ask("LOCK TABLE run IN SHARE ROW EXCLUSIVE MODE")
+        return super().dump_runs()
 
     def load_runs(self, rows: list[tuple[Any, ...]]) -> None:
         from leftoff.store.postgres.rows_apart import load_runs

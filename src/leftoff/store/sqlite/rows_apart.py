@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leftoff.store.rows import FACT
-from leftoff.store.transfer import OWN_FACTS, PROGRESS, RUN, TABLES
+from leftoff.store.rows import COPYING, FACT
+from leftoff.store.transfer import OWN_FACTS, RUN, TABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-OURS = (*OWN_FACTS, FACT + PROGRESS)  # names in `meta` that are not copied
+OURS = (*OWN_FACTS, FACT + COPYING)  # names in `meta` that are not copied
 
 
 def dump(view: SqliteView, table: str, after: Row | None, limit: int) -> list[Row]:

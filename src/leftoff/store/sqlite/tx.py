@@ -6,7 +6,7 @@ from leftoff.errors import Corrupt
 from leftoff.model.codec import text
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
-from leftoff.store.rows import FACT, FREE, TRASH, TRASHED, identity
+from leftoff.store.rows import COPYING, FACT, FREE, TRASH, TRASHED, half_copied, identity
 from leftoff.store.sqlite.queries import Q
 from leftoff.store.sqlite.view import SqliteView
 
@@ -48,6 +48,8 @@ class SqliteTx(SqliteView, Tx):
         """Not where every new run would pay for it: that its id is free is checked when it is added."""
 
     def add_run(self, run_id: str, at: int, *, workflow: str, branch: str, status: str, hidden: bool) -> int:
+        if self.fact(COPYING) is not None:
+            raise half_copied()
         self.execute(Q.add_run, (run_id, NO_COUNTS, at, at, workflow, branch, status, int(hidden)))
         return self.db.last_insert_rowid()
 
