@@ -13,12 +13,12 @@ import leftoff
 from leftoff.engine.lifecycle.opening import find
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.report import report
-from leftoff.errors import Frozen, Invalid, NotFound
+from leftoff.errors import Frozen, Invalid, NotFound, Usage
 from leftoff.model.changes import ChangeSet
 from leftoff.model.words import COLLECTIONS
 from tests.api.others import elsewhere
 
-OWN = [word for word in COLLECTIONS if word not in ("run", "variable", "item", "step")]
+OWN = [word for word in COLLECTIONS if word not in ("run", "variable", "item", "step", "audit")]
 
 
 @pytest.mark.parametrize("collection", OWN)
@@ -63,6 +63,12 @@ def test_entries_of_a_variable_are_not_put(run: leftoff.Run) -> None:
     """They belong to it."""
     with pytest.raises(Invalid, match="entries of a variable"):
         run.put("item", "v/0", 1)
+
+
+def test_who_decided_is_not_put(run: leftoff.Run) -> None:
+    """The page alone writes down who did what through it: a program cannot tell of a yes that nobody gave."""
+    with pytest.raises(Usage, match="leftoff's own"):
+        run.put("audit", "000000000000001-x", {"action": "approve", "step": "release"})
 
 
 def test_what_a_run_knows_of_itself(store: leftoff.Store) -> None:

@@ -105,6 +105,7 @@ def test_the_command(work: Path, dialect: str) -> None:
         ("artifact", f"mine-{SECRET}.txt"),
         ("track", file, f"mine-{SECRET}.txt"),
         ("save", "--note", f"saved {SECRET}"),
+        ("fork", "@", "--run-id", f"f-{SECRET}", "--branch", f"br-{SECRET}", "--var", f"v-{SECRET}={SECRET}"),
         ("unblock", "@"),
         ("pause", "--note", f"pause {SECRET}"),
         ("finish", "--status", "failed", "--summary", f"done {SECRET}"),
@@ -168,10 +169,12 @@ with leftoff.run(f"w-{{S}}", title=S, steps=["a", f"b-{{S}}"], variables={{f"v-{
     run.note(f"note {{S}}")
     with run.step(f"b-{{S}}") as step:
         run.artifact("mine.txt")
+        step.log.info(f"log {{S}}")
     run.do("a", lambda: {VALUE!r})
     for item in run.each("e", [f"i-{{S}}"]):
         pass
     run.checkpoint(note=f"c {{S}}")
+    run.fork(branch=f"br-{{S}}", **{{f"v-{{S}}": S}}).finish(summary=S)
 try:
     with leftoff.run("bad") as run, run.step("x"):
         raise ValueError(S)
@@ -186,7 +189,8 @@ def test_python(work: Path) -> None:
         [sys.executable, "-c", PROGRAM], cwd=work, env=environment(**STEP), capture_output=True, text=True
     )
     assert 0 == done.returncode, done.stderr
-    assert 2 == len(succeed("ls", "--all", "--json", cwd=work).json["runs"])
+    assert 3 == len(succeed("ls", "--all", "--json", cwd=work).json["runs"])
+    assert "log [redacted]" in succeed("logs", "w-[redacted]", "b-[redacted]", cwd=work).out
     assert [] == leaks(work)
 
 

@@ -38,7 +38,7 @@ class StepLog:
 
     def __init__(self, buffer: Buffer, path: str, number: int) -> None:
         self._buffer = buffer
-        self.path = path
+        self.path = buffer.redactor.name(path)
         self.number = number
         self._before: StepLog | None = None
         self._file: int | None = None

@@ -61,9 +61,10 @@ def fork(
     source = target.row
     opening = Opening(source.workflow, title=source.title, branch=wanted.branch, run_id=wanted.run_id)
     given = ChangeSet(wanted.scrubber)
+    opening.mask_names(given)
     for key, value in wanted.variables.items():
         given.put("variable", key, value)
-    records, changes = store.read(lambda view: _copied(store, view, target, wanted.branch, wanted.status, at))
+    records, changes = store.read(lambda view: _copied(store, view, target, opening.branch, wanted.status, at))
     changes.changes.update(given.changes)
     changes, blobs = save_blobs(store, changes)
     records, large = _in_blobs(store, records)

@@ -60,6 +60,13 @@ class Opening:
             twice = next(name for name in names if names.count(name) > 1)
             raise Invalid(f"The step {twice} is declared twice.")
 
+    def mask_names(self, changes: ChangeSet) -> None:
+        """From here on no name in it holds a secret of the workflow."""
+        self.workflow, self.branch = changes.name(self.workflow), changes.name(self.branch)
+        if self.run_id is not None and changes.name(self.run_id) != self.run_id:
+            self.run_id = slug(changes.name(self.run_id))
+        self.steps = [(changes.name(name), known) for name, known in self.steps]
+
     def twins(self, view: View, limit: int | None = None) -> list[RunRow]:
         """The unfinished runs of the same work, latest first."""
         return twins(view, self.workflow, self.branch, self.title, self.facts.get("issue"), limit)
@@ -80,12 +87,9 @@ def _step_entry(step: Any) -> tuple[str, dict[str, Any]]:
 
 
 def opening_changes(opening: Opening, at: int, scrubber: Scrubber | None) -> ChangeSet:
-    """The records of version 1. From here on no name in it holds a secret of the workflow."""
+    """The records of version 1, with no secret in the names of the opening from here on."""
     changes = ChangeSet(scrubber)
-    opening.workflow, opening.branch = changes.name(opening.workflow), changes.name(opening.branch)
-    if opening.run_id is not None and changes.name(opening.run_id) != opening.run_id:
-        opening.run_id = slug(changes.name(opening.run_id))
-    opening.steps = [(changes.name(name), known) for name, known in opening.steps]
+    opening.mask_names(changes)
     facts = {
         "workflow": opening.workflow,
         "title": opening.title or opening.context.get(ISSUE, {}).get("title") or None,

@@ -51,7 +51,7 @@ def refuse_decision(collection: str, key: str, value: Any, *, person: bool = Tru
     if is_own(collection, key) or (collection, key) == ("context", "graph"):
         raise Usage(
             f"The record {collection}/{key} is leftoff's own.",
-            hint="Nothing was changed. It controls what is executed or restored; choose another key.",
+            hint="Nothing was changed. It says what is executed, restored or was decided; choose another one.",
         )
 
 
