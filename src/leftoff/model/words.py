@@ -69,7 +69,7 @@ _OWN_FACTS = ("definition", "function", "returned", "workspace", "git_dirty", SA
 
 
 def is_own(collection: str, key: str) -> bool:
-    """Whether a record decides what leftoff does, or tells who decided: no report, document, tool or program puts it."""
+    """Whether a record decides what leftoff does, or tells who decided: no report, document or program puts it."""
     own = key in _OWN_FACTS or key.startswith("before ")
     return collection == "audit" or (collection == "context" and own)
 

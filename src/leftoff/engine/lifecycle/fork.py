@@ -64,7 +64,9 @@ def fork(
     opening.mask_names(given)
     for key, value in wanted.variables.items():
         given.put("variable", key, value)
-    records, changes = store.read(lambda view: _copied(store, view, target, opening.branch, wanted.status, at))
+    records, changes = store.read(
+        lambda view: _copied(store, view, target, opening.branch, wanted.status, at)
+    )
     changes.changes.update(given.changes)
     changes, blobs = save_blobs(store, changes)
     records, large = _in_blobs(store, records)
