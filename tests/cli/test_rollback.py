@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import leftoff
 from tests.cli.command import call, succeed
 from tests.cli.runs import driven, files_below, release
 from tests.cli.test_ls import RUN_KEYS
@@ -53,6 +54,32 @@ def test_a_finished_run_can_go_back(tmp_path: Path) -> None:
     run = release(tmp_path)
     succeed("finish", cwd=tmp_path)
     assert "running" == succeed("rollback", f"{run}~1", "--json", cwd=tmp_path).json["status"]
+
+
+def test_nobody_drives_a_run_of_a_workflow_that_went_back(tmp_path: Path) -> None:
+    """It was running then, and is paused now: that it goes on takes somebody who resumes it."""
+    (tmp_path / "flow.yaml").write_text(
+        "name: flow\nsteps:\n- {id: a, run: 'true'}\n- {id: b, run: 'true'}\n"
+    )
+    succeed("run", "flow.yaml", "--run-id", "r", cwd=tmp_path)
+    first = succeed("log", "r", "--json", cwd=tmp_path).json["checkpoints"][-1]
+    assert "running" == succeed("show", f"r@{first['seq']}", "--json", cwd=tmp_path).json["status"]
+    back = succeed("rollback", f"r@{first['seq']}", "--json", cwd=tmp_path).json
+    assert ("paused", "idle", "b") == (back["status"], back["health"], back["next_step"])
+    assert succeed("log", "r", "--json", cwd=tmp_path).json["checkpoints"][0]["seq"] == back["head"]["seq"]
+    (told,) = succeed("status", "--json", cwd=tmp_path).json["runs"]
+    assert ("paused", "idle") == (told["status"], told["health"])
+    succeed("resume", "r", cwd=tmp_path)
+    assert "completed" == succeed("show", "r", "--json", cwd=tmp_path).json["status"]
+
+
+def test_nobody_drives_a_run_of_a_program_that_went_back(tmp_path: Path) -> None:
+    """Only the program that began it goes on with it, when it is started again."""
+    with leftoff.open(tmp_path / ".leftoff").start("work", run_id="r") as run:
+        run.checkpoint()
+        run.variables["a"] = 1
+    back = succeed("rollback", "r@1", "--json", cwd=tmp_path).json
+    assert ("paused", "idle") == (back["status"], back["health"])
 
 
 def test_not_while_somebody_drives_it(tmp_path: Path) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from leftoff.engine.read.definition import KEY
 from leftoff.engine.read.state import facts_of, proved_version
 from leftoff.engine.write.apply import Apply
 from leftoff.engine.write.commit import NO_GUARD, Guard, Seal, Terms, add_version, commit_in
 from leftoff.engine.write.head import gone
 from leftoff.engine.write.upgrade import bring_up
 from leftoff.model.changes import ChangeSet
+from leftoff.model.codec import sha256
+from leftoff.model.codec import store as stored_bytes
+from leftoff.store.rows import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.engine.write.head import Head
     from leftoff.model.versions import Version
     from leftoff.store.base import Store, Tx
-    from leftoff.store.rows import Record
+
+_RUNNING, _PAUSED = stored_bytes("running"), stored_bytes("paused")
 
 
 def rollback(store: Store, head: Head, seq: int, at: int, *, guard: Guard = NO_GUARD) -> Version:
@@ -33,11 +38,22 @@ def rollback_in(store: Store, tx: Tx, head: Head, seq: int, at: int, guard: Guar
     if now is None:
         raise gone(head.run_id)
     since, digest, counts, epoch, run_id = now
+    if guard.epoch is None:
+        _pause(wanted)
     apply = Apply(tx, head, since, digest, counts)
     _make_equal(store, tx, apply, wanted)
     name = target.id or f"version {seq}"
     seal = Seal("rollback", note=f"back to {name}" + (f" ({target.note})" if target.note else ""))
     return add_version(tx, apply, run_id, epoch, Terms(at), seal)
+
+
+def _pause(wanted: dict[tuple[str, str], Record]) -> None:
+    """A run that was running then, and goes on only when it is driven, by a runner or by its program: nobody drives it
+    now. Of any other, whoever reports works on it."""
+    driven = ("context", KEY) in wanted or ("run", "program") in wanted
+    status = wanted.get(("run", "status"))
+    if driven and status is not None and status.stored == _RUNNING:
+        wanted["run", "status"] = Record("run", "status", status.seq, sha256(_PAUSED).digest(), _PAUSED)
 
 
 def save_present(tx: Tx, head: Head, at: int, guard: Guard) -> None:
