@@ -10,6 +10,7 @@ from leftoff.engine.retention.disk import disk_use
 from leftoff.engine.retention.policy import ARCHIVE, DEFAULT, outlived, plan, policy
 from leftoff.engine.retention.prune import sweep
 from leftoff.errors import Conflict, LeftoffError, NotFound
+from leftoff.model.fields import Fields
 from leftoff.store.sqlite.location import is_due, mark_done
 
 TYPE_CHECKING = False
@@ -19,17 +20,28 @@ if TYPE_CHECKING:
     from leftoff.engine.config.project import Project
     from leftoff.engine.retention.archive import Check
     from leftoff.engine.retention.policy import Plan, Policy, Removal
+    from leftoff.engine.retention.trash import InTrash
     from leftoff.store.rows import RunRow
 
 STAMP = "pruned"  # a file in the store's folder: when retention last ran by itself
 
 
+class Looked(Fields):
+    """The rules, what they would let go, what lies in the trash for long enough, and why."""
+
+    rules: Policy
+    plan: Plan
+    trash: list[InTrash]
+    why: str
+
+
 class Pruned:
     """What went, what stays, and what somebody should know. ``freed``: measured on disk; of a dry run, what the trash
-    would give back."""
+    would give back. ``looked``: what it follows from."""
 
-    def __init__(self, dry: bool) -> None:
+    def __init__(self, dry: bool, looked: Looked | None = None) -> None:
         self.dry = dry
+        self.looked = looked
         self.removed: list[dict[str, Any]] = []
         self.kept = 0
         self.freed = 0
@@ -64,19 +76,38 @@ class Upkeep:
         self, *, dry: bool = False, empty: bool = False, rules: Policy | None = None, asked: bool = True
     ) -> Pruned:
         """``empty``: the trash, too, whatever its age. ``asked``: somebody wants it now."""
+        found = self.look(empty=empty, rules=rules, asked=asked)
+        return found if dry else self.carry_out(found)
+
+    def look(self, *, empty: bool = False, rules: Policy | None = None, asked: bool = True) -> Pruned:
+        """What would go."""
         rules = self._rules = rules if rules is not None else self.rules()
         phase_of = self.dialect.phase_of if self.dialect is not None else None
         made = plan(self.store, rules, self.now, phase_of, asked=asked)
-        done = Pruned(dry)
+        there = trash.contents(self.store) if empty else trash.due(self.store, self.now, rules.trash)
+        why = "the trash is emptied" if empty else "its time in the trash is over"
+        found = Pruned(True, Looked(rules, made, there, why))
+        found.kept = made.kept
+        found.freed = trash.size(self.store, there)
+        found.removed = [_from_trash(each, why) for each in there]
+        found.removed += [removal.to_json() for removal in made.removals]
+        found.removed += [_old_archive(path, rules) for path in self._old_archives(made, rules)]
+        if made.doubted:
+            found.warnings.append(_doubt(made.doubted))
+        return found
+
+    def carry_out(self, found: Pruned) -> Pruned:
+        """What was looked at goes, as far as it is still as it was then."""
+        looked, done = found.looked, Pruned(False, found.looked)
+        assert looked is not None
+        made, rules = looked.plan, looked.rules
         done.kept = made.kept
         before = disk_use(self.project.store_folder)
-        self._trash(rules, done, empty=empty)
-        if not dry:
-            self._apply(made, done)
+        self._trash(looked, done)
+        self._apply(made, done)
         done.removed += [removal.to_json() for removal in made.removals]
         self._archives(rules, done)
-        if not dry:
-            self._sweep(before, rules, done)
+        self._sweep(before, rules, done)
         if made.doubted:
             done.warnings.append(_doubt(made.doubted))
         return done
@@ -93,19 +124,14 @@ class Upkeep:
                 "everything that the rules keep is kept."
             )
 
-    def _trash(self, rules: Policy, done: Pruned, *, empty: bool) -> None:
-        """What has lain in the trash for long enough goes for good; with ``empty`` all of it."""
-        there = trash.contents(self.store) if empty else trash.due(self.store, self.now, rules.trash)
-        why = "the trash is emptied" if empty else "its time in the trash is over"
-        if done.dry:
-            done.freed = trash.size(self.store, there)
-        for each in there:
+    def _trash(self, looked: Looked, done: Pruned) -> None:
+        """What has lain in the trash for long enough goes for good; where it is emptied, all of it."""
+        for each in looked.trash:
             try:
-                if not done.dry:
-                    trash.remove(self.store, each)
+                trash.remove(self.store, each)
             except (Conflict, NotFound):
                 continue  # somebody was faster
-            done.removed.append({"kind": "trash", "run_id": each.run_id, "why": why, "action": "remove"})
+            done.removed.append(_from_trash(each, looked.why))
 
     def _apply(self, made: Plan, done: Pruned) -> None:
         by_run: dict[int, list[int]] = {}
@@ -148,14 +174,19 @@ class Upkeep:
         if self.dialect is not None:
             self.dialect.retire(self.project.folder, row.run_id, row.branch, self.now, removed=removed)
 
+    def _old_archives(self, made: Plan, rules: Policy) -> list[str]:
+        """The bundles that are too many once what is planned was archived, too."""
+        if rules.archives is None:
+            return []
+        new = sum(removal.seq is None and removal.action == ARCHIVE for removal in made.removals)
+        return archive.oldest(self.store, max(0, rules.archives - new))
+
     def _archives(self, rules: Policy, done: Pruned) -> None:
         if rules.archives is None:
             return
         for path in archive.oldest(self.store, rules.archives):
-            run_id = os.path.basename(path).removesuffix(archive.SUFFIX)
-            why = f"the last {rules.archives} archives are kept"
-            if done.dry or archive.discard(self.store, path, self.now):
-                done.removed.append({"kind": "archive", "run_id": run_id, "why": why, "action": "remove"})
+            if archive.discard(self.store, path, self.now):
+                done.removed.append(_old_archive(path, rules))
 
     # -- by itself
 
@@ -171,6 +202,16 @@ class Upkeep:
             mark_done(os.path.join(self.project.store_folder, STAMP), self.now)
             for line in self.prune(asked=False).warnings:
                 self.project.say(f"leftoff: {line}")
+
+
+def _from_trash(each: InTrash, why: str) -> dict[str, Any]:
+    return {"kind": "trash", "run_id": each.run_id, "why": why, "action": "remove"}
+
+
+def _old_archive(path: str, rules: Policy) -> dict[str, Any]:
+    run_id = os.path.basename(path).removesuffix(archive.SUFFIX)
+    why = f"the last {rules.archives} archives are kept"
+    return {"kind": "archive", "run_id": run_id, "why": why, "action": "remove"}
 
 
 def _doubt(runs: list[str]) -> str:

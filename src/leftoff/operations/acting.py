@@ -31,7 +31,7 @@ from leftoff.operations.resume import PROGRAM, RUNNING, find
 from leftoff.operations.resume import resume as go_on
 from leftoff.operations.runs import info, target
 from leftoff.operations.stop import stop
-from leftoff.operations.upkeep import archive, prune
+from leftoff.operations.upkeep import archive
 from leftoff.operations.verdict import verify
 
 TYPE_CHECKING = False
@@ -57,8 +57,8 @@ TEXT, WORDS, FLAG, MAP = "text", "words", "flag", "map"  # what a field holds
 
 # What each action takes.
 ACTIONS: dict[str, dict[str, str]] = {
-    "approve": {"step": TEXT, "choice": TEXT, "note": TEXT},
-    "reject": {"step": TEXT, "note": TEXT},
+    "approve": {"step": TEXT, "choice": TEXT, "note": TEXT, "plan": TEXT},
+    "reject": {"step": TEXT, "note": TEXT, "plan": TEXT},
     "unblock": {"step": TEXT},
     "resume": {
         "accept": WORDS,
@@ -151,9 +151,10 @@ def _decide(
     project: Project, caller: Caller, ref: str, said: Given, action: str, choice: str | None
 ) -> Acted:
     words = (ref, said["step"]) if "step" in said else (ref,)
-    done = decide(project, caller, Decision(words, choice, said.get("note")))
+    done = decide(project, caller, Decision(words, choice, said.get("note"), said.get("plan")))
     if done.changed:
-        write_down(project, caller, done.info.row, action, {**said, "step": done.step, "choice": done.choice})
+        kept = {**_without_plan(said), "step": done.step, "choice": done.choice}
+        write_down(project, caller, done.info.row, action, kept)
     word = "rejected" if done.rejected else "approved"
     already = "" if done.changed else "already "
     return Acted(
@@ -205,10 +206,13 @@ def _rollback(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
     done = rollback(project, caller, wanted, lambda run_id, running: True, agree)
     if not done.done:
         raise _another_plan()
-    kept = {name: value for name, value in said.items() if name != "plan"}
-    write_down(project, caller, done.run.row, "rollback", kept)
+    write_down(project, caller, done.run.row, "rollback", _without_plan(said))
     told = f"Run {done.run.run_id} is back at version {done.target.seq}. What was there before is kept in its history."
     return Acted(done.run.run_id, told, done.to_json())
+
+
+def _without_plan(said: Given) -> Given:
+    return {name: value for name, value in said.items() if name != "plan"}
 
 
 def of_run(project: Project, caller: Caller, ref: str, version: str | None) -> str:
@@ -239,9 +243,13 @@ def plan_to_prune(found: Pruned) -> str:
 
 def prune_as_seen(project: Project, seen: str) -> Pruned:
     """Let go what somebody was shown, unless that is something else by now."""
-    if seen != plan_to_prune(prune(project, dry=True)):
+    from leftoff.dialects.retention import Upkeep
+
+    upkeep = Upkeep(project)
+    found = upkeep.look()
+    if seen != plan_to_prune(found):
         raise _another_plan()
-    return prune(project)
+    return upkeep.carry_out(found)
 
 
 def _digest(*what: object) -> str:

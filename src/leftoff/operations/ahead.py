@@ -82,7 +82,7 @@ def _ahead_decide(project: Project, caller: Caller, ref: str, said: Given) -> Ah
         f"{shown_step(step)} asks: {one.approval.get('ask', '')}",
         "The run goes on with what you decide. It cannot be decided twice.",
     ]
-    return Ahead(row.run_id, says, options=one.choices() or ["approve"])
+    return Ahead(row.run_id, says, options=one.choices() or ["approve"], plan=one.stamp)
 
 
 def _ahead_unblock(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:

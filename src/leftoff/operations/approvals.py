@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
 class Decision(Fields):
     """A decision to record. ``words``: the run and the step, as far as somebody named them. ``choice``: without one,
-    the only option that does not reject, or `approve`; of others a person chooses."""
+    the only option that does not reject, or `approve`; of others a person chooses. ``seen``: what stands for the
+    question that they were shown."""
 
     words: Sequence[str] = ()
     choice: str | None = None
     note: str | None = None
+    seen: str | None = None
 
 
 class Decided(Fields):
@@ -78,8 +80,8 @@ def decide(project: Project, caller: Caller, decision: Decision) -> Decided:
     step = step_of(project, row, step) if step is not None else _only_step(project, caller, row)
     note = project.redactor.mask(decision.note) if decision.note else None
     options = _phase_options(project, row, step)
-    choice = _chosen(project, caller, row, step, decision.choice, options)
-    said = approvals.Decision(choice, user(), project.now, note, options)
+    choice, seen = _chosen(project, caller, row, step, decision, options)
+    said = approvals.Decision(choice, user(), project.now, note, options, seen)
     find, guard = this_run(row.run, row.run_id), guard_of(caller)
     done = approvals.decide(store, find, step, said, scrubber=project.redactor, guard=guard)
     driven = state(store.read(lambda view: view.lease(row.run)), project.now) in ("alive", "unknown")
@@ -178,17 +180,19 @@ def _only_step(project: Project, caller: Caller, row: RunRow) -> str:
 
 
 def _chosen(
-    project: Project, caller: Caller, row: RunRow, step: str, choice: str | None, options: Sequence[str]
-) -> str | None:
-    """The choice that was named; else, where the step or phase offers several, the one that a person picks."""
-    if choice is not None or caller.pick is None:
-        return choice
+    project: Project, caller: Caller, row: RunRow, step: str, decision: Decision, options: Sequence[str]
+) -> tuple[str | None, str | None]:
+    """The choice that was named; else, where the step or phase offers several, the one that a person picks. And what
+    stands for the question that they saw."""
+    if decision.choice is not None or caller.pick is None:
+        return decision.choice, decision.seen
     asked = project.store.read(lambda view: waiting(project.store, view, row).get(step))
     offered = asked.choices() if asked is not None else options
     if len(offered) < 2:
-        return choice
+        return decision.choice, decision.seen
     told = f"Step {shown_step(step)} of run {row.run_id} offers several choices."
-    return caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])
+    picked = caller.pick(told, [(option, "", "", 0) for option in [*offered, REJECT]])
+    return picked, asked.stamp if asked is not None else None
 
 
 def _phase_options(project: Project, row: RunRow, step: str) -> list[str]:

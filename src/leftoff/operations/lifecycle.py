@@ -62,22 +62,37 @@ class Started(Fields):
 
 
 def start(project: Project, caller: Caller, wanted: Start) -> Started:
-    """Start a run; or go on with the unfinished one, where that is asked for and nothing stands in the way."""
+    """Start a run; or go on with the unfinished one, where that is asked for and nothing stands in the way. One that
+    others went on with, or began, meanwhile is judged anew."""
+    if not wanted.resume:
+        return _start(project, caller, wanted)
+    from leftoff.engine.write.unmoved import until_unmoved
+
+    return until_unmoved(lambda: _start(project, caller, wanted))
+
+
+def _start(project: Project, caller: Caller, wanted: Start) -> Started:
     from leftoff.engine.lifecycle.start import Session, start_run
 
     store = project.store  # what is wrong with the settings is no wrong usage
     opening = usage_errors(lambda: _opening(project, caller, wanted))
+    judged = None
     if wanted.resume:
-        from leftoff.operations.resume import stands_in_the_way
+        from leftoff.operations.resume import judge
 
-        report = stands_in_the_way(project, caller, opening)
-        if report is not None:
-            return Started(None, report=report)
+        judged = judge(project, caller, opening)
+        if judged.report is not None:
+            return Started(None, report=judged.report)
     named = wanted.session
     session = Session(named, wanted.agent or f"session {named}") if named else None
     done = usage_errors(
         lambda: start_run(
-            store, opening, project.now, scrubber=project.redactor, resume=wanted.resume, session=session
+            store,
+            opening,
+            project.now,
+            scrubber=project.redactor,
+            resume=judged.need if judged is not None else None,
+            session=session,
         )
     )
     twin = info(project, done.twin) if done.twin is not None else None

@@ -24,7 +24,7 @@ from leftoff.engine.steps.lifecycle import steps_in
 from leftoff.engine.write.commit import Terms
 from leftoff.engine.write.head import need_run
 from leftoff.engine.write.report import report as write_report
-from leftoff.engine.write.unmoved import need_unmoved, until_unmoved
+from leftoff.engine.write.unmoved import Moved, need_unmoved, until_unmoved
 from leftoff.errors import CannotResume, Invalid, NoCheckpoint, NotFound, Usage
 from leftoff.model.fields import Fields
 from leftoff.model.ids import of_run, shown_step, slug
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from leftoff.engine.resume.verdict import Report
     from leftoff.engine.write.commit import Guard, Seal
     from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Tx
+    from leftoff.store.base import Tx, View
     from leftoff.store.rows import RunRow
 
 STOPPED, GIVEN_UP, AGREED, RUNNING = "stopped", "given up", "agreed", "running"
@@ -260,29 +260,51 @@ def sync_issue(project: Project, row: RunRow) -> None:
     )
 
 
-def stands_in_the_way(project: Project, caller: Caller, opening: Opening) -> Report | None:
+class Judged(Fields):
+    """What `start --resume` would go on with, as it was judged: ``None``, where there was nothing. ``report``: what
+    keeps it from going on. ``asks``: whether any other run has to be judged first, too."""
+
+    row: RunRow | None
+    report: Report | None = None
+    asks: bool = True
+
+    def need(self, view: View, there: RunRow) -> None:
+        """Raise ``Moved`` where this run is not the one that was judged, or has moved since."""
+        if not self.asks:
+            return
+        if self.row is None or self.row.run != there.run:
+            raise Moved(f"Run {there.run_id} was begun meanwhile.")
+        need_unmoved(view, self.row)
+
+
+def judge(project: Project, caller: Caller, opening: Opening) -> Judged:
     """For `start --resume`, which asks nothing: the verdict, where it keeps the unfinished run from going on.
 
     A run that follows a protocol goes on by its rules, and is greeted in its words; any other just does, unless no
     person can be behind it: a model is told what `resume` would ask.
     """
     store = project.store
-    if not store.exists():
-        return None
-    row = store.read(lambda view: unfinished(view, store.follower, opening, project.now))
+    row = (
+        store.read(lambda view: unfinished(view, store.follower, opening, project.now))
+        if store.exists()
+        else None
+    )
     dialect = dialect_of(row, project.folder, project.settings) if row is not None else None
     if row is None or row.workflow != opening.workflow or (dialect is None and caller.person):
-        return None
+        return Judged(row, asks=not caller.person)
     target = Target(row, None)
     project.move_to_worktree(row)
     found = verify(project, caller, ResumeRequest(target))
     # start looks itself at who drives it
     found.findings = [finding for finding in found.findings if not finding.code.startswith("lease.")]
     if found.verdict in (ASK, REFUSE):
-        return found
+        return Judged(row, found)
+    decided = found.world.row
     if dialect is not None:
-        _greet(project, dialect, target)
-    return None
+        store.read(lambda view: need_unmoved(view, decided))
+        _greet(project, dialect, target)  # which may settle what an output settles
+        decided = store.read(this_run(row.run, row.run_id))
+    return Judged(decided)
 
 
 def carry_out(

@@ -196,7 +196,14 @@ def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
 
 
 def resume(session: Session) -> Taken:
-    """The session's own run; or the one that nobody works on, unless the world does not allow to go on with it."""
+    """The session's own run; or the one that nobody works on, unless the world does not allow to go on with it. What
+    others do to it meanwhile makes it another one to judge."""
+    from leftoff.engine.write.unmoved import until_unmoved
+
+    return until_unmoved(lambda: _resume(session))
+
+
+def _resume(session: Session) -> Taken:
     project, store, who = session.project, session.project.store, session.who
     if session.driven or not store.exists():
         return Taken()
@@ -206,7 +213,7 @@ def resume(session: Session) -> Taken:
     report = _verified(session, free) if free is not None else None
     if report is not None and report.verdict == "refuse":
         return Taken(offered=free, report=report)
-    row = sessions.take_run(project, who, session.branch, offered=True)
+    row = sessions.take_run(project, who, session.branch, offered=free)
     same = row is not None and free is not None and row.run == free.run
     return Taken(row, report=report if same else None)
 

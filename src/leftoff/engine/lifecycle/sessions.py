@@ -128,9 +128,10 @@ def hold(tx: Tx, row: RunRow, who: Who, at: int) -> bool:
 
 
 def take_run(
-    project: Project, who: Who, branch: str, *, offered: bool = False, again: bool = False
+    project: Project, who: Who, branch: str, *, offered: RunRow | None = None, again: bool = False
 ) -> RunRow | None:
-    """The run of a session, running and driven by it; with ``offered``, the one that nobody works on becomes it.
+    """The run of a session, running and driven by it. ``offered``: one that nobody works on, and that was judged as it
+    was then; it becomes the session's, if it is still so.
 
     ``again``: the session begins anew, so that nothing it did before can be in flight.
     """
@@ -138,8 +139,8 @@ def take_run(
 
     def work(tx: Tx) -> RunRow | None:
         row = own = told_run(tx, who)
-        if offered and (own is None or is_spent(own)):
-            row = offered_run(tx, branch, at) or own
+        if offered is not None and (own is None or is_spent(own)):
+            row = _still_offered(tx, offered, branch, at)
         if row is None or not hold(tx, row, who, at):
             return None
         make = _going_on(store, who, at, taken=own is None or own.run != row.run, again=again)
@@ -147,6 +148,17 @@ def take_run(
         return tx.run_row(row.run)
 
     return store.write(work) if store.exists() else None
+
+
+def _still_offered(tx: Tx, row: RunRow, branch: str, at: int) -> RunRow:
+    """The run that was judged, if it is as it was, and nobody works on it."""
+    from leftoff.engine.write.unmoved import Moved, need_unmoved
+
+    need_unmoved(tx, row)
+    free = offered_run(tx, branch, at)
+    if free is None or free.run != row.run:
+        raise Moved(f"Somebody works on run {row.run_id} by now.")
+    return free
 
 
 def _going_on(store: Store, who: Who, at: int, *, taken: bool, again: bool) -> Make:

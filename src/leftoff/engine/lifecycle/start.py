@@ -22,6 +22,8 @@ from leftoff.store.rows import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leftoff.engine.lifecycle.opening import Opening
     from leftoff.engine.write.commit import Seal
     from leftoff.host import Process
@@ -53,10 +55,11 @@ def start_run(
     at: int,
     *,
     scrubber: Scrubber | None,
-    resume: bool = False,
+    resume: Callable[[View, RunRow], None] | None = None,
     session: Session | None = None,
 ) -> Started:
-    """A new run, or with ``resume`` the unfinished one of that id, or of that workflow, branch, title and issue."""
+    """A new run; or the unfinished one of that id, or of that workflow, branch, title and issue, where ``resume`` does
+    not raise, which is asked in the transaction."""
     changes = opening_changes(opening, at, scrubber)
     changes, blobs = save_blobs(store, changes)
 
@@ -64,8 +67,9 @@ def start_run(
 
     def work(tx: Tx) -> Started:
         twin, there = opening.twin(tx), unfinished(tx, tx.follower, opening, at)
-        if resume and there is not None:
+        if resume is not None and there is not None:
             _refuse_other(there, opening)
+            resume(tx, there)
             _go_on(store, tx, there, opening, at, scrubber)
             started = Started(there.run, there.run_id, resumed=True, twin=None)
         else:

@@ -18,6 +18,7 @@ from leftoff.engine.steps.reports import StepReport, refuse_approval, step_chang
 from leftoff.engine.write.commit import NO_GUARD, Seal, Terms
 from leftoff.engine.write.report import report
 from leftoff.errors import Conflict, NotFound, Usage
+from leftoff.model.codec import sha256, text
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step, step_word
 from leftoff.model.times import millis
@@ -98,13 +99,15 @@ def how(run_id: str, step: str, verb: str = "approve") -> str:
 
 class Decision(Fields):
     """What a person says of a step. ``choice`` None approves, where it is clear what that means. ``options``: of a
-    phase of a protocol, which may be no step that asked, what can be chosen."""
+    phase of a protocol, which may be no step that asked, what can be chosen. ``seen``: what stands for the question
+    that they were shown."""
 
     choice: str | None
     by: str
     at: int
     note: str | None = None
     options: Sequence[str] = ()
+    seen: str | None = None
 
 
 def decide(
@@ -127,6 +130,8 @@ def decide(
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> Seal | None:
         late.clear()
         found = Asked(store, tx, row, step)
+        if decision.seen is not None:
+            found.need(decision.seen)
         if decision.options and not found.waits:
             taken[:] = [_of_phase(step, decision)]
             return _put_phase(changes, step, found.approval, decision.but(choice=taken[0]))
@@ -204,6 +209,20 @@ class Asked:
     def options(self) -> list[str]:
         known = self.approval.get("options")
         return [str(option) for option in known] if isinstance(known, list) and known else list(OPTIONS)
+
+    @property
+    def stamp(self) -> str:
+        """What stands for the question as it is put: another text, or the same put once more, is another one."""
+        asked = [self.approval.get(name) for name in ("ask", "asked_at", "options")]
+        return sha256(text(asked).encode()).hexdigest()[:32]
+
+    def need(self, seen: str) -> None:
+        """Raise where this is not the question that somebody was shown; one that was decided since says so itself."""
+        if self.waits and self.stamp != seen:
+            raise Conflict(
+                f"Step {self.name} asks something else than what was shown.",
+                hint="Nothing was decided. Look at what it asks now.",
+            )
 
     def choices(self) -> list[str]:
         """What approving could mean: `approve` where that is offered, else every option that does not reject."""

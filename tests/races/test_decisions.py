@@ -1,0 +1,157 @@
+"""What is decided is what was looked at: a run that an agent goes on with, a question, what retention lets go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leftoff.agents.mcp.tools import Tools
+from leftoff.engine.config.caller import Caller
+from leftoff.errors import Conflict, LeftoffError
+from leftoff.operations import sessions
+from leftoff.operations.acting import act, plan_to_prune, prune_as_seen
+from leftoff.operations.ahead import look_ahead
+from leftoff.operations.approvals import Decision, decide
+from leftoff.operations.records import set_variables
+from leftoff.operations.upkeep import prune
+from tests.cli.command import call, succeed
+from tests.races.between import Seam, here, note, notes, taken_up
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
+NOBODY = Caller()
+
+
+@pytest.fixture
+def seam(monkeypatch: pytest.MonkeyPatch) -> Seam:
+    return Seam(monkeypatch)
+
+
+def paused(folder: Path, *names: str) -> None:
+    for name in names:
+        succeed("start", name, "--run-id", name, "--steps", "a,b", cwd=folder)
+        succeed("pause", "--run", name, cwd=folder)
+
+
+# -- a session that goes on with what nobody works on
+
+
+def resumed(folder: Path) -> sessions.Taken:
+    with here(folder) as project:
+        until = project.clock.now() * 10**6 + 60 * 10**9
+        session = sessions.Session(project, Caller(), "s1", "claude", anywhere=False, until=until)
+        return sessions.resume(session)
+
+
+def judged(taken: sessions.Taken) -> tuple[str, int]:
+    assert taken.run is not None and taken.report is not None
+    assert taken.run.run_id == taken.report.world.row.run_id
+    return taken.run.run_id, taken.report.world.row.seq
+
+
+def test_somebody_takes_it_up(project: Path, seam: Seam) -> None:
+    """The session gets another one then, and only once that was judged, too."""
+    paused(project, "other", "latest")
+    seam.after("leftoff.operations.sessions._verified", lambda: taken_up(project, "latest"))
+    assert "other" == judged(resumed(project))[0]
+
+
+def test_somebody_reports_on_it(project: Path, seam: Seam) -> None:
+    """What they reported is part of what is judged."""
+    paused(project, "latest")
+    seam.after("leftoff.operations.sessions._verified", lambda: note(project, "latest"))
+    assert ("latest", 3) == judged(resumed(project))
+    assert ["in between"] == notes(project, "latest")
+
+
+# -- start_run(resume: true)
+
+
+def test_what_stands_in_the_way_since(project: Path, seam: Seam) -> None:
+    """A model that starts with `resume` is told what came up after the verdict."""
+    paused(project, "w")
+
+    def set_it() -> None:
+        with here(project) as other:
+            set_variables(other, Caller(named="w"), {"key": SECRET})
+
+    seam.after("leftoff.operations.resume.verify", set_it)
+    with pytest.raises(LeftoffError, match="key"):
+        Tools(str(project), None).start_run("w", run_id="w", resume=True)
+    assert "paused" == succeed("show", "w", "--json", cwd=project).json["status"]
+
+
+def test_one_that_was_begun_since(project: Path, seam: Seam) -> None:
+    """There was nothing to judge when it looked; now there is."""
+    succeed("init", cwd=project)
+
+    def begin() -> None:
+        paused(project, "w")
+        call("set", f"key={SECRET}", "--run", "w", cwd=project)
+
+    seam.after("leftoff.operations.resume.unfinished", begin)
+    with pytest.raises(LeftoffError, match="key"):
+        Tools(str(project), None).start_run("w", run_id="w", resume=True)
+
+
+# -- a question
+
+
+def ask(folder: Path, text: str) -> None:
+    """Put a question, in the place of one that was there."""
+    if call("show", "r", cwd=folder).code:
+        succeed("start", "w", "--run-id", "r", cwd=folder)
+        succeed("put", "step", "sign-off", '{"status":"waiting","kind":"approval"}', cwd=folder)
+    asked = {"status": "waiting", "ask": text, "options": ["ship", "hold", "reject"]}
+    succeed("put", "approval", "sign-off", json.dumps(asked), cwd=folder)
+
+
+def test_another_question_than_the_page_showed(project: Path) -> None:
+    """It is not decided by who saw the other one."""
+    ask(project, "Delete the copy?")
+    with here(project) as here_:
+        plan = look_ahead(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
+    ask(project, "Delete the original?")
+    said = {"step": "sign-off", "choice": "ship", "plan": plan}
+    with here(project) as here_, pytest.raises(Conflict, match="asks something else"):
+        act(here_, NOBODY, "approve", "r", said)
+    with here(project) as here_:
+        plan = look_ahead(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
+        assert "approved" in act(here_, NOBODY, "approve", "r", {**said, "plan": plan}).told
+
+
+def test_another_question_while_somebody_picks(project: Path) -> None:
+    """The same at a terminal, where a choice may be open for long."""
+    ask(project, "Delete the copy?")
+
+    def pick(*_: object) -> str:
+        ask(project, "Delete the original?")
+        return "ship"
+
+    caller = Caller()
+    caller.pick = pick
+    with here(project) as here_, pytest.raises(Conflict, match="asks something else"):
+        decide(here_, caller, Decision(("r", "sign-off")))
+
+
+# -- what retention lets go
+
+
+def test_what_ended_since_it_was_shown(project: Path, seam: Seam) -> None:
+    """Only what was shown goes: one that ended after the look is for the next one."""
+    (project / "leftoff.toml").write_text('[retention]\ncompleted = "0d"\nauto = false\n')
+
+    def ends(name: str) -> None:
+        succeed("start", name, "--run-id", name, cwd=project)
+        succeed("finish", "--run", name, cwd=project)
+
+    ends("one")
+    with here(project) as here_:
+        seen = plan_to_prune(prune(here_, dry=True))
+    seam.after("leftoff.dialects.retention.plan", lambda: ends("two"))
+    with here(project) as here_:
+        done = prune_as_seen(here_, seen)
+        assert ["one"] == [each["run_id"] for each in done.removed]
+        there = here_.store.read(lambda view: [view.find_run(name) is not None for name in ("one", "two")])
+    assert [False, True] == there
