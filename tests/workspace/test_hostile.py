@@ -12,7 +12,7 @@ from leftoff.engine.workspace.paths import check_path, given_path, place
 from leftoff.errors import CannotResume, Invalid
 from tests.cli.command import call, succeed
 from tests.cli.runs import started
-from tests.workspace.trees import tree
+from tests.workspace.trees import git, repository, tree
 
 
 @pytest.fixture
@@ -197,3 +197,23 @@ def test_a_journal_that_somebody_else_made(
     assert {"victim": "untouched"} == {p.name: p.read_text() for p in (tmp_path / "outside").iterdir()}
     assert {"outside", "project"} == {path.name for path in tmp_path.iterdir()}
     assert not (project / ".git").exists()
+
+
+def test_a_folder_that_looks_like_a_repository_runs_nothing(tmp_path: Path) -> None:
+    """Git takes a folder of a clone for a repository if it looks like one, with a configuration that names commands:
+    with leftoff none of them runs."""
+    folder = repository(tmp_path / "clone", a="a\n") / "sub"
+    git(tmp_path, "init", "-q", "--bare", str(folder))
+    (folder / "work").mkdir()
+    (folder / "work/f").write_text("f\n")
+    ran = tmp_path / "ran"
+    settings = ("repositoryformatversion = 0", "bare = false", "worktree = work", f"fsmonitor = touch {ran}")
+    (folder / "config").write_text("\n\t".join(("[core]", *settings)))
+    git(folder / "work", "add", "f")
+    ran.unlink()  # git itself ran it
+    for cwd in (folder, folder / "work"):
+        (cwd / "leftoff.toml").write_text("[capture]\ngit = true\n")
+        succeed("start", "x", cwd=cwd)
+        for words in (("save",), ("verify",), ("diff",), ("finish",)):
+            call(*words, cwd=cwd)
+    assert not ran.exists()

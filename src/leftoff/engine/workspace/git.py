@@ -28,6 +28,8 @@ _PLACES = (
     "GIT_COMMON_DIR",
 )
 _ODD = (b"worktree", b"include", b"bare = true", b"bare=true")  # of a repository that only git understands
+# A folder of a clone may look like a repository of its own, with a configuration that names commands.
+_SAFE = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
 _NO_FILE = "000000"
 _LINK, _MODULE = "120000", "160000"
 _AT_ONCE = 200  # paths in one call
@@ -189,11 +191,20 @@ def _is_plain(top: str) -> bool:
     return usual and any(os.access(os.path.join(folder, "git"), os.X_OK) for folder in os.get_exec_path())
 
 
-def _git(project: str, *words: str, fine: tuple[int, ...] = (0,), literal: bool = True) -> bytes:
+def command(*words: str) -> list[str]:
+    """A call of git in a project that somebody else may have made."""
+    return ["git", *_SAFE, *words]
+
+
+def environment() -> dict[str, str]:
+    """What git is called with: no lock is taken, and where we are is for the folder to say."""
     env = {name: value for name, value in CALLER.environment().items() if name not in _PLACES}
-    env.update(GIT_OPTIONAL_LOCKS="0", LC_ALL="C", GIT_LITERAL_PATHSPECS="1" if literal else "0")
-    fixed = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
-    code, out, err = _call(["git", *fixed, "-C", project, *words], env)
+    return {**env, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+
+
+def _git(project: str, *words: str, fine: tuple[int, ...] = (0,), literal: bool = True) -> bytes:
+    env = {**environment(), "GIT_LITERAL_PATHSPECS": "1" if literal else "0"}
+    code, out, err = _call(command("-c", "core.quotePath=false", "-C", project, *words), env)
     if code not in fine:
         why = err.decode("utf-8", "replace").strip().partition("\n")[0]
         raise StoreUnavailable(f"`git {words[0]}` failed: {why}", hint="Nothing was changed. Try it by hand.")

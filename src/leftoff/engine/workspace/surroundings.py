@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.config.caller import CALLER
 from leftoff.engine.config.git_head import git_branch, git_head
 
 TYPE_CHECKING = False
@@ -47,10 +46,11 @@ def dirty_paths(project: str) -> list[str] | None:
         return None
     import subprocess
 
-    words = ["git", "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", "."]
-    env = CALLER.environment({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"})
+    from leftoff.engine.workspace.git import command, environment
+
+    words = command("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--", ".")
     try:
-        done = subprocess.run(words, cwd=project, env=env, capture_output=True, timeout=GIT_S)
+        done = subprocess.run(words, cwd=project, env=environment(), capture_output=True, timeout=GIT_S)
     except (OSError, subprocess.SubprocessError):
         return None
     above = len(prefix(project))  # git tells paths from the top of its work tree

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from leftoff.engine.config.caller import CALLER
 from leftoff.engine.read.definition import KEY as DEFINITION
 from leftoff.engine.resume.finding import BRING_BACK, REFUSE, WARN, Finding
 from leftoff.engine.workspace.stat import TICK_NS
@@ -219,12 +218,13 @@ def run_git(world: World, *words: str, strip: bool = True) -> str | None:
     """What git prints; ``None`` where it fails, or is not there."""
     import subprocess
 
-    env = CALLER.environment({"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"})
+    from leftoff.engine.workspace.git import command, environment
+
     try:
         done = subprocess.run(
-            ["git", *words],
+            command(*words),
             cwd=world.project,
-            env=env,
+            env=environment(),
             capture_output=True,
             text=True,
             timeout=GIT_S,
