@@ -14,7 +14,8 @@
     │   ├── Invalid        4   a value, name or document that cannot be kept
     │   │   ├── BadSettings 2  a leftoff.toml with something wrong in it: file:line:column
     │   │   └── BadTemplate 4  a template of a workflow that cannot be rendered with the values there are
-    │   └── Unsupported    4   written by a newer leftoff, or in a way this one cannot handle
+    │   ├── Unsupported    4   written by a newer leftoff, or in a way this one cannot handle
+    │   └── Rewound        4   the store went back behind what it had acknowledged: versions of a run are lost
     ├── Conflict           5   someone else was first
     │   ├── LeaseHeld      5   another live process drives the run
     │   ├── StaleEpoch     5   this process was the driver, and is no longer
@@ -158,6 +159,22 @@ class BadTemplate(Invalid):
 class Unsupported(BadData):
     code = "unsupported"
     default_hint = "Upgrade leftoff (`pip install --upgrade leftoff`)."
+
+
+class Rewound(BadData):
+    code = "rewound"
+    default_hint = (
+        "A server that lacked the last commits took over, or a backup was put back. Nothing was changed. "
+        "`leftoff verify` says what is left; resume the run, or open it again, to go on from there."
+    )
+
+    def __init__(self, run_id: str, *, kept: int, newest: int) -> None:
+        """``kept``: the version that the run is at; ``newest``: the one that it was at."""
+        super().__init__(
+            f"The store lost version {newest} of run {run_id}, which it had acknowledged: it is at version {kept}, "
+            "without that."
+        )
+        self.run_id, self.kept, self.newest = run_id, kept, newest
 
 
 class Conflict(LeftoffError):

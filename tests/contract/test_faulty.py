@@ -144,7 +144,9 @@ def test_commit_is_recognised_under_later_ones(faulty: FaultyStore) -> None:
     faulty.fail("after")
     with pytest.raises(StoreUnavailable):
         commit(faulty, head, changes, Terms(AT, seal=Seal("manual"), token=token))
-    commit(faulty, Head(head.run, "run-1", 2, 0), put(b=1), Terms(AT))
+    row = faulty.read(lambda view: view.run_row(head.run))
+    assert row is not None
+    commit(faulty, Head.of(row), put(b=1), Terms(AT))
     version = commit(faulty, head, changes, Terms(AT, seal=Seal("manual"), token=token))
     assert version is not None
     assert (2, "manual") == (version.seq, version.trigger)

@@ -13,7 +13,7 @@ import leftoff
 ERRORS = {
     "Ambiguous", "BadData", "BadDefinition", "BadSettings", "BadTemplate", "CannotResume", "Conflict", "Corrupt",
     "Diverged", "Frozen", "Invalid", "LeaseHeld", "LeftoffError", "NeedsPerson", "NoCheckpoint", "NotFound", "Pruned",
-    "Redacted", "StaleEpoch", "StepDone", "StepFailed", "StepTimeout", "StoreUnavailable", "UnsafePath", "Unsupported",
+    "Redacted", "Rewound", "StaleEpoch", "StepDone", "StepFailed", "StepTimeout", "StoreUnavailable", "UnsafePath", "Unsupported",
     "Usage",
 }  # fmt: skip
 VERBS = {"fsck", "get", "list", "open", "resume", "run", "start"}

@@ -24,8 +24,9 @@ from leftoff.engine.lifecycle.opening import status_changes
 from leftoff.engine.read.state import Reader
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, Terms, commit_apart, new_token
-from leftoff.engine.write.head import gone
-from leftoff.errors import Invalid, Pruned
+from leftoff.engine.write.head import gone, need_known
+from leftoff.engine.write.salvaged import mark_rewound
+from leftoff.errors import Invalid, Pruned, Rewound
 from leftoff.model.changes import APPEND, DELETE, NOTHING, PUT, Change, ChangeSet
 from leftoff.model.codec import BLOB, DICT, LIST, REDACTED
 from leftoff.model.frozen import freeze_holed
@@ -244,8 +245,10 @@ class Buffer:
                 Terms(self.clock.now(), self.guard, seal=seal, token=token, blobs=blobs),
                 durable=durable,
             )
-        except BaseException:
+        except BaseException as error:
             self._restore(pending, blobs, Doubt(token, since, pending, seal, blobs))
+            if isinstance(error, Rewound):
+                mark_rewound(self.store, error)
             raise
         self.adopted(version, assigned, pending, adopt)
         return version
@@ -325,12 +328,17 @@ class Buffer:
     def refresh(self) -> None:
         """Pick up what others have committed, without committing anything."""
         with self.lock:
-            row = self.store.read(self.row)
+            row = self.store.read(self._row_now)
             if row.seq != self.head.seq:
                 self.head.adopt(-1, row.seq, int.from_bytes(row.digest, "big"), None)
             self._folded = row.seq
             self._cells = None
             self.steps.look_again()
+
+    def _row_now(self, view: View) -> RunRow:
+        row = self.row(view)
+        need_known(view, self.head, row.seq, row.digest)
+        return row
 
     # -- records
 

@@ -6,9 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from leftoff.model.changes import ChangeSet
-    from leftoff.store.base import Store, Tx
-    from leftoff.store.rows import RunRow
+    from leftoff.store.base import Store
 
 
 class FsckReport:
@@ -49,10 +47,12 @@ def fsck(store: Store, *, repair: bool = False) -> FsckReport:
     found = store.check(repair=repair)
     report = FsckReport(found)
     if found.get("unaccounted"):
+        from leftoff.engine.write.salvaged import mark
+
         doubted = _perhaps(store, {loss["run_id"] for loss in report.salvaged})
         report.salvaged += doubted
         for loss in doubted:
-            _mark(store, loss, report.quarantined)
+            mark(store, loss, report.quarantined)
     return report
 
 
@@ -67,26 +67,3 @@ def _perhaps(store: Store, told: set[str]) -> list[dict[str, Any]]:
         for row in rows
         if row.run_id not in told
     ]
-
-
-def _mark(store: Store, loss: dict[str, Any], quarantined: list[str]) -> None:
-    """Put the mark into the run itself: `context/salvaged`, gone when somebody has decided to go on."""
-    from leftoff.clock import SYSTEM, iso
-    from leftoff.engine.write.commit import Terms
-    from leftoff.engine.write.head import need_run
-    from leftoff.engine.write.report import report
-    from leftoff.model.words import SALVAGED
-
-    now = getattr(store, "clock", SYSTEM).now()
-    facts = {
-        "at": iso(now),
-        **{key: loss[key] for key in ("kept", "newest", "message")},
-        "aside": quarantined,
-    }
-
-    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
-        changes.put("context", SALVAGED, facts)
-
-    found = store.read(lambda view: view.find_run(loss["run_id"]))
-    if found is not None:
-        report(store, lambda view: need_run(view, found.run, found.run_id), make, Terms(now))

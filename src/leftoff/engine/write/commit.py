@@ -12,7 +12,7 @@ from itertools import count
 
 from leftoff import log
 from leftoff.engine.write.apply import Apply
-from leftoff.engine.write.head import gone
+from leftoff.engine.write.head import gone, need_known
 from leftoff.errors import Conflict, Invalid, StaleEpoch
 from leftoff.model.changes import ChangeSet
 from leftoff.model.digest import MASK, checkpoint_id
@@ -183,6 +183,7 @@ def commit_in(
         there = tx.applied(head.run, head.seq, terms.token)
         if there is not None:
             return there, since, None
+    need_known(tx, head, since, digest)
     for row in terms.blobs:
         tx.put_blob(row)
     seal = terms.seal

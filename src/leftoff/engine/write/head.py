@@ -6,7 +6,7 @@ at that first, so another writer costs a few look-ups, never a wrong answer.
 
 from __future__ import annotations
 
-from leftoff.errors import NotFound
+from leftoff.errors import NotFound, Rewound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,17 +33,20 @@ LIMIT = 20_000  # rows remembered; a run with more is looked up
 class Head:
     """One run, as last seen by this process."""
 
-    __slots__ = ("digest", "empty", "items", "lengths", "rows", "run", "run_id", "seq")
+    __slots__ = ("at", "empty", "items", "lengths", "rows", "run", "run_id")
 
     def __init__(self, run: int, run_id: str, seq: int, digest: int) -> None:
         self.run = run
         self.run_id = run_id
-        self.seq = seq
-        self.digest = digest
+        self.at = (seq, digest)  # one thing: threads read it while another sets it
         self.rows: dict[tuple[str, str], Row | None] = {}
         self.empty: frozenset[str] = frozenset()  # collections without any record
         self.lengths: dict[str, int] = {}  # of spread lists
         self.items: dict[str, Any] = {}  # hashes of the entries of spread variables that were assigned whole
+
+    @property
+    def seq(self) -> int:
+        return self.at[0]
 
     @classmethod
     def of(cls, row: RunRow) -> Head:
@@ -63,8 +66,19 @@ class Head:
             self.items.update(learned.items)
         else:
             self.rows, self.lengths, self.items = learned.fresh, learned.lengths, learned.items
-        self.digest = digest
-        self.seq = seq
+        self.at = (seq, digest)
+
+
+def need_known(view: View, head: Head, seq: int, digest: bytes) -> None:
+    """What this process knows of was acknowledged by the store, so it must be in its history: it is at ``seq`` now."""
+    known, content = head.at
+    if seq > known:
+        version = view.version(head.run, known) if known > 0 else None
+        if version is None:  # none is known, or it was pruned
+            return
+        digest = version.digest
+    if seq < known or int.from_bytes(digest, "big") != content:
+        raise Rewound(head.run_id, kept=seq, newest=known)
 
 
 def gone(run_id: str) -> NotFound:

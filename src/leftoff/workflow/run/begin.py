@@ -7,14 +7,14 @@ import secrets as random_secrets
 from typing import TYPE_CHECKING, Any
 
 from leftoff.clock import iso
-from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
+from leftoff.errors import LeftoffError
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step, step_word
 from leftoff.workflow.processes import files
 from leftoff.workflow.run import items, jobs
 from leftoff.workflow.run.actions import action_of, script
 from leftoff.workflow.run.fan_out import declare, expanded, item_of
-from leftoff.workflow.run.finish import expect, failed, reused
+from leftoff.workflow.run.finish import NOT_ITS_FAULT, expect, failed, reused
 from leftoff.workflow.run.leftovers import ITEMS
 from leftoff.workflow.run.reuse import wanted
 from leftoff.workflow.run.unit import RUNNING, Work, about
@@ -57,7 +57,7 @@ def _begin(stage: Stage, unit: str, leaf: str) -> None:
             _expand(stage, step)
         else:
             _launch(stage, step, unit, item)
-    except (StoreUnavailable, StaleEpoch):
+    except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
         work = Work(unit, step, item, "", "")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.workspace.surroundings import dirty_paths
 from leftoff.engine.write.commit import Seal
-from leftoff.errors import LeftoffError, StaleEpoch, StoreUnavailable
+from leftoff.errors import LeftoffError, StoreUnavailable
 from leftoff.host import GONE
 from leftoff.model.ids import shown_step, step_word
 from leftoff.store.watch import NO_FILE
@@ -97,7 +97,7 @@ class Driver:
                 self._turn()
                 if self._over:
                     return self._settle()
-        except (StoreUnavailable, StaleEpoch):
+        except finish.NOT_ITS_FAULT:
             self._end_children("the run cannot be recorded any more")
             raise
         finally:

@@ -11,7 +11,7 @@ from leftoff.clock import iso
 from leftoff.engine.config.git_head import git_head
 from leftoff.engine.steps.artifacts import WITHHELD, capture, relative
 from leftoff.engine.workspace.workspace import Workspace
-from leftoff.errors import Invalid, LeftoffError, StaleEpoch, StoreUnavailable
+from leftoff.errors import Invalid, LeftoffError, Rewound, StaleEpoch, StoreUnavailable
 from leftoff.model.changes import NOTHING
 from leftoff.model.ids import shown_step
 from leftoff.workflow.processes import files
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LINES = 20  # of a failed step's output are kept in its record
 # A step that ended well is no failure because that cannot be recorded: whoever resumes adopts it.
-NOT_ITS_FAULT = (StoreUnavailable, StaleEpoch)
+NOT_ITS_FAULT = (StoreUnavailable, StaleEpoch, Rewound)
 
 
 def ended(stage: Stage, work: Work, exit: Exit) -> None:

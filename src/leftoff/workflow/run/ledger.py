@@ -7,7 +7,7 @@ there, so that what a step's own process or a person reported meanwhile is never
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leftoff.engine.lifecycle.opening import open_run
 from leftoff.engine.lifecycle.rollback import rollback
@@ -15,7 +15,10 @@ from leftoff.engine.read.state import Reader
 from leftoff.engine.steps.lifecycle import Steps
 from leftoff.engine.write import lease
 from leftoff.engine.write.commit import Guard, Terms, commit_in, new_token, save_blobs
+from leftoff.engine.write.head import need_known
+from leftoff.engine.write.salvaged import mark_rewound
 from leftoff.engine.write.upgrade import bring_up
+from leftoff.errors import Rewound
 from leftoff.model.changes import ChangeSet
 
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ class Page:
 
 
 if TYPE_CHECKING:
+    T = TypeVar("T")
     Entry = Callable[[Page], Seal | None]
 
 
@@ -105,7 +109,7 @@ class Ledger(Records):
         def work(tx: Tx) -> list[Any]:
             return [self._commit(tx, entry, at, token) for entry, token in zip(entries, tokens, strict=True)]
 
-        done = self.store.write(work, durable=durable)
+        done = self._known(lambda: self.store.write(work, durable=durable))
         for entry in done:
             if entry is not None:
                 version, since, apply = entry
@@ -148,7 +152,7 @@ class Ledger(Records):
 
     def moved(self) -> bool:
         """Whether others committed since we last looked."""
-        head = self.store.read(lambda view: view.head(self.run))
+        head = self._look()
         moved = head is not None and head[0] != self._head.seq
         if moved and head is not None:
             self._head.adopt(-1, head[0], int.from_bytes(head[1], "big"), None)
@@ -156,10 +160,30 @@ class Ledger(Records):
         told, self.foreign = moved or self.foreign, False
         return told
 
+    def _look(self) -> Any:
+        """The head, which has what was acknowledged to us."""
+
+        def look(view: View) -> Any:
+            head = view.head(self.run)
+            if head is not None:
+                need_known(view, self._head, head[0], head[1])
+            return head
+
+        return self._known(lambda: self.store.read(look))
+
+    def _known(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except Rewound as error:
+            mark_rewound(self.store, error)
+            raise
+
     # -- the lease
 
     def beat(self) -> None:
         lease.beat(self.store, self.run, self.run_id, self.epoch, self.clock.now())
+        if self.store.shared:
+            self._look()
 
     def release(self) -> None:
         self.store.write(lambda tx: lease.free(tx, self.run, self.epoch))

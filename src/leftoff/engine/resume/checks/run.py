@@ -86,7 +86,7 @@ def salvaged(world: World) -> Iterator[Finding]:
     message = about.get("message") if isinstance(about, dict) else None
     yield Finding(
         "integrity.salvaged",
-        f"The run was salvaged from a damaged store. {message or ''}".rstrip(),
+        f"What the run did last may be lost. {message or ''}".rstrip(),
         "Finished steps may run again. Check what it did last, then resume with --accept integrity.salvaged.",
         clears=("context", SALVAGED),
     )

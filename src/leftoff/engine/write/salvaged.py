@@ -1,0 +1,44 @@
+"""The mark of a run that lost versions, or may have: it asks before it resumes, as finished steps would run again."""
+
+from __future__ import annotations
+
+from leftoff.clock import SYSTEM, iso
+from leftoff.engine.write.commit import Terms
+from leftoff.engine.write.head import need_run
+from leftoff.engine.write.report import report
+from leftoff.errors import LeftoffError
+from leftoff.model.words import SALVAGED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from leftoff.errors import Rewound
+    from leftoff.model.changes import ChangeSet
+    from leftoff.store.base import Store, Tx
+    from leftoff.store.rows import RunRow
+
+
+def mark(store: Store, loss: dict[str, Any], aside: Sequence[str] = ()) -> None:
+    """Put it into the run itself: `context/salvaged`, gone when somebody has decided to go on."""
+    now = getattr(store, "clock", SYSTEM).now()
+    facts = {"at": iso(now), **{key: loss[key] for key in ("kept", "newest", "message")}, "aside": [*aside]}
+
+    def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
+        if tx.record(row.run, "context", SALVAGED) is None:  # the first to find it knows most
+            changes.put("context", SALVAGED, facts)
+
+    found = store.read(lambda view: view.find_run(loss["run_id"]))
+    if found is not None:
+        report(store, lambda view: need_run(view, found.run, found.run_id), make, Terms(now))
+
+
+def mark_rewound(store: Store, error: Rewound) -> None:
+    """Whoever knew more than the store has is the only one who can tell; it is told to the caller in any case."""
+    message = f"The store went back to @{error.kept}, though it had acknowledged @{error.newest}."
+    loss = {"run_id": error.run_id, "kept": error.kept, "newest": error.newest, "message": message}
+    try:
+        mark(store, loss)
+    except LeftoffError:
+        pass
