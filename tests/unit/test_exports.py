@@ -13,8 +13,8 @@ import leftoff
 ERRORS = {
     "Ambiguous", "BadData", "BadDefinition", "BadSettings", "BadTemplate", "CannotResume", "Conflict", "Corrupt",
     "Diverged", "Frozen", "Invalid", "LeaseHeld", "LeftoffError", "NeedsPerson", "NoCheckpoint", "NotFound", "Pruned",
-    "Redacted", "Rewound", "StaleEpoch", "StepDone", "StepFailed", "StepTimeout", "StoreUnavailable", "UnsafePath", "Unsupported",
-    "Usage",
+    "Redacted", "Rewound", "StaleEpoch", "StepDone", "StepFailed", "StepTimeout", "StoreUnavailable", "UnsafePath",
+    "Unsupported", "Usage",
 }  # fmt: skip
 VERBS = {"fsck", "get", "list", "open", "resume", "run", "start"}
 FUNCTIONS = {"register", "step", "workflow"}  # of durable functions
