@@ -152,6 +152,21 @@ def test_a_pruned_version_says_that_it_is_gone(store: leftoff.Store, travelled: 
     assert 1 == travelled.at(second).variables["n"]
 
 
+def test_the_number_of_a_pruned_version_is_no_id(store: leftoff.Store, run: leftoff.Run) -> None:
+    """There is a checkpoint whose id begins with that digit: it is not meant, neither in Python nor in a REF."""
+    while len(run.history()) < 9 or not (meant := [v for v in run.history() if (v.id or "")[0] in "2345678"]):
+        run.checkpoint()
+    number = int((meant[0].id or "")[0])
+    pruned = next(v for v in run.history() if v.seq == number)
+    run.checkpoint()
+    store.prune(run.id, [pruned.id or ""])
+    for asked in (number, str(number), f"@{number}"):
+        with pytest.raises(Pruned, match=f"Version {number} of run {run.id} is gone"):
+            run.at(asked)
+    with pytest.raises(Pruned):
+        store.get(f"{run.id}@{number}")
+
+
 @pytest.mark.parametrize("value", [HUGE, ["a", HUGE], {"a": HUGE}], ids=["text", "list", "dict"])
 def test_a_large_value_that_is_pruned_while_it_is_read(
     store: leftoff.Store, run: leftoff.Run, value: Any

@@ -72,7 +72,7 @@ def forsake(project: Project, row: RunRow) -> list[str]:
         return []
     from leftoff.workflow.recovery.stop import forsake_attempts
 
-    return forsake_attempts(project.store, row, project.store_folder, project.settings.run.grace)
+    return forsake_attempts(project.store, row, project.store_folder, project.now, project.settings.run.grace)
 
 
 def _held(view: View, row: RunRow, now: int) -> bool:
@@ -84,7 +84,7 @@ def end_processes(project: Project, row: RunRow) -> list[str]:
     """End the processes of a run's steps that live without a driver; the steps."""
     from leftoff.workflow.recovery.stop import end_attempts
 
-    return end_attempts(project.store, row, project.store_folder, project.settings.run.grace)
+    return end_attempts(project.store, row, project.store_folder, project.now, project.settings.run.grace)
 
 
 def left_running(project: Project, row: RunRow) -> dict[str, list[Process]]:

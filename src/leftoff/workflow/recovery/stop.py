@@ -107,19 +107,22 @@ def left_running(store: Store, row: RunRow, folder: str) -> dict[str, list[Proce
     return alive
 
 
-def end_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
-    """End what lives of this run's steps without a driver; the steps."""
+def end_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
+    """End what lives of this run's steps without a driver; the steps. ``LeaseHeld`` where there is one by now: they are
+    its own."""
     alive = left_running(store, row, folder)
+    if alive:
+        store.read(lambda view: refuse_driven(view, row.run, row.run_id, now, None))
     end_processes([process for found in alive.values() for process in found], grace)
     return list(alive)
 
 
-def forsake_attempts(store: Store, row: RunRow, folder: str, grace: float = GRACE) -> list[str]:
+def forsake_attempts(store: Store, row: RunRow, folder: str, now: int, grace: float = GRACE) -> list[str]:
     """Nobody will go on with this run: end what lives of it, and keep of its attempts what they printed.
 
     What a step had set may hold a secret: it is masked when it is taken in, and nobody takes it in any more.
     """
-    ended = end_attempts(store, row, folder, grace)
+    ended = end_attempts(store, row, folder, now, grace)
     for attempt in store.read(lambda view: view.attempts(row.run)):
         tidy(folder_of(attempt, folder))
     return ended
