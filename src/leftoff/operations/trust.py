@@ -60,7 +60,7 @@ def look(project: Project) -> Trust:
     """What in the project would run a command or lead outside of it."""
     folder = project.folder
     tables = tables_of(folder)
-    links = trust.links_of(folder, *_stores(tables))
+    links = trust.store_items(folder, *_stores(tables))
     items = [*trust.items_of(folder, tables), *links]
     asked = trust.not_trusted(folder, items)
     closed = any(link in asked for link in links)
@@ -112,7 +112,7 @@ def take_back(project: Project) -> tuple[list[Remembered], list[str]]:
 
 
 def _distrust_runs(project: Project) -> list[str]:
-    links = trust.links_of(project.folder, *_stores(tables_of(project.folder)))
+    links = trust.store_items(project.folder, *_stores(tables_of(project.folder)))
     if trust.not_trusted(project.folder, links) or not project.store.exists():
         return []
 

@@ -69,35 +69,42 @@ def store_location(project: str, given: str | None = None, configured: str | Non
         return chosen if "://" in chosen else os.path.abspath(chosen)
     if configured:
         if "://" not in configured:
-            _refuse_links(project, configured)
+            _refuse_strange(project, configured)
         return configured if "://" in configured else os.path.join(project, configured)
     own = os.path.join(project, FOLDER)
-    _refuse_links(project, FOLDER)
+    _refuse_strange(project, FOLDER)
     if os.path.isdir(own):
         return own
     from leftoff.engine.config.git_head import main_worktree
 
     main = main_worktree(project)
+    if main:
+        _refuse_strange(main, FOLDER)
     return os.path.join(main, FOLDER) if main else own
 
 
-def _refuse_links(project: str, store: str) -> None:
-    """A link in the place of the store, or in its folder: where we write is not for a project to say."""
-    from leftoff.store.sqlite.location import links_in
+def _refuse_strange(project: str, store: str) -> None:
+    """A link in the place of the store or in its folder, or a folder of another user: where we write is not for a
+    project to say."""
+    from leftoff.store.sqlite.location import links_in, stranger
 
     path = os.path.join(project, store)
     try:
-        if not os.path.islink(path) and not links_in(path):
+        if not os.path.islink(path) and not links_in(path) and stranger(path) is None:
             return
     except OSError:  # it is not there, or no folder: whoever opens it says so
         if not os.path.islink(path):
             return
-    from leftoff.engine.config.trust import HOW, links_of, not_trusted
+    from leftoff.engine.config.trust import HOW, THEIRS, not_trusted, store_items
 
-    for item in not_trusted(project, links_of(project, store)):
-        link = os.path.join(project, item.key)
+    for item in not_trusted(project, store_items(project, store)):
+        where = os.path.join(project, item.key)
+        if item.does == THEIRS:
+            raise NeedsPerson(
+                f"{where} belongs to another user ({item.value}), and is not trusted.", hint=HOW
+            )
         raise NeedsPerson(
-            f"{link} is a link that leads outside of the project or the store, and not trusted: {item.target}.",
+            f"{where} is a link that leads outside of the project or the store, and not trusted: {item.target}.",
             hint=HOW,
         )
 

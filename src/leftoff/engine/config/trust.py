@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 RUNS, LEADS, SENDS = "runs a command", "leads outside of the project", "sends what happens elsewhere"
+THEIRS = "belongs to another user"
 LINK = ".leftoff"  # the setting that a link in the place of the store's folder, or in it, is
 HOW = "`leftoff trust` shows it and asks. Where nobody can be asked: --trust, or LEFTOFF_TRUST=1."
 _OTHERS = (".git", ".leftoff")  # folders below a project that are not for its settings to write to
@@ -62,14 +63,18 @@ def items_of(folder: str, tables: Mapping[str, Any]) -> list[Item]:
     return [*found, Item("supervise.url", url, SENDS)] if isinstance(url, str) else found
 
 
-def links_of(folder: str, store: str = LINK) -> list[Item]:
-    """A link in the place of the store's folder that leads outside of the project; else every link that lies in it, for
-    what is kept there is written through it."""
+def store_items(folder: str, store: str = LINK) -> list[Item]:
+    """A link in the place of the store's folder that leads outside of the project, or a folder of somebody else, who
+    would have what is kept there; else every link that lies in it, for it is written through."""
     path = os.path.join(folder, store)
     target = _outside(folder, store, own=True) if os.path.islink(path) else ""
     if target:
         return [Item(store, os.readlink(path), LEADS, target)]
-    from leftoff.store.sqlite.location import links_in
+    from leftoff.store.sqlite.location import links_in, stranger
+
+    owner = stranger(path)
+    if owner is not None:
+        return [Item(store, f"user {owner}", THEIRS, path)]
 
     names = sorted(links_in(path)) if os.path.isdir(path) else ()
     inside = [(f"{store}/{name}", os.path.join(path, name)) for name in names]

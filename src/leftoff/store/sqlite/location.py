@@ -41,6 +41,14 @@ def links_in(folder: str, deep: bool = True) -> list[str]:
     return found
 
 
+def stranger(folder: str) -> int | None:
+    """The user that a folder belongs to, where that is neither whoever asks nor the machine's own; for that one nobody
+    is."""
+    me = os.geteuid()
+    owner = os.stat(folder).st_uid if me else 0
+    return owner if owner not in (0, me) else None
+
+
 def _unescape(text: str) -> str:
     return text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 
