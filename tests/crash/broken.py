@@ -45,10 +45,10 @@ def hasty() -> None:
     ready, go = begin.ready, Launcher.go
     told: set[str] = set()
 
-    def early(stage: Any, token: str, process: Any) -> None:
-        stage.launcher.go(token)
+    def early(active: Any, token: str, process: Any) -> None:
+        active.launcher.go(token)
         time.sleep(0.1)
-        ready(stage, token, process)
+        ready(active, token, process)
 
     def once(launcher: Launcher, token: str) -> None:
         if token not in told:

@@ -35,7 +35,7 @@ def driver(*, shared: bool) -> Any:
 
     made: Any = SimpleNamespace(now=0.0, lost=True)
     made._fence = Fence(lambda: None, now=lambda: made.now)
-    made.stage = SimpleNamespace(ledger=SimpleNamespace(beat=beat, store=SimpleNamespace(shared=shared)))
+    made.active = SimpleNamespace(ledger=SimpleNamespace(beat=beat, store=SimpleNamespace(shared=shared)))
     return made
 
 
@@ -65,9 +65,9 @@ def test_a_driver_that_hangs_in_the_store_stops_its_steps() -> None:
     """A thread does it: the driver itself waits for an answer that does not come. One that is heard goes on."""
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     process = Process(this_process().scope, child.pid, started(child.pid) or "")
-    stage = SimpleNamespace(works={"t": SimpleNamespace(running=process)}, grace=0.0)
+    active = SimpleNamespace(attempts={"t": SimpleNamespace(running=process)}, grace=0.0)
     clock = SimpleNamespace(now=0.0)
-    fence = Fence(lambda: Driver._fall_silent(SimpleNamespace(stage=stage)), now=lambda: clock.now)  # type: ignore[arg-type]
+    fence = Fence(lambda: Driver._fall_silent(SimpleNamespace(active=active)), now=lambda: clock.now)  # type: ignore[arg-type]
     fence.start()
     clock.now = LIMIT_MS / 1000 * 0.7
     fence.heard(clock.now)

@@ -11,9 +11,9 @@ from leftoff.agents.mcp.tools import Tools
 from leftoff.engine.config.caller import Caller
 from leftoff.errors import Conflict, LeftoffError
 from leftoff.operations import sessions
-from leftoff.operations.acting import act, plan_to_prune, prune_as_seen
-from leftoff.operations.ahead import look_ahead
 from leftoff.operations.approvals import Decision, decide
+from leftoff.operations.pages.actions import act, plan_to_prune, prune_as_seen
+from leftoff.operations.pages.previews import preview
 from leftoff.operations.records import set_variables
 from leftoff.operations.upkeep import prune
 from tests.cli.command import call, succeed
@@ -37,14 +37,14 @@ def paused(folder: Path, *names: str) -> None:
 # -- a session that goes on with what nobody works on
 
 
-def resumed(folder: Path) -> sessions.Taken:
+def resumed(folder: Path) -> sessions.SessionRun:
     with here(folder) as project:
         until = project.clock.now() * 10**6 + 60 * 10**9
         session = sessions.Session(project, Caller(), "s1", "claude", anywhere=False, until=until)
         return sessions.resume(session)
 
 
-def judged(taken: sessions.Taken) -> tuple[str, int]:
+def judged(taken: sessions.SessionRun) -> tuple[str, int]:
     assert taken.run is not None and taken.report is not None
     assert taken.run.run_id == taken.report.world.row.run_id
     return taken.run.run_id, taken.report.world.row.seq
@@ -111,13 +111,13 @@ def test_another_question_than_the_page_showed(project: Path) -> None:
     """It is not decided by who saw the other one."""
     ask(project, "Delete the copy?")
     with here(project) as here_:
-        plan = look_ahead(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
+        plan = preview(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
     ask(project, "Delete the original?")
     said = {"step": "sign-off", "choice": "ship", "plan": plan}
     with here(project) as here_, pytest.raises(Conflict, match="asks something else"):
         act(here_, NOBODY, "approve", "r", said)
     with here(project) as here_:
-        plan = look_ahead(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
+        plan = preview(here_, NOBODY, "approve", "r", {"step": "sign-off"}).plan
         assert "approved" in act(here_, NOBODY, "approve", "r", {**said, "plan": plan}).told
 
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from starlette.routing import Route
 
-from leftoff.operations.acting import ACTIONS
+from leftoff.operations.pages.actions import ACTIONS
 from tests.cli.command import call, succeed
 from tests.cli.runs import release, started
 from tests.web.client import Client, serving

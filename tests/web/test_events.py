@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from leftoff.operations import Project
-from leftoff.operations.positions import Happened, since
+from leftoff.operations.pages.changed_since import Happened, since
 from leftoff.store.sqlite.store import SqliteStore
 from leftoff.web.events import WAITING, Hub, _stream, positions
 from leftoff.web.options import Limits

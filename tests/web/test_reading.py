@@ -11,8 +11,8 @@ import pytest
 
 from leftoff.engine.steps.reports import StepReport
 from leftoff.operations import Caller
-from leftoff.operations.looking import StepsWanted, at_a_glance, graph, kept, lives, steps
-from leftoff.operations.overview import Looking, Overview, overview
+from leftoff.operations.pages.one_run import StepsWanted, at_a_glance, graph, kept, lives, steps
+from leftoff.operations.pages.overview import Overview, RunFilter, overview
 from leftoff.operations.steps import report_step
 from tests.cli.command import call, succeed
 from tests.cli.runs import release, started
@@ -35,7 +35,7 @@ def _ids(found: Overview) -> tuple[list[str], list[str], list[str]]:
 
 def test_what_needs_a_person_comes_first(night: Night) -> None:
     """Each run is in one part, with the reason it needs somebody: first what nobody else can do."""
-    found = overview(night.project, Looking())
+    found = overview(night.project, RunFilter())
     reasons = {each.info.run_id: each.why for each in found.needs}
     expected = {
         "docs-4.3": "dead",
@@ -53,7 +53,7 @@ def test_what_needs_a_person_comes_first(night: Night) -> None:
 
 def test_a_glance_tells_what_is_asked_and_said(night: Night) -> None:
     """The question with its options, the first failure, the last words, and the time that is left."""
-    found = overview(night.project, Looking())
+    found = overview(night.project, RunFilter())
     known = {each.info.run_id: each for each in [*found.needs, *found.works]}
     (question,) = known["release-2.4"].questions
     assert ("sign-off", ["publish", "hold"]) == (question.step, question.options)
@@ -67,16 +67,16 @@ def test_a_glance_tells_what_is_asked_and_said(night: Night) -> None:
 @pytest.mark.parametrize(
     ("looking", "expected"),
     [
-        (Looking(status="completed"), ["story-3", "site-build-2", "nightly-import-1"]),
-        (Looking(status="failed"), ["import-orders"]),
-        (Looking(workflow="story"), ["story-17", "story-3"]),
-        (Looking(branch="fr"), ["manual-fr"]),
-        (Looking(agent="claude"), ["claude-1f3a"]),
-        (Looking(text="ORDERS"), ["import-orders", "nightly-import-1"]),
-        (Looking(text="nothing like it"), []),
+        (RunFilter(status="completed"), ["story-3", "site-build-2", "nightly-import-1"]),
+        (RunFilter(status="failed"), ["import-orders"]),
+        (RunFilter(workflow="story"), ["story-17", "story-3"]),
+        (RunFilter(branch="fr"), ["manual-fr"]),
+        (RunFilter(agent="claude"), ["claude-1f3a"]),
+        (RunFilter(text="ORDERS"), ["import-orders", "nightly-import-1"]),
+        (RunFilter(text="nothing like it"), []),
     ],
 )
-def test_filters(night: Night, looking: Looking, expected: list[str]) -> None:
+def test_filters(night: Night, looking: RunFilter, expected: list[str]) -> None:
     """Each one alone; how many need a person is told of all."""
     found = overview(night.project, looking)
     assert expected == [run_id for part in _ids(found) for run_id in part]
@@ -86,10 +86,10 @@ def test_filters(night: Night, looking: Looking, expected: list[str]) -> None:
 @pytest.mark.parametrize("text", ["", "i"])
 def test_the_rest_comes_by_the_page(night: Night, text: str) -> None:
     """No run twice, none left out; of the others as many as are wanted, and only on the first page."""
-    first = overview(night.project, Looking(text=text, first=1, most=2))
+    first = overview(night.project, RunFilter(text=text, first=1, most=2))
     assert (1, 1, 2) == (len(first.needs), len(first.works), len(first.rest))
     assert 1 < first.needed
-    second = overview(night.project, Looking(text=text, before=first.next, most=2))
+    second = overview(night.project, RunFilter(text=text, before=first.next, most=2))
     assert ([], []) == (second.needs, second.works)
     assert ["story-3", "site-build-2", "nightly-import-1"] == _ids(first)[2] + _ids(second)[2]
     assert None is second.next
@@ -182,14 +182,14 @@ def test_a_run_that_needs_nobody(tmp_path: Path) -> None:
     who = night.start("w", "r", steps=["a"])
     assert None is at_a_glance(night.project, who, "r")[1].why
     report_step(night.project, who, StepReport("done", "a"))
-    assert [] == overview(night.project, Looking()).needs
+    assert [] == overview(night.project, RunFilter()).needs
     night.project.close()
 
 
 def test_a_folder_without_a_store(tmp_path: Path) -> None:
     """Nothing to show, and nothing is made."""
     night = Night(tmp_path)
-    assert ([], [], []) == _ids(overview(night.project, Looking()))
+    assert ([], [], []) == _ids(overview(night.project, RunFilter()))
     assert [] == list(tmp_path.iterdir())
 
 

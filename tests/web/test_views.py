@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leftoff.operations.looking import Node, Tried
+from leftoff.operations.pages.one_run import Node, Tried
 from leftoff.web.views import ansi, graph, history, markdown, timeline
 from leftoff.web.views.compare import side_by_side
 from leftoff.web.views.previews import MOST, preview

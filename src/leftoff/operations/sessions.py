@@ -140,7 +140,7 @@ def is_told(session: Session, event: bytes) -> bool:
 # -- which run
 
 
-class Taken(Fields):
+class SessionRun(Fields):
     """The run that a session works on from now on; else the one that it may. ``report``: what was found before it was
     taken; one that refuses is why it was not. ``fault``: what is wrong with the store, which could be read as far."""
 
@@ -155,14 +155,14 @@ class Taken(Fields):
         return self.run is not None and not is_spent(self.run)
 
 
-def begin(session: Session, *, again: bool = True) -> Taken:
+def begin(session: Session, *, again: bool = True) -> SessionRun:
     """A session begins, or goes on: its own run, or one that nobody works on. ``again``: its process is a new one.
 
     A store that is locked, or takes nothing, can be read: what is there is told, and the next event binds the session.
     """
     project, store = session.project, session.project.store
     if session.driven or not store.exists():
-        return Taken()
+        return SessionRun()
     row = store.read(lambda view: sessions.told_run(view, session.who))
     offered = _offered(session) if row is None else None
     store.patience = min(store.patience, session.time_left)
@@ -177,7 +177,7 @@ def begin(session: Session, *, again: bool = True) -> Taken:
     except (Corrupt, Unsupported) as error:
         project.say(error.message)
         fault = error
-    return Taken(row, offered, fault=fault)
+    return SessionRun(row, offered, fault=fault)
 
 
 def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
@@ -195,7 +195,7 @@ def _offered(session: Session, *, anyway: bool = False) -> RunRow | None:
     return look() if settled or anyway else None
 
 
-def resume(session: Session) -> Taken:
+def resume(session: Session) -> SessionRun:
     """The session's own run; or the one that nobody works on, unless the world does not allow to go on with it. What
     others do to it meanwhile makes it another one to judge."""
     from leftoff.engine.write.unmoved import until_unmoved
@@ -203,19 +203,19 @@ def resume(session: Session) -> Taken:
     return until_unmoved(lambda: _resume(session))
 
 
-def _resume(session: Session) -> Taken:
+def _resume(session: Session) -> SessionRun:
     project, store, who = session.project, session.project.store, session.who
     if session.driven or not store.exists():
-        return Taken()
+        return SessionRun()
     own, free = store.read(lambda view: sessions.told_run(view, who)), _offered(session, anyway=True)
     if own is not None and not is_spent(own):
         free = None
     report = _verified(session, free) if free is not None else None
     if report is not None and report.verdict == "refuse":
-        return Taken(offered=free, report=report)
+        return SessionRun(offered=free, report=report)
     row = sessions.take_run(project, who, session.branch, offered=free)
     same = row is not None and free is not None and row.run == free.run
-    return Taken(row, report=report if same else None)
+    return SessionRun(row, report=report if same else None)
 
 
 def _verified(session: Session, row: RunRow) -> Report:

@@ -15,8 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from leftoff.operations import Caller
-from leftoff.operations.acting import ACTIONS, Acted, act, prune_as_seen
-from leftoff.operations.ahead import Ahead, look_ahead
+from leftoff.operations.pages.actions import ACTIONS, Acted, act, prune_as_seen
+from leftoff.operations.pages.previews import Preview, preview
 from leftoff.web.asking import projects_of, urls
 from leftoff.web.forms import fields_of, form
 from leftoff.web.screens import render
@@ -55,9 +55,9 @@ def ask(request: Request) -> Response:
     given = fields_of(name, query)
     served = projects_of(request).of(request.path_params["project"])
     with served.open() as project:
-        ahead: Ahead = look_ahead(project, page_caller(), name, run, given)
+        shown: Preview = preview(project, page_caller(), name, run, given)
     return render(
-        request, "ask.html", here=served, action=name, ahead=ahead, given=given, fields=ACTIONS[name]
+        request, "ask.html", here=served, action=name, preview=shown, given=given, fields=ACTIONS[name]
     )
 
 

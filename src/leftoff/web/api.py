@@ -20,12 +20,12 @@ from leftoff.errors import Usage
 from leftoff.model.codec import text as canonical
 from leftoff.model.fields import Fields
 from leftoff.operations import Caller, Project
-from leftoff.operations.acting import ACTIONS, act
-from leftoff.operations.ahead import look_ahead
 from leftoff.operations.checkpoints import brief, compare, history, show
 from leftoff.operations.logs import Choice, logs_of
 from leftoff.operations.logs import document as log_document
-from leftoff.operations.looking import StepsWanted, kept, steps
+from leftoff.operations.pages.actions import ACTIONS, act
+from leftoff.operations.pages.one_run import StepsWanted, kept, steps
+from leftoff.operations.pages.previews import preview
 from leftoff.operations.runs import Wanted, check_statuses, info, list_runs, status, target
 from leftoff.operations.stores import info as store_info
 from leftoff.operations.upkeep import prune
@@ -146,7 +146,7 @@ def _audit(project: Project, run: str, query: Query) -> Any:
 
 def _ahead(project: Project, run: str, query: Query, action: str) -> Any:
     given = {name: query._given.getlist(name) for name in query._given}
-    return look_ahead(project, page_caller(), action, run, fields_of(action, given)).to_json()
+    return preview(project, page_caller(), action, run, fields_of(action, given)).to_json()
 
 
 def _ref(run: str, query: Query) -> str:

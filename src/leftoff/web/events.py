@@ -19,7 +19,7 @@ from starlette.routing import Route
 from leftoff.errors import LeftoffError
 from leftoff.operations import Project
 from leftoff.operations.changes import watch
-from leftoff.operations.positions import Happened, since
+from leftoff.operations.pages.changed_since import Happened, since
 from leftoff.web.projects import Projects, Served
 
 SLICE_S = 0.5  # after which a watching thread looks whether anybody still listens

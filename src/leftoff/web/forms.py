@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from leftoff.errors import LeftoffError, Usage
-from leftoff.operations.acting import ACTIONS, FLAG, MAP, TEXT, WORDS
+from leftoff.operations.pages.actions import ACTIONS, FLAG, MAP, TEXT, WORDS
 from leftoff.web.security import CSRF_FIELD, CSRF_HEADER, is_own
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"

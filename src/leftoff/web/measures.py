@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from leftoff._version import __version__
 from leftoff.errors import LeftoffError
-from leftoff.operations.measures import Measures, measures
+from leftoff.operations.pages.measures import Measures, measures
 from leftoff.web.asking import projects_of
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"

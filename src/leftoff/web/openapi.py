@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from leftoff._version import __version__
-from leftoff.operations.acting import FLAG, MAP, TEXT, WORDS
+from leftoff.operations.pages.actions import FLAG, MAP, TEXT, WORDS
 
 BASE = "/api/projects/{project}"
 _SCHEMAS: dict[str, dict[str, Any]] = {

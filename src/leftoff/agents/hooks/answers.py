@@ -11,7 +11,7 @@ from leftoff.operations.sessions import brief, source_of_run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leftoff.errors import LeftoffError
-    from leftoff.operations.sessions import Session, Taken
+    from leftoff.operations.sessions import Session, SessionRun
 
 LIMITS = {"claude": 8000, "codex": 6000, "gemini": 8000}  # characters; Codex has room for 2,500 tokens
 
@@ -38,38 +38,38 @@ def fault(error: LeftoffError) -> str:
     return what and f"leftoff cannot keep the progress of this session in this folder: {what}"
 
 
-def begun(session: Session, taken: Taken) -> str:
+def begun(session: Session, found: SessionRun) -> str:
     """What a session that begins is told: its own run, or one that nobody works on; and what is wrong here."""
-    wrong = fault(taken.fault) if taken.fault is not None else ""
-    if taken.open:
-        return whole_brief(session, taken, wrong and f"{wrong}\n\n")
-    offered = offer(session, taken) if taken.offered is not None else ""
+    wrong = fault(found.fault) if found.fault is not None else ""
+    if found.open:
+        return whole_brief(session, found, wrong and f"{wrong}\n\n")
+    offered = offer(session, found) if found.offered is not None else ""
     return "\n".join(line for line in (offered, wrong) if line)
 
 
-def resumed(session: Session, taken: Taken) -> str:
+def resumed(session: Session, found: SessionRun) -> str:
     """What a session is told that was asked to go on: everything about its run, or why it cannot have one."""
-    found = taken.report.findings if taken.report is not None else []
-    if taken.run is None:
-        assert taken.offered is not None
-        lines = [f"- {one.message} {one.hint}".rstrip() for one in found if one.level == REFUSE]
-        head = f"The unfinished run {taken.offered.run_id} cannot be resumed as things are:"
+    findings = found.report.findings if found.report is not None else []
+    if found.run is None:
+        assert found.offered is not None
+        lines = [f"- {one.message} {one.hint}".rstrip() for one in findings if one.level == REFUSE]
+        head = f"The unfinished run {found.offered.run_id} cannot be resumed as things are:"
         return "\n".join([head, *lines[:20]])
-    lines = [f"- {one.message}" for one in found if one.level != RESUME]
+    lines = [f"- {one.message}" for one in findings if one.level != RESUME]
     said = "\n".join(["Found before it continued:", *lines[:20], "", ""]) if lines else ""
-    return whole_brief(session, taken, said)
+    return whole_brief(session, found, said)
 
 
-def whole_brief(session: Session, taken: Taken, said: str = "") -> str:
+def whole_brief(session: Session, found: SessionRun, said: str = "") -> str:
     """Everything that a session must know of its run. ``said``: what was found when it was taken."""
-    assert taken.run is not None
-    head = f"leftoff keeps the progress of this session as run {taken.run.run_id}.\n\n{said[:2000]}"
-    return head + brief(session, taken.run, LIMITS[session.who.agent] - len(head))
+    assert found.run is not None
+    head = f"leftoff keeps the progress of this session as run {found.run.run_id}.\n\n{said[:2000]}"
+    return head + brief(session, found.run, LIMITS[session.who.agent] - len(head))
 
 
-def offer(session: Session, taken: Taken) -> str:
+def offer(session: Session, found: SessionRun) -> str:
     """One line about a run that nobody works on; of one that came from elsewhere, nothing that it says itself."""
-    row = taken.offered
+    row = found.offered
     assert row is not None
     counts = counts_of(row.counts)
     done, total = counts["completed"] + counts["skipped"], sum(counts.values())

@@ -22,13 +22,13 @@ NOTHING = b""
 
 def session_start(session: Session, event: Event) -> bytes:
     """The brief of the session's own run; or a line about one that nobody works on; or nothing."""
-    taken = sessions.begin(session, again=event.text("source") in ("startup", "resume"))
-    _export(session, taken.run.run_id if taken.run is not None else "")
-    if not taken.open and taken.offered is None and taken.fault is None:
+    found = sessions.begin(session, again=event.text("source") in ("startup", "resume"))
+    _export(session, found.run.run_id if found.run is not None else "")
+    if not found.open and found.offered is None and found.fault is None:
         return NOTHING
     from leftoff.agents.hooks import answers
 
-    return answers.context(event.raw, answers.begun(session, taken))
+    return answers.context(event.raw, answers.begun(session, found))
 
 
 def _export(session: Session, run_id: str) -> None:
@@ -55,9 +55,9 @@ def prompted(session: Session, event: Event) -> bytes:
     if event.asks_to_go_on:
         from leftoff.agents.hooks import answers
 
-        taken = sessions.resume(session)
-        if taken.run is not None or taken.offered is not None:
-            answer = answers.context(event.raw, answers.resumed(session, taken))
+        found = sessions.resume(session)
+        if found.run is not None or found.offered is not None:
+            answer = answers.context(event.raw, answers.resumed(session, found))
     notified = asked.startswith("<task-notification>")
     reports.begin_turn(session, asked, event.text("transcript_path"), goes_on=notified)
     return answer

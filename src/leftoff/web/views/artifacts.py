@@ -7,7 +7,7 @@ from typing import Any
 from leftoff.errors import LeftoffError
 from leftoff.operations import Project
 from leftoff.operations.files import file_at
-from leftoff.operations.looking import kept
+from leftoff.operations.pages.one_run import kept
 from leftoff.web.asking import Asked
 from leftoff.web.views.heading import heading, ref_of
 from leftoff.web.views.previews import preview

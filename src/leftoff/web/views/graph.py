@@ -7,7 +7,7 @@ from typing import Any
 from leftoff.model.fields import Fields
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations import Project
-from leftoff.operations.looking import Node, graph
+from leftoff.operations.pages.one_run import Node, graph
 from leftoff.web.asking import Asked
 from leftoff.web.views.heading import heading
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leftoff.operations import Project
-from leftoff.operations.looking import at_a_glance
+from leftoff.operations.pages.one_run import at_a_glance
 from leftoff.web.asking import Asked
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from leftoff.model.words import RUN_STATUS
 from leftoff.operations import Project
-from leftoff.operations.overview import URGENT, Glance, Looking, Overview, overview
+from leftoff.operations.pages.overview import URGENT, Glance, Overview, RunFilter, overview
 from leftoff.web.asking import Asked
 from leftoff.web.projects import Served
 from leftoff.web.verdicts import MOST_STEPS
@@ -23,15 +23,15 @@ FIELDS = ("status", "workflow", "branch", "agent", "text")
 def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, Any]:
     """Runs of all projects, the latest of each part first. ``?project=``: of that one alone."""
     only = asked.query.get("project", "")
-    looking = Looking(
+    filters = RunFilter(
         **{name: asked.query.get(name, "").strip() for name in FIELDS},
         before=number(asked.query.get("before")),
         first=ALL if asked.query.get("all") else FIRST,
         most=PAGE,
     )
-    if looking.status not in RUN_STATUS:
-        looking.status = ""
-    found = [(served, overview(project, looking)) for served, project in places if only in ("", served.key)]
+    if filters.status not in RUN_STATUS:
+        filters.status = ""
+    found = [(served, overview(project, filters)) for served, project in places if only in ("", served.key)]
     works = _latest([(served, each) for served, one in found for each in one.works])
     verdicts = {id(each): _verdict(asked, served, each) for served, each in works}
     asks = [(served, each.but(why=ASK)) for served, each in works if verdicts[id(each)] in STUCK]
@@ -40,15 +40,15 @@ def view(places: Sequence[tuple[Served, Project]], asked: Asked) -> dict[str, An
         "needs": sorted(needs, key=lambda need: _ORDER.index(need[1].why or "")),
         "works": [(served, each) for served, each in works if verdicts[id(each)] not in STUCK],
         "is_looking": None in verdicts.values(),
-        "rests": [(served, one.rest, _more(asked, served, looking, one)) for served, one in found],
+        "rests": [(served, one.rest, _more(asked, served, filters, one)) for served, one in found],
         "needing": sum(overview.needing for _, overview in found) + len(asks),
         "needed": sum(overview.needed for _, overview in found) + len(asks),
         "worked": sum(overview.worked for _, overview in found) - len(asks),
         "all": asked.url(
-            "home", query={**{name: getattr(looking, name) for name in FIELDS}, "project": only, "all": 1}
+            "home", query={**{name: getattr(filters, name) for name in FIELDS}, "project": only, "all": 1}
         ),
-        "looking": looking,
-        "is_filtered": any(getattr(looking, name) for name in FIELDS),
+        "filters": filters,
+        "is_filtered": any(getattr(filters, name) for name in FIELDS),
         "statuses": RUN_STATUS,
         "known": _known(found),
         "only": only,
@@ -69,11 +69,11 @@ def _latest(runs: list[tuple[Served, Glance]]) -> list[tuple[Served, Glance]]:
     return sorted(runs, key=lambda run: run[1].info.row.updated_at, reverse=True)
 
 
-def _more(asked: Asked, served: Served, looking: Looking, found: Overview) -> str:
+def _more(asked: Asked, served: Served, filters: RunFilter, found: Overview) -> str:
     """Where the next page of the rest is, if there is one."""
     if found.next is None:
         return ""
-    given = {name: getattr(looking, name) for name in FIELDS}
+    given = {name: getattr(filters, name) for name in FIELDS}
     return asked.url("home", query={**given, "project": served.key, "before": found.next})
 
 

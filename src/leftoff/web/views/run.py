@@ -7,7 +7,7 @@ from typing import Any
 from leftoff.model.times import millis
 from leftoff.model.words import STEP_STATUS
 from leftoff.operations import Project
-from leftoff.operations.looking import StepsWanted, kept, steps
+from leftoff.operations.pages.one_run import StepsWanted, kept, steps
 from leftoff.web.asking import Asked
 from leftoff.web.views.heading import heading, ref_of
 from leftoff.web.views.trees import tree

@@ -6,7 +6,7 @@ from typing import Any
 
 from leftoff.model.times import millis
 from leftoff.operations import Project
-from leftoff.operations.looking import kept
+from leftoff.operations.pages.one_run import kept
 from leftoff.web.asking import Asked
 from leftoff.web.views.heading import heading, ref_of
 

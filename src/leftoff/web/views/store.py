@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leftoff.operations import Project
-from leftoff.operations.acting import plan_to_prune
+from leftoff.operations.pages.actions import plan_to_prune
 from leftoff.operations.runs import Wanted, list_runs
 from leftoff.operations.settings import in_force
 from leftoff.operations.stores import info

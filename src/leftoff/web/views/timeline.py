@@ -10,7 +10,7 @@ from typing import Any
 
 from leftoff.model.fields import Fields
 from leftoff.operations import Project
-from leftoff.operations.looking import Life, Tried, lives
+from leftoff.operations.pages.one_run import Life, Tried, lives
 from leftoff.web.asking import Asked
 from leftoff.web.views.heading import heading, number
 from leftoff.web.views.words import duration, step

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.workflow.definition.model import Step
     from leftoff.workflow.run.state import State
-    from leftoff.workflow.run.turn import Stage
-    from leftoff.workflow.run.unit import Work
+    from leftoff.workflow.run.turn import ActiveRun
+    from leftoff.workflow.run.unit import LiveAttempt
     from leftoff.workflow.template.render import Templates
 
 
@@ -35,51 +35,51 @@ def without_outputs(state: State, templates: Templates, step: Step, item: Any) -
     return ""
 
 
-def failing(stage: Stage, work: Work) -> str:
+def failing(active: ActiveRun, live: LiveAttempt) -> str:
     """The first check that does not hold, in words; empty where they all do."""
     try:
-        expect(stage, work)
-        for number, text in enumerate(work.step.checks):
-            if not _holds(stage, work, number, text):
+        expect(active, live)
+        for number, text in enumerate(live.step.checks):
+            if not _holds(active, live, number, text):
                 return f"this check does not hold: {text}"
     except LeftoffError as error:
         return error.message.rstrip(".")
     return ""
 
 
-def _holds(stage: Stage, work: Work, number: int, text: str) -> bool:
+def _holds(active: ActiveRun, live: LiveAttempt, number: int, text: str) -> bool:
     """Run one check, and wait for it."""
     name = (
         f"proof-{os.getpid()}-{number}"  # another one may look at the same moment: nobody has the lease yet
     )
-    step, token = work.step, f"{work.token}.{name}"
-    folder = os.path.join(work.folder, name)
+    step, token = live.step, f"{live.token}.{name}"
+    folder = os.path.join(live.folder, name)
     leftovers.remove(folder)
     files.prepare(folder)
-    values = stage.state.values(step, work.item)
-    argv = script(step, text, stage.templates, values, folder, f"{step.path}: checks")
-    stage.launcher.start(jobs.check(stage, work, token, folder, argv, values))
+    values = active.state.values(step, live.item)
+    argv = script(step, text, active.templates, values, folder, f"{step.path}: checks")
+    active.launcher.start(jobs.check(active, live, token, folder, argv, values))
     try:
-        return _ended_well(stage, token, folder)
+        return _ended_well(active, token, folder)
     finally:
         leftovers.remove(folder)
 
 
-def _ended_well(stage: Stage, token: str, folder: str) -> bool:
+def _ended_well(active: ActiveRun, token: str, folder: str) -> bool:
     process: Process | None = None
     try:
         while True:
-            for event in stage.launcher.events(1.0):
+            for event in active.launcher.events(1.0):
                 if isinstance(event, Ready):
                     process = event.process
                     checkers.note(folder, process)
-                    stage.launcher.go(token)
+                    active.launcher.go(token)
                 elif isinstance(event, Ended):
                     return event.exit.ok and not event.exit.timed_out
                 else:
                     return False
     except BaseException:  # somebody does not want to wait for it
-        stage.launcher.drop(token)
+        active.launcher.drop(token)
         if process is not None:
             groups.kill(process)
         raise

@@ -29,7 +29,7 @@ from leftoff.workflow.recovery.stop import end_processes
 from leftoff.workflow.run import checkers, finish, leftovers
 from leftoff.workflow.run.people import expire, tell_waiting
 from leftoff.workflow.run.runner import Runner, context_of, records_of
-from leftoff.workflow.run.unit import RUNNING, Work
+from leftoff.workflow.run.unit import RUNNING, LiveAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -117,7 +117,7 @@ class Resumption:
     def __init__(self, runner: Runner, definitions: Definitions, request: ResumeRequest) -> None:
         self.runner = runner
         self.row = request.target.row
-        self.stage = runner.stage
+        self.active = runner.active
         self.state = runner.state
         self.setting = runner.setting
         self.old = definitions.old or runner.workflow
@@ -150,7 +150,7 @@ class Resumption:
         self._end_strays()
         self.runner.ledger.begin()
         self.state.load()
-        expire(self.stage)
+        expire(self.active)
         self.state.load()
         self._make_plan(selection)
         self._reopen()
@@ -197,7 +197,7 @@ class Resumption:
         """Which of its checks does not hold; each is run once."""
         token = orphan.attempt.token
         if token not in self._proven:
-            self._proven[token] = proof.failing(self.stage, self._work(orphan))
+            self._proven[token] = proof.failing(self.active, self._live(orphan))
         return self._proven[token]
 
     def _ask(self, found: Iterable[Finding]) -> None:
@@ -210,7 +210,7 @@ class Resumption:
             if level == REFUSE:
                 raise CannotResume(finding.message, hint=finding.hint)
             if level == WARN and finding.code == "definition.changed":
-                self.stage.tell("warning", message=finding.message)
+                self.active.tell("warning", message=finding.message)
             if level == ASK_LEVEL and not self._agreed(finding):
                 raise Unanswered(finding)
 
@@ -225,13 +225,13 @@ class Resumption:
         end_processes(alive, self.setting.grace)
         for attempt in self.strays:
             left = folder_of(attempt, folder)
-            entry = self.stage.entries.end_attempt(attempt.token, _exit_code(left))
-            self.stage.add(entry, partial(leftovers.tidy, left))
-        self.stage.close()
+            entry = self.active.entries.end_attempt(attempt.token, _exit_code(left))
+            self.active.add(entry, partial(leftovers.tidy, left))
+        self.active.close()
 
     def _reopen(self) -> None:
         """In one commit; then what becomes of each attempt that is not taken over."""
-        new, entries, request = self.runner.workflow, self.stage.entries, self.request
+        new, entries, request = self.runner.workflow, self.active.entries, self.request
         reopening = Reopening(
             self.old,
             new,
@@ -241,19 +241,19 @@ class Resumption:
             about=context_of(new, self.setting.project) if self.changed else {},
         )
         if (request.from_step is not None or request.repeat) and self._head_is_open():
-            self.stage.add(entries.seal("manual", None, "before a rollback"))
-        self.stage.add(reopening.entry())
+            self.active.add(entries.seal("manual", None, "before a rollback"))
+        self.active.add(reopening.entry())
         for orphan in self.orphans:
             token, folder = orphan.attempt.token, orphan.folder
             if orphan.action == FORGET:
-                self.stage.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
+                self.active.add(entries.forget(orphan.unit, token), partial(leftovers.remove, folder))
             elif orphan.action == ASK and self._leaves_out(orphan.unit):  # it was not asked about
                 facts = {"interrupted_at": iso(self.runner.setting.clock.now())}
-                self.stage.add(entries.again(orphan.unit, None, facts, None))
+                self.active.add(entries.again(orphan.unit, None, facts, None))
             elif orphan.action not in TAKEN:
                 again = entries.again(orphan.unit, token, {}, _exit_code(folder))
-                self.stage.add(again, partial(leftovers.tidy, folder))
-        self.stage.close()
+                self.active.add(again, partial(leftovers.tidy, folder))
+        self.active.close()
         self.state.load()
 
     def _head_is_open(self) -> bool:
@@ -271,8 +271,8 @@ class Resumption:
 
     def _tell(self) -> None:
         self.runner.tell_start(resumed=True)
-        self.stage.tell("plan", plan=self.plan)
-        tell_waiting(self.stage)
+        self.active.tell("plan", plan=self.plan)
+        tell_waiting(self.active)
 
     def _leaves_out(self, path: str) -> bool:
         return self.request.only is not None and not _is_one_of(path, self.request.only)
@@ -281,11 +281,11 @@ class Resumption:
 
     def _restore(self) -> None:
         """What ended, ended; then what is followed, and what is adopted."""
-        scheduler, state = self.stage.scheduler, self.state
+        scheduler, state = self.active.scheduler, self.state
         if self.request.only is not None:
             scheduler.only = frozenset(leaf for leaf in state.graph.leaves if not self._leaves_out(leaf))
         ended = scheduler.restore({path: state.status(path) for path in state.graph.leaves})
-        self.stage.restore_batches()
+        self.active.restore_batches()
         self._seal_what_people_ended(ended)
         for leaf in state.graph.leaves:
             step = scheduler.steps[leaf]
@@ -294,54 +294,54 @@ class Resumption:
             if open_fan and isinstance(state.steps[leaf].get("items"), int):
                 scheduler.claim(leaf, leaf)
                 known = [(path, state.status(path)) for path in state.items(leaf)]
-                self.stage.follow(leaf, scheduler.expand(leaf, known))
+                self.active.follow(leaf, scheduler.expand(leaf, known))
         for orphan in self.orphans:
             if orphan.action in TAKEN:
                 self._take(orphan)
         for leaf in state.graph.leaves:
             if is_rejected(state.steps[leaf]):
-                self.stage.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
-        self.stage.close()
+                self.active.follow(leaf, scheduler.ended(leaf, leaf, "failed"))
+        self.active.close()
 
     def _seal_what_people_ended(self, phases: list[tuple[str, str]]) -> None:
         """Phases and batches whose last step was decided or reported while nobody drove."""
         for path, status in phases:
             if self.state.status(path) not in (*DONE, "failed"):
-                self.stage.add(self.stage.entries.inner(path, status, "phase_transition"))
+                self.active.add(self.active.entries.inner(path, status, "phase_transition"))
         theirs = {
             self.state.graph.level[leaf]
             for leaf in self.state.graph.leaves
             if not self.state.steps[leaf].get("attempt") or self.state.steps[leaf].get("kind") in _PEOPLES
         }
-        if any(self.stage.scheduler.batch_is_complete(number) for number in theirs):
+        if any(self.active.scheduler.batch_is_complete(number) for number in theirs):
             ledger = self.runner.ledger
             known = ledger.store.read(lambda view: view.versions(ledger.run, sealed=True))
-            self.stage.complete_batches(theirs, {v.note for v in known if v.trigger == "batch_complete"})
+            self.active.complete_batches(theirs, {v.note for v in known if v.trigger == "batch_complete"})
 
-    def _work(self, orphan: Orphan) -> Work:
+    def _live(self, orphan: Orphan) -> LiveAttempt:
         step = orphan.step
         item = self.state.item(orphan.unit) if orphan.unit != step.path else NOTHING
-        return Work(orphan.unit, step, item, orphan.attempt.token, orphan.folder)
+        return LiveAttempt(orphan.unit, step, item, orphan.attempt.token, orphan.folder)
 
     def _take(self, orphan: Orphan) -> None:
-        attempt, step, work = orphan.attempt, orphan.step, self._work(orphan)
-        work.phase, work.process = RUNNING, attempt.process
-        work.why = f"{_TAKEN_AS[orphan.action]}: {orphan.why}"
-        work.began = time.monotonic() - max(0, self.setting.clock.now() - attempt.started_at) / 1000
-        work.expands = step.foreach is not None and orphan.unit == step.path
-        self.stage.scheduler.claim(orphan.unit, step.path)
-        self.stage.works[work.token] = work
-        if not work.expands:
-            finish.expect(self.stage, work)
+        attempt, step, live = orphan.attempt, orphan.step, self._live(orphan)
+        live.phase, live.process = RUNNING, attempt.process
+        live.why = f"{_TAKEN_AS[orphan.action]}: {orphan.why}"
+        live.began = time.monotonic() - max(0, self.setting.clock.now() - attempt.started_at) / 1000
+        live.expands = step.foreach is not None and orphan.unit == step.path
+        self.active.scheduler.claim(orphan.unit, step.path)
+        self.active.attempts[live.token] = live
+        if not live.expands:
+            finish.expect(self.active, live)
         if orphan.action == REATTACH:
-            self.stage.tell("reattached", step=orphan.unit, why=orphan.why)
-            self.runner.driver.reattach(work)
+            self.active.tell("reattached", step=orphan.unit, why=orphan.why)
+            self.runner.driver.reattach(live)
             return
-        self.stage.tell("adopted", step=orphan.unit, why=orphan.why)
-        work.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
+        self.active.tell("adopted", step=orphan.unit, why=orphan.why)
+        live.doubtful = True  # what an earlier attempt lacks is no failure of this life of the run
         if orphan.action == CHECK:
-            work.checks = [(text, name) for text, name in work.checks if name is not None]  # the others hold
-        finish.ended(self.stage, work, orphan.exit or Exit(0))
+            live.checks = [(text, name) for text, name in live.checks if name is not None]  # the others hold
+        finish.ended(self.active, live, orphan.exit or Exit(0))
 
 
 _TAKEN_AS = {ADOPT: "adopted", CHECK: "adopted", REATTACH: "reattached"}

@@ -17,166 +17,166 @@ from leftoff.workflow.run.fan_out import declare, expanded, item_of
 from leftoff.workflow.run.finish import NOT_ITS_FAULT, expect, failed, reused
 from leftoff.workflow.run.leftovers import ITEMS
 from leftoff.workflow.run.reuse import wanted
-from leftoff.workflow.run.unit import RUNNING, Work, about
+from leftoff.workflow.run.unit import RUNNING, LiveAttempt, about
 
 if TYPE_CHECKING:
     from leftoff.host import Process
     from leftoff.workflow.definition.model import Step
     from leftoff.workflow.run.actions import Command
-    from leftoff.workflow.run.turn import Stage
+    from leftoff.workflow.run.turn import ActiveRun
 
 
-def begin_due(stage: Stage) -> None:
+def begin_due(active: ActiveRun) -> None:
     """Begin every unit that may start now."""
     while True:
-        due = stage.scheduler.due(stage.monotonic())
+        due = active.scheduler.due(active.monotonic())
         for unit in due:
-            leaf = stage.scheduler.taken.get(unit)
+            leaf = active.scheduler.taken.get(unit)
             if leaf is None:
                 continue  # it was skipped with the phase that it is in
-            if stage.scheduler.halted is None:
-                _begin(stage, unit, leaf)
+            if active.scheduler.halted is None:
+                _begin(active, unit, leaf)
             else:
-                stage.scheduler.put_back(unit, leaf)
+                active.scheduler.put_back(unit, leaf)
         if not due:
             return
 
 
-def _begin(stage: Stage, unit: str, leaf: str) -> None:
-    step = stage.scheduler.steps[leaf]
-    if _already_ended(stage, unit, leaf):
+def _begin(active: ActiveRun, unit: str, leaf: str) -> None:
+    step = active.scheduler.steps[leaf]
+    if _already_ended(active, unit, leaf):
         return
     item = NOTHING
     try:
-        item = item_of(stage, step, unit) if unit != leaf else NOTHING
-        if not _admitted(stage, step, unit, item):
+        item = item_of(active, step, unit) if unit != leaf else NOTHING
+        if not _admitted(active, step, unit, item):
             return
         if step.kind in ("approval", "manual"):
-            _wait(stage, step)
+            _wait(active, step)
         elif step.foreach is not None and unit == leaf:
-            _expand(stage, step)
+            _expand(active, step)
         else:
-            _launch(stage, step, unit, item)
+            _launch(active, step, unit, item)
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
-        work = Work(unit, step, item, "", "")
-        failed(stage, work, about(error), None, retry=False)
+        live = LiveAttempt(unit, step, item, "", "")
+        failed(active, live, about(error), None, retry=False)
 
 
-def _already_ended(stage: Stage, unit: str, leaf: str) -> bool:
+def _already_ended(active: ActiveRun, unit: str, leaf: str) -> bool:
     """Whether somebody reported it done or skipped before it was its turn, or has it in hand."""
-    if stage.ledger.shared:
-        stage.state.look_again(unit)
-    status = stage.state.status(unit)
-    expands = unit == leaf and stage.scheduler.steps[leaf].foreach is not None
+    if active.ledger.shared:
+        active.state.look_again(unit)
+    status = active.state.status(unit)
+    expands = unit == leaf and active.scheduler.steps[leaf].foreach is not None
     if status in ("running", "waiting", "blocked") and not expands:
-        _leave(stage, unit, leaf, status)
+        _leave(active, unit, leaf, status)
         return True
     if status not in ("completed", "skipped"):
         return False
     word = "step_done" if status == "completed" else "step_skipped"
-    stage.tell(word, **stage.step_facts(stage.scheduler.steps[leaf], unit), why="somebody reported it")
-    stage.follow(leaf, stage.scheduler.ended(unit, leaf, status))
+    active.tell(word, **active.step_facts(active.scheduler.steps[leaf], unit), why="somebody reported it")
+    active.follow(leaf, active.scheduler.ended(unit, leaf, status))
     return True
 
 
-def _leave(stage: Stage, unit: str, leaf: str, status: str) -> None:
+def _leave(active: ActiveRun, unit: str, leaf: str, status: str) -> None:
     """Somebody else is at it: it is theirs until they say how it ended."""
-    stage.tell(
+    active.tell(
         "warning", message=f"{shown_step(unit)} is {status}: it is left to whoever does it.", step=unit
     )
     if unit == leaf:
-        stage.scheduler.wait(leaf)
+        active.scheduler.wait(leaf)
     else:
-        stage.scheduler.put_back(unit, leaf)
+        active.scheduler.put_back(unit, leaf)
 
 
 # -- conditions
 
 
-def _admitted(stage: Stage, step: Step, unit: str, item: Any) -> bool:
+def _admitted(active: ActiveRun, step: Step, unit: str, item: Any) -> bool:
     """Whether its own `when` and those of the phases it is in let it run; else it is skipped."""
-    for path in stage.above(step.path):
-        if not _phase_runs(stage, path):
-            _skip_phase(stage, path)
+    for path in active.above(step.path):
+        if not _phase_runs(active, path):
+            _skip_phase(active, path)
             return False
-    if not step.when or (step.foreach is not None and _asks_for_item(stage, step) != (item is not NOTHING)):
+    if not step.when or (step.foreach is not None and _asks_for_item(active, step) != (item is not NOTHING)):
         return True
-    if stage.templates.test(step.when, stage.state.values(step, item), f"{step.path}: when"):
+    if active.templates.test(step.when, active.state.values(step, item), f"{step.path}: when"):
         return True
-    _skip(stage, [unit], f"when: {step.when}", save=step.save)
-    stage.follow(step.path, stage.scheduler.ended(unit, step.path, "skipped"))
+    _skip(active, [unit], f"when: {step.when}", save=step.save)
+    active.follow(step.path, active.scheduler.ended(unit, step.path, "skipped"))
     return False
 
 
-def _asks_for_item(stage: Stage, step: Step) -> bool:
+def _asks_for_item(active: ActiveRun, step: Step) -> bool:
     """Whether the condition of a `foreach` is one for each item, rather than for the whole."""
-    return step.item_name in stage.templates.names(step.when)
+    return step.item_name in active.templates.names(step.when)
 
 
-def _phase_runs(stage: Stage, path: str) -> bool:
-    phase = stage.scheduler.steps[path]
+def _phase_runs(active: ActiveRun, path: str) -> bool:
+    phase = active.scheduler.steps[path]
     if not phase.when:
         return True
-    if path not in stage.decided:
-        begun = stage.state.status(path) not in ("pending", "skipped")
-        stage.decided[path] = begun or stage.templates.test(
-            phase.when, stage.state.values(phase), f"{path}: when"
+    if path not in active.decided:
+        begun = active.state.status(path) not in ("pending", "skipped")
+        active.decided[path] = begun or active.templates.test(
+            phase.when, active.state.values(phase), f"{path}: when"
         )
-    return stage.decided[path]
+    return active.decided[path]
 
 
-def _skip_phase(stage: Stage, path: str) -> None:
-    phase = stage.scheduler.steps[path]
+def _skip_phase(active: ActiveRun, path: str) -> None:
+    phase = active.scheduler.steps[path]
     leaves = [s.path for s in phase.walk() if s.kind != "phase"]
-    open_ones = [p for p in leaves if stage.scheduler.status[p] in ("pending", "running")]
-    _skip(stage, open_ones, f"when of {path}: {phase.when}")
+    open_ones = [p for p in leaves if active.scheduler.status[p] in ("pending", "running")]
+    _skip(active, open_ones, f"when of {path}: {phase.when}")
     for leaf in open_ones:
-        stage.follow(leaf, stage.scheduler.ended(leaf, leaf, "skipped"))
+        active.follow(leaf, active.scheduler.ended(leaf, leaf, "skipped"))
 
 
-def _skip(stage: Stage, units: list[str], why: str, *, save: bool = True) -> None:
+def _skip(active: ActiveRun, units: list[str], why: str, *, save: bool = True) -> None:
     def then() -> None:
         for unit in units:
-            stage.tell("step_skipped", step=unit, why=why)
+            active.tell("step_skipped", step=unit, why=why)
 
-    stage.add(stage.entries.skip(units, why, save=save), then)
+    active.add(active.entries.skip(units, why, save=save), then)
 
 
 # -- people
 
 
-def _wait(stage: Stage, step: Step) -> None:
+def _wait(active: ActiveRun, step: Step) -> None:
     """An approval, or a step that somebody does by hand: the run goes on elsewhere meanwhile."""
-    values = stage.state.values(step)
+    values = active.state.values(step)
     told: dict[str, Any] = {"kind": step.kind}
     instructions, approval = "", None
     if step.instructions:
-        instructions = stage.templates.render(step.instructions, values, f"{step.path}: instructions")
-        instructions = stage.redactor.mask(instructions)
+        instructions = active.templates.render(step.instructions, values, f"{step.path}: instructions")
+        instructions = active.redactor.mask(instructions)
     if step.approval is not None:
-        approval = _question(stage, step, values)
+        approval = _question(active, step, values)
         told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-        told["how"] = f"leftoff approve {stage.ledger.run_id} {step_word(step.path)}"
+        told["how"] = f"leftoff approve {active.ledger.run_id} {step_word(step.path)}"
     else:
         told["ask"] = instructions or step.title or step.path
-        told["how"] = f"leftoff step done {step_word(step.path)} --run {stage.ledger.run_id}"
-    stage.scheduler.wait(step.path)
-    stage.start_batch(step.path)
-    stage.add(
-        stage.entries.wait(step, instructions, approval, stage.above(step.path)),
-        lambda: stage.tell("waiting", **stage.step_facts(step, step.path), **told),
+        told["how"] = f"leftoff step done {step_word(step.path)} --run {active.ledger.run_id}"
+    active.scheduler.wait(step.path)
+    active.start_batch(step.path)
+    active.add(
+        active.entries.wait(step, instructions, approval, active.above(step.path)),
+        lambda: active.tell("waiting", **active.step_facts(step, step.path), **told),
     )
 
 
-def _question(stage: Stage, step: Step, values: dict[str, Any]) -> dict[str, Any]:
+def _question(active: ActiveRun, step: Step, values: dict[str, Any]) -> dict[str, Any]:
     approval = step.approval
     assert approval is not None
-    now = stage.ledger.clock.now()
+    now = active.ledger.clock.now()
     about: dict[str, Any] = {
         "step": step.path,
-        "ask": stage.redactor.mask(stage.templates.render(approval.ask, values, f"{step.path}: ask")),
+        "ask": active.redactor.mask(active.templates.render(approval.ask, values, f"{step.path}: ask")),
         "options": list(approval.options),
         "status": "waiting",
         "asked_at": iso(now),
@@ -189,57 +189,57 @@ def _question(stage: Stage, step: Step, values: dict[str, Any]) -> dict[str, Any
 # -- items
 
 
-def _expand(stage: Stage, step: Step) -> None:
+def _expand(active: ActiveRun, step: Step) -> None:
     """Find the items of a `foreach`; where they were recorded before, those."""
-    record = stage.state.steps[step.path]
+    record = active.state.steps[step.path]
     if isinstance(record.get("items"), int):
-        expanded(stage, step, [(path, stage.state.status(path)) for path in stage.state.items(step.path)])
+        expanded(active, step, [(path, active.state.status(path)) for path in active.state.items(step.path)])
         return
-    found = items.find(step, stage.templates, stage.state.values(step), stage.project)
+    found = items.find(step, active.templates, active.state.values(step), active.project)
     if found is None:
-        _launch(stage, step, step.path, NOTHING, expands=True)
+        _launch(active, step, step.path, NOTHING, expands=True)
     else:
-        declare(stage, step, found)
+        declare(active, step, found)
 
 
 # -- processes
 
 
-def _launch(stage: Stage, step: Step, unit: str, item: Any, *, expands: bool = False) -> None:
+def _launch(active: ActiveRun, step: Step, unit: str, item: Any, *, expands: bool = False) -> None:
     """Ask for a shim. It is told to go when the attempt is on record."""
     token = random_secrets.token_hex(8)
-    folder = files.folder(stage.folder, stage.ledger.run_id, token)
+    folder = files.folder(active.folder, active.ledger.run_id, token)
     files.prepare(folder)
-    work = Work(unit, step, item, token, folder)
-    values = stage.state.values(step, item)
+    live = LiveAttempt(unit, step, item, token, folder)
+    values = active.state.values(step, item)
     if expands:
         assert step.foreach is not None
-        work.expands = True
-        argv = script(step, step.foreach.value, stage.templates, values, folder, f"{step.path}: foreach")
+        live.expands = True
+        argv = script(step, step.foreach.value, active.templates, values, folder, f"{step.path}: foreach")
         argv = _into_file(argv, os.path.join(folder, ITEMS))
-        job = jobs.command(stage, work, argv, values, {})
+        job = jobs.command(active, live, argv, values, {})
     else:
-        command: Command = action_of(step).command(step, stage.templates, values, folder)
-        expect(stage, work)
-        own = jobs.own_environment(stage, step, values)
-        work.cache = stage.reuse.parts(step, work, command, own)
-        if _is_reused(stage, work):
+        command: Command = action_of(step).command(step, active.templates, values, folder)
+        expect(active, live)
+        own = jobs.own_environment(active, step, values)
+        live.cache = active.reuse.parts(step, live, command, own)
+        if _is_reused(active, live):
             return
-        job = jobs.command(stage, work, command.argv, values, command.env)
-    stage.works[token] = work
-    stage.launcher.start(job)
+        job = jobs.command(active, live, command.argv, values, command.env)
+    active.attempts[token] = live
+    active.launcher.start(job)
 
 
-def _is_reused(stage: Stage, work: Work) -> bool:
+def _is_reused(active: ActiveRun, live: LiveAttempt) -> bool:
     """Whether an earlier run has the step, and it may be taken from there."""
-    assert work.cache is not None
-    if not wanted(work.step, stage.reuse.everything):
+    assert live.cache is not None
+    if not wanted(live.step, active.reuse.everything):
         return False
-    decision = stage.reuse.judge(work.unit, work.cache)
+    decision = active.reuse.judge(live.unit, live.cache)
     if decision.earlier is None:
         return False
-    stage.untidy.append(work.folder)
-    reused(stage, work, decision.earlier, decision.why)
+    active.untidy.append(live.folder)
+    reused(active, live, decision.earlier, decision.why)
     return True
 
 
@@ -248,36 +248,36 @@ def _into_file(argv: list[str], path: str) -> list[str]:
     return ["/bin/sh", "-c", 'out=$1; shift; exec "$@" > "$out"', "sh", path, *argv]
 
 
-def ready(stage: Stage, token: str, process: Process) -> None:
+def ready(active: ActiveRun, token: str, process: Process) -> None:
     """A shim waits: put the attempt on record, then let it go."""
-    work = stage.works[token]
-    work.process = process
-    step = work.step
-    stage.start_batch(work.leaf)
-    moved = stage.entered(work.leaf)
-    log = os.path.relpath(work.folder, stage.folder)
+    live = active.attempts[token]
+    live.process = process
+    step = live.step
+    active.start_batch(live.leaf)
+    moved = active.entered(live.leaf)
+    log = os.path.relpath(live.folder, active.folder)
     ended: list[str] = []
-    entry = stage.entries.begin(work.unit, token, process, log, stage.above(work.unit), ended=ended)
+    entry = active.entries.begin(live.unit, token, process, log, active.above(live.unit), ended=ended)
 
     def go() -> None:
         if ended:
-            stage.works.pop(token, None)
-            stage.launcher.drop(token)
+            active.attempts.pop(token, None)
+            active.launcher.drop(token)
             if ended[0] in ("completed", "skipped"):
-                stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, ended[0]))
+                active.follow(live.leaf, active.scheduler.ended(live.unit, live.leaf, ended[0]))
             else:
-                _leave(stage, work.unit, work.leaf, ended[0])
+                _leave(active, live.unit, live.leaf, ended[0])
             return
-        work.phase, work.began = RUNNING, stage.monotonic()
-        stage.launcher.go(token)
+        live.phase, live.began = RUNNING, active.monotonic()
+        active.launcher.go(token)
         if moved is not None:
-            stage.tell("phase", **{"from": moved[0], "to": moved[1]})
-        record = stage.state.steps[work.unit]
-        stage.tell(
+            active.tell("phase", **{"from": moved[0], "to": moved[1]})
+        record = active.state.steps[live.unit]
+        active.tell(
             "step_start",
-            **stage.step_facts(step, work.unit),
+            **active.step_facts(step, live.unit),
             attempt=record["attempt"],
             estimate=step.estimate,
         )
 
-    stage.add(entry, go, durable=not step.idempotent)
+    active.add(entry, go, durable=not step.idempotent)

@@ -30,8 +30,8 @@ from leftoff.workflow.run.unit import CHECKING, RUNNING, STARTING
 
 if TYPE_CHECKING:
     from leftoff.workflow.run.ledger import Page
-    from leftoff.workflow.run.turn import Stage
-    from leftoff.workflow.run.unit import Work
+    from leftoff.workflow.run.turn import ActiveRun
+    from leftoff.workflow.run.unit import LiveAttempt
 
 LOOK = 0.5  # seconds between looks for a person's decision
 STREAM = 0.1  # seconds between looks at logs that somebody watches
@@ -46,13 +46,13 @@ _TRIGGERS = {signal.SIGINT: "user_interrupt", signal.SIGTERM: "session_end", sig
 class Driver:
     """Drives one run until nothing more can be done in this life of it."""
 
-    def __init__(self, stage: Stage, *, heartbeat: float = 30.0) -> None:
-        self.stage = stage
+    def __init__(self, active: ActiveRun, *, heartbeat: float = 30.0) -> None:
+        self.active = active
         self.heartbeat = heartbeat
         self.signal: int | None = None  # that asked us to stop
         self._signals: list[int] = []
         self._lost: dict[str, int] = {}
-        self._next_beat = stage.monotonic() + heartbeat
+        self._next_beat = active.monotonic() + heartbeat
         self._fence = Fence(self._fall_silent)
         self._next_look = 0.0
         self._kill_at: float | None = None  # when those that do not end are killed
@@ -60,10 +60,10 @@ class Driver:
         self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _pipe()
         self._selector.register(self._pipe[0], selectors.EVENT_READ, None)
         self._fds = {"launcher": NO_FILE, "people": NO_FILE}  # what is listened to besides
-        self._ear = Ear(stage)
+        self._ear = Ear(active)
         self._watched: dict[str, groups.Watch] = {}
         self._closed = False
-        self._every: float | None = getattr(stage.observer, "every", None)  # how often it wants to draw
+        self._every: float | None = getattr(active.observer, "every", None)  # how often it wants to draw
 
     # -- from outside
 
@@ -77,20 +77,20 @@ class Driver:
         except BlockingIOError:
             pass
 
-    def reattach(self, work: Work) -> None:
+    def reattach(self, live: LiveAttempt) -> None:
         """Follow the process of an attempt that an earlier driver started."""
-        assert work.process is not None
-        self.stage.works[work.token] = work
-        watch = self._watched[work.token] = groups.Watch(work.process, work.folder)
+        assert live.process is not None
+        self.active.attempts[live.token] = live
+        watch = self._watched[live.token] = groups.Watch(live.process, live.folder)
         fd = watch.fileno()
         if fd is not None:
             self._selector.register(fd, selectors.EVENT_READ, None)
         if self._streams:
-            work.follower = Follower(files.log_path(work.folder))
+            live.follower = Follower(files.log_path(live.folder))
 
     def drive(self) -> int:
         """Until the end; the exit code of the command."""
-        if self.stage.ledger.store.shared:
+        if self.active.ledger.store.shared:
             self._fence.start()
         try:
             while True:
@@ -105,49 +105,49 @@ class Driver:
 
     @property
     def _over(self) -> bool:
-        return self.stage.scheduler.over and not self.stage.works
+        return self.active.scheduler.over and not self.active.attempts
 
     # -- one turn
 
     def _turn(self) -> None:
-        stage = self.stage
+        active = self.active
         if self._fence.fell:
             raise StoreUnavailable(
-                f"{stage.ledger.store.name} has not heard of this driver for too long: its steps were stopped.",
-                hint=f"`leftoff resume {stage.ledger.run_id}` goes on.",
+                f"{active.ledger.store.name} has not heard of this driver for too long: its steps were stopped.",
+                hint=f"`leftoff resume {active.ledger.run_id}` goes on.",
             )
-        begin.begin_due(stage)
-        for ready in stage.launcher.known():
+        begin.begin_due(active)
+        for ready in active.launcher.known():
             self._launched(ready)
-        stage.close()
-        stage.tidy_up(UNTIDY)
-        if stage.scheduler.halted is not None:
-            self._stop_all(f"{shown_step(stage.scheduler.halted)} failed")
+        active.close()
+        active.tidy_up(UNTIDY)
+        if active.scheduler.halted is not None:
+            self._stop_all(f"{shown_step(active.scheduler.halted)} failed")
         if self._over:
             return
         if not self._wait():
-            stage.tidy_up()
+            active.tidy_up()
         for number in self._take_signals():
             self._heed(number)
-        for event in stage.launcher.events(0):
+        for event in active.launcher.events(0):
             self._launched(event)
         self._look_at_watched()
         self._look_at_clock()
         if not self._over:  # else the last commit says so, too
-            stage.close()
+            active.close()
         if self._every is not None:
-            stage.observer.tick()  # type: ignore[attr-defined]
+            active.observer.tick()  # type: ignore[attr-defined]
 
     def _wait(self) -> bool:
         """Until something happens; whether it did before it was time to look around."""
-        now = self.stage.monotonic()
+        now = self.active.monotonic()
         times = [self._next_beat, now + QUIET]
-        due = self.stage.scheduler.next_time()
+        due = self.active.scheduler.next_time()
         if due is not None:
             times.append(due)
         if self._kill_at is not None:
             times.append(self._kill_at)
-        waiting = self.stage.scheduler.of("waiting")
+        waiting = self.active.scheduler.of("waiting")
         if waiting:
             times.append(self._next_look)
         if self._streams:
@@ -156,7 +156,7 @@ class Driver:
             times.append(now + self._every)
         if self._watched:
             times.append(now + LOOK)
-        self._listen_to("launcher", self.stage.launcher.fileno())
+        self._listen_to("launcher", self.active.launcher.fileno())
         self._listen_to("people", self._ear.fileno() if waiting else NO_FILE)
         found = self._selector.select(max(0.0, min(times) - now))
         for key, _ in found:
@@ -186,93 +186,93 @@ class Driver:
     # -- processes
 
     def _launched(self, event: Ready | Ended | Lost) -> None:
-        work = self.stage.works.get(event.token)
-        if work is None:
+        live = self.active.attempts.get(event.token)
+        if live is None:
             if isinstance(event, Ready):
-                self.stage.launcher.drop(event.token)
+                self.active.launcher.drop(event.token)
         elif isinstance(event, Ready):
-            self._ready(work, event)
+            self._ready(live, event)
         elif isinstance(event, Ended):
-            self._show_output(work, last=True)
-            finish.ended(self.stage, work, event.exit)
+            self._show_output(live, last=True)
+            finish.ended(self.active, live, event.exit)
         else:
-            self._was_lost(work, event)
+            self._was_lost(live, event)
 
-    def _ready(self, work: Work, event: Ready) -> None:
-        if work.phase == CHECKING:  # only what changes the world is put on record
-            work.checker = event.process
-            checkers.note(finish.check_names(work)[1], event.process)
-            self.stage.launcher.go(event.token)
-            if work.stopped is not None:
-                self._terminate(work)
-        elif work.stopped is not None:
-            self.stage.launcher.drop(event.token)
-            self._never_mind(work)
+    def _ready(self, live: LiveAttempt, event: Ready) -> None:
+        if live.phase == CHECKING:  # only what changes the world is put on record
+            live.checker = event.process
+            checkers.note(finish.check_names(live)[1], event.process)
+            self.active.launcher.go(event.token)
+            if live.stopped is not None:
+                self._terminate(live)
+        elif live.stopped is not None:
+            self.active.launcher.drop(event.token)
+            self._never_mind(live)
         else:
-            begin.ready(self.stage, event.token, event.process)
+            begin.ready(self.active, event.token, event.process)
             if self._streams:
-                work.follower = Follower(files.log_path(work.folder))
+                live.follower = Follower(files.log_path(live.folder))
 
-    def _never_mind(self, work: Work) -> None:
+    def _never_mind(self, live: LiveAttempt) -> None:
         """It was to start, and nothing of it is on record."""
-        self.stage.works.pop(work.token, None)
-        self.stage.scheduler.put_back(work.unit, work.leaf)
-        leftovers.remove(work.folder)
+        self.active.attempts.pop(live.token, None)
+        self.active.scheduler.put_back(live.unit, live.leaf)
+        leftovers.remove(live.folder)
 
-    def _was_lost(self, work: Work, lost: Lost) -> None:
+    def _was_lost(self, live: LiveAttempt, lost: Lost) -> None:
         """Its shim ended without a word, and nothing of it runs: where nothing had begun, once more."""
-        exit = files.read_exit(work.folder) if work.phase == RUNNING else None
-        tries = self._lost[work.unit] = self._lost.get(work.unit, 0) + 1
-        more = tries < LOST_TRIES and work.stopped is None
+        exit = files.read_exit(live.folder) if live.phase == RUNNING else None
+        tries = self._lost[live.unit] = self._lost.get(live.unit, 0) + 1
+        more = tries < LOST_TRIES and live.stopped is None
         message = f"Its process could not be started: {lost.why}."
-        if work.phase == CHECKING:
-            self._check_was_lost(work, lost, more=more)
+        if live.phase == CHECKING:
+            self._check_was_lost(live, lost, more=more)
         elif exit is not None:
-            finish.ended(self.stage, work, exit)
-        elif work.stopped is not None and work.phase == RUNNING:
-            finish.stopped(self.stage, work)
-        elif work.phase == RUNNING and (files.began(work.folder) or not more):
-            finish.killed(self.stage, work)
-        elif work.phase == RUNNING:
-            finish.never_began(self.stage, work)
+            finish.ended(self.active, live, exit)
+        elif live.stopped is not None and live.phase == RUNNING:
+            finish.stopped(self.active, live)
+        elif live.phase == RUNNING and (files.began(live.folder) or not more):
+            finish.killed(self.active, live)
+        elif live.phase == RUNNING:
+            finish.never_began(self.active, live)
         elif more:
-            self._never_mind(work)
-            self.stage.scheduler.later(work.unit, work.leaf, self.stage.monotonic())
+            self._never_mind(live)
+            self.active.scheduler.later(live.unit, live.leaf, self.active.monotonic())
         else:
-            finish.failed(self.stage, work, {"type": "not_started", "message": message}, None)
+            finish.failed(self.active, live, {"type": "not_started", "message": message}, None)
 
-    def _check_was_lost(self, work: Work, lost: Lost, *, more: bool) -> None:
+    def _check_was_lost(self, live: LiveAttempt, lost: Lost, *, more: bool) -> None:
         """A check only looks: it can be run again. That it cannot be run says nothing of the step."""
-        self.stage.works.pop(lost.token, None)
-        if work.stopped is not None:
-            finish.stopped(self.stage, work)
+        self.active.attempts.pop(lost.token, None)
+        if live.stopped is not None:
+            finish.stopped(self.active, live)
         elif more:
-            finish.check_again(self.stage, work)
+            finish.check_again(self.active, live)
         else:
             message = f"Its checks could not be run: {lost.why}."
-            finish.failed(self.stage, work, {"type": "check", "message": message}, 0, retry=False)
+            finish.failed(self.active, live, {"type": "check", "message": message}, 0, retry=False)
 
     def _look_at_watched(self) -> None:
         for token, watch in [*self._watched.items()]:
-            work = self.stage.works.get(token)
+            live = self.active.attempts.get(token)
             if not watch.ended():
-                if work is not None and self._is_late(work):
+                if live is not None and self._is_late(live):
                     groups.kill(watch.process)
                 continue
             del self._watched[token]
             self._forget_watch(watch)
-            if work is None:
+            if live is None:
                 continue
-            self._show_output(work, last=True)
+            self._show_output(live, last=True)
             exit = watch.exit()
             if exit is not None:
-                finish.ended(self.stage, work, exit)
-            elif work.stopped is not None:
-                finish.stopped(self.stage, work)
-            elif not files.began(work.folder):
-                finish.never_began(self.stage, work)
+                finish.ended(self.active, live, exit)
+            elif live.stopped is not None:
+                finish.stopped(self.active, live)
+            elif not files.began(live.folder):
+                finish.never_began(self.active, live)
             else:
-                finish.killed(self.stage, work)
+                finish.killed(self.active, live)
 
     def _forget_watch(self, watch: groups.Watch) -> None:
         fd = watch.fileno()
@@ -280,29 +280,29 @@ class Driver:
             self._selector.unregister(fd)
         watch.close()
 
-    def _is_late(self, work: Work) -> bool:
+    def _is_late(self, live: LiveAttempt) -> bool:
         """Whether an attempt has lost its shim, which would have ended it in time."""
-        limit, process = work.step.timeout, work.process
+        limit, process = live.step.timeout, live.process
         if limit is None or process is None or process.state() != GONE:
             return False
-        return self.stage.monotonic() > work.began + limit + self.stage.grace
+        return self.active.monotonic() > live.began + limit + self.active.grace
 
     # -- what must not be waited for
 
     def _look_at_clock(self) -> None:
-        stage, now = self.stage, self.stage.monotonic()
+        active, now = self.active, self.active.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + self.heartbeat
             self._beat()
-        if stage.ledger.foreign or (now >= self._next_look and stage.scheduler.of("waiting")):
+        if active.ledger.foreign or (now >= self._next_look and active.scheduler.of("waiting")):
             self._next_look = now + LOOK
-            look_at_people(stage, heard=stage.ledger.foreign or self._ear.hears())
+            look_at_people(active, heard=active.ledger.foreign or self._ear.hears())
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             self._kill_all()
         if self._streams:
-            for work in stage.works.values():
-                self._show_output(work)
+            for live in active.attempts.values():
+                self._show_output(live)
 
     def _beat(self) -> None:
         """One that cannot be written is no loss where this process can be seen to live: what matters is committed.
@@ -311,36 +311,36 @@ class Driver:
         """
         sent = self._fence.now()
         try:
-            self.stage.ledger.beat()
+            self.active.ledger.beat()
             self._fence.heard(sent)
         except StoreUnavailable:
-            if self.stage.ledger.store.shared and self._fence.is_alone():
+            if self.active.ledger.store.shared and self._fence.is_alone():
                 raise
 
     def _fall_silent(self) -> None:
         """In a thread: end what we started, whatever we are waiting for meanwhile."""
         for end in (groups.terminate, groups.kill):
-            for work in [*self.stage.works.values()]:
-                if work.running is not None:
-                    end(work.running)
-            time.sleep(self.stage.grace if end is groups.terminate else 0)
+            for live in [*self.active.attempts.values()]:
+                if live.running is not None:
+                    end(live.running)
+            time.sleep(self.active.grace if end is groups.terminate else 0)
 
     @property
     def _streams(self) -> bool:
-        return bool(getattr(self.stage.observer, "wants_output", False))
+        return bool(getattr(self.active.observer, "wants_output", False))
 
-    def _show_output(self, work: Work, *, last: bool = False) -> None:
-        if work.follower is None:
+    def _show_output(self, live: LiveAttempt, *, last: bool = False) -> None:
+        if live.follower is None:
             return
         if last:
-            unseen = work.follower.skip(SHOWN_AT_END)
+            unseen = live.follower.skip(SHOWN_AT_END)
             if unseen:
-                words = f"{self.stage.ledger.run_id} {step_word(work.unit)}"
+                words = f"{self.active.ledger.run_id} {step_word(live.unit)}"
                 told = f"… {unseen} bytes are not shown here: leftoff logs {words}\n"
-                self.stage.tell("output", step=work.unit, text=told)
-        text = work.follower.read(last=last)
+                self.active.tell("output", step=live.unit, text=told)
+        text = live.follower.read(last=last)
         if text:
-            self.stage.tell("output", step=work.unit, text=text)
+            self.active.tell("output", step=live.unit, text=text)
 
     # -- stopping
 
@@ -354,42 +354,42 @@ class Driver:
             self._kill_all()
             return
         self.signal = number
-        self.stage.scheduler.halted = self.stage.scheduler.halted or ""
+        self.active.scheduler.halted = self.active.scheduler.halted or ""
         name = signal.Signals(number).name
-        self.stage.tell("interrupt", signal=name, grace=self.stage.grace)
+        self.active.tell("interrupt", signal=name, grace=self.active.grace)
         self._stop_all(f"interrupted by {name}")
 
     def _stop_all(self, why: str) -> None:
         """Tell every process to end; those that do not are killed after the grace."""
-        for token, work in [*self.stage.works.items()]:
-            if work.stopped is not None:
+        for token, live in [*self.active.attempts.items()]:
+            if live.stopped is not None:
                 continue
-            work.stopped = why
-            if work.phase == STARTING:
-                self.stage.launcher.drop(token)
-                self._never_mind(work)
+            live.stopped = why
+            if live.phase == STARTING:
+                self.active.launcher.drop(token)
+                self._never_mind(live)
             else:
-                self._terminate(work)
+                self._terminate(live)
 
-    def _terminate(self, work: Work) -> None:
-        if work.running is not None:
-            groups.terminate(work.running)
-            self._kill_at = self.stage.monotonic() + self.stage.grace
+    def _terminate(self, live: LiveAttempt) -> None:
+        if live.running is not None:
+            groups.terminate(live.running)
+            self._kill_at = self.active.monotonic() + self.active.grace
 
     def _kill_all(self) -> None:
-        for work in [*self.stage.works.values()]:
-            if work.running is not None:
-                groups.kill(work.running)
+        for live in [*self.active.attempts.values()]:
+            if live.running is not None:
+                groups.kill(live.running)
 
     def _end_children(self, why: str) -> None:
         """Without a word to the store, which does not hear us."""
         try:
             self._stop_all(why)
-            deadline = self.stage.monotonic() + self.stage.grace
-            while self.stage.works and self.stage.monotonic() < deadline:
-                for token, work in [*self.stage.works.items()]:
-                    if work.running is None or not groups.alive(work.running):
-                        self.stage.works.pop(token)
+            deadline = self.active.monotonic() + self.active.grace
+            while self.active.attempts and self.active.monotonic() < deadline:
+                for token, live in [*self.active.attempts.items()]:
+                    if live.running is None or not groups.alive(live.running):
+                        self.active.attempts.pop(token)
                 time.sleep(0.05)
             self._kill_all()
         except (LeftoffError, OSError):
@@ -399,35 +399,37 @@ class Driver:
 
     def _settle(self) -> int:
         """What this life of the run came to: its status, a checkpoint where it was interrupted, the exit code."""
-        stage = self.stage
+        active = self.active
         seal = None
-        git = git_head(stage.project), dirty_paths(stage.project)
+        git = git_head(active.project), dirty_paths(active.project)
         if self.signal is not None:
             trigger = _TRIGGERS.get(signal.Signals(self.signal), "session_end")
             seal = Seal(trigger, note=f"interrupted by {signal.Signals(self.signal).name}")
 
         def entry(page: Page) -> Seal | None:  # in the transaction the ends of the last steps are known
-            return stage.entries.settle(self._outcome()[0], git, seal, self._open_outer())(page)
+            return active.entries.settle(self._outcome()[0], git, seal, self._open_outer())(page)
 
-        stage.add(entry) if seal else stage.amend(entry)  # two seals are two checkpoints
-        stage.close()
-        stage.ledger.release()
-        stage.tidied()
+        active.add(entry) if seal else active.amend(entry)  # two seals are two checkpoints
+        active.close()
+        active.ledger.release()
+        active.tidied()
         return self._outcome()[1]
 
     def _open_outer(self) -> dict[str, str]:
         """What contains steps and did not end, with the status that it is left with."""
         return {
             path: "failed" if self._any_failed(path) else "pending"
-            for path, step in self.stage.scheduler.steps.items()
-            if (step.kind == "phase" or step.foreach) and self.stage.state.status(path) == "running"
+            for path, step in self.active.scheduler.steps.items()
+            if (step.kind == "phase" or step.foreach) and self.active.state.status(path) == "running"
         }
 
     def _any_failed(self, path: str) -> bool:
-        return any(self.stage.state.status(below) == "failed" for below in self.stage.state.at_or_below(path))
+        return any(
+            self.active.state.status(below) == "failed" for below in self.active.state.at_or_below(path)
+        )
 
     def _outcome(self) -> tuple[str, int]:
-        state, scheduler = self.stage.state, self.stage.scheduler
+        state, scheduler = self.active.state, self.active.scheduler
         steps = [state.status(path) for leaf in scheduler.graph.leaves for path in state.at_or_below(leaf)]
         if self.signal is not None:
             return "paused", 130
@@ -450,7 +452,7 @@ class Driver:
         self._selector.close()
         for fd in self._pipe:
             os.close(fd)
-        self.stage.launcher.close()
+        self.active.launcher.close()
 
 
 def _pipe() -> tuple[int, int]:

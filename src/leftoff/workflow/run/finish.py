@@ -19,7 +19,16 @@ from leftoff.workflow.run import items, jobs, leftovers
 from leftoff.workflow.run.actions import action_of, script
 from leftoff.workflow.run.fan_out import declare
 from leftoff.workflow.run.leftovers import ITEMS
-from leftoff.workflow.run.unit import CHECKING, RUNNING, Left, Work, about, error_of, existing, outputs_of
+from leftoff.workflow.run.unit import (
+    CHECKING,
+    RUNNING,
+    Left,
+    LiveAttempt,
+    about,
+    error_of,
+    existing,
+    outputs_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,338 +37,343 @@ if TYPE_CHECKING:
     from leftoff.engine.workspace.tracking import Found
     from leftoff.workflow.processes.job import Exit
     from leftoff.workflow.run.reuse import Earlier
-    from leftoff.workflow.run.turn import Stage
+    from leftoff.workflow.run.turn import ActiveRun
 
 LINES = 20  # of a failed step's output are kept in its record
 # A step that ended well is no failure because that cannot be recorded: whoever resumes adopts it.
 NOT_ITS_FAULT = (StoreUnavailable, StaleEpoch, Rewound)
 
 
-def ended(stage: Stage, work: Work, exit: Exit) -> None:
+def ended(active: ActiveRun, live: LiveAttempt, exit: Exit) -> None:
     """A process ended: the command of a step, or one of its checks."""
-    if work.phase == CHECKING:
-        _checked(stage, work, exit)
+    if live.phase == CHECKING:
+        _checked(active, live, exit)
         return
-    work.exit = exit
+    live.exit = exit
     if exit.code != 0 or exit.timed_out or exit.error:
-        if work.stopped is not None and not exit.timed_out:
-            stopped(stage, work)
+        if live.stopped is not None and not exit.timed_out:
+            stopped(active, live)
         else:
             error = error_of(
-                exit, work.step.timeout, stage.redactor.mask(files.tail(work.folder, lines=LINES))
+                exit, live.step.timeout, active.redactor.mask(files.tail(live.folder, lines=LINES))
             )
-            if not exit.cut_off and not work.expands:
-                error |= action_of(work.step).failure(work.folder)
-            failed(stage, work, error, exit.code, retry=work.step.idempotent or not exit.cut_off)
+            if not exit.cut_off and not live.expands:
+                error |= action_of(live.step).failure(live.folder)
+            failed(active, live, error, exit.code, retry=live.step.idempotent or not exit.cut_off)
         return
-    _or_failed(stage, work, _ended_well)
+    _or_failed(active, live, _ended_well)
 
 
-def _or_failed(stage: Stage, work: Work, go_on: Callable[[Stage, Work], None]) -> None:
+def _or_failed(active: ActiveRun, live: LiveAttempt, go_on: Callable[[ActiveRun, LiveAttempt], None]) -> None:
     """Go on with a step whose command ended well; what is wrong with what it left is its failure."""
     try:
-        go_on(stage, work)
+        go_on(active, live)
     except NOT_ITS_FAULT:
         raise
     except LeftoffError as error:
-        failed(stage, work, about(error), 0)
+        failed(active, live, about(error), 0)
 
 
-def _ended_well(stage: Stage, work: Work) -> None:
-    if work.expands:
-        _found_items(stage, work)
-    elif not _told_otherwise(stage, work):
-        next_check(stage, work)
+def _ended_well(active: ActiveRun, live: LiveAttempt) -> None:
+    if live.expands:
+        _found_items(active, live)
+    elif not _told_otherwise(active, live):
+        next_check(active, live)
 
 
-def _told_otherwise(stage: Stage, work: Work) -> bool:
+def _told_otherwise(active: ActiveRun, live: LiveAttempt) -> bool:
     """Whether the step itself reported that it failed, is blocked or skipped, though its exit code is 0."""
-    record = stage.ledger.store.read(lambda view: stage.ledger.reader(view).value("step", work.unit))
+    record = active.ledger.store.read(lambda view: active.ledger.reader(view).value("step", live.unit))
     status = record.plain.get("status") if record is not None else None
     if status == "failed":
         error = record.plain.get("error") if record is not None else None
         failed(
-            stage, work, error if isinstance(error, dict) else {"type": "failed", "message": "It said so."}, 0
+            active,
+            live,
+            error if isinstance(error, dict) else {"type": "failed", "message": "It said so."},
+            0,
         )
     elif status == "skipped":
-        _set_aside(stage, work, "step_skipped", why="it said so itself")
-        stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "skipped"))
+        _set_aside(active, live, "step_skipped", why="it said so itself")
+        active.follow(live.leaf, active.scheduler.ended(live.unit, live.leaf, "skipped"))
     elif status == "blocked":
-        _set_aside(stage, work, "warning", message=f"{shown_step(work.unit)} is blocked: it said so itself.")
-        stage.scheduler.block(work.unit, work.leaf)
+        _set_aside(active, live, "warning", message=f"{shown_step(live.unit)} is blocked: it said so itself.")
+        active.scheduler.block(live.unit, live.leaf)
     return status in ("failed", "blocked", "skipped")
 
 
-def _set_aside(stage: Stage, work: Work, event: str, **facts: Any) -> None:
+def _set_aside(active: ActiveRun, live: LiveAttempt, event: str, **facts: Any) -> None:
     """Its record is as the step itself wants it; only the attempt is over."""
-    stage.works.pop(work.token, None)
-    stage.state.look_again(work.unit)
+    active.attempts.pop(live.token, None)
+    active.state.look_again(live.unit)
 
     def then() -> None:
-        stage.tell(event, step=work.unit, **facts)
-        stage.untidy.append(work.folder)
+        active.tell(event, step=live.unit, **facts)
+        active.untidy.append(live.folder)
 
-    stage.add(stage.entries.end_attempt(work.token, 0), then)
+    active.add(active.entries.end_attempt(live.token, 0), then)
 
 
-def stopped(stage: Stage, work: Work) -> None:
+def stopped(active: ActiveRun, live: LiveAttempt) -> None:
     """It was told to end, and did: it is to be done again; where only its checks were left, those are."""
-    stage.works.pop(work.token, None)
-    code = work.exit.code if work.exit is not None else None
-    facts = {"interrupted_at": iso(stage.ledger.clock.now())}
-    stage.scheduler.put_back(work.unit, work.leaf)
+    active.attempts.pop(live.token, None)
+    code = live.exit.code if live.exit is not None else None
+    facts = {"interrupted_at": iso(active.ledger.clock.now())}
+    active.scheduler.put_back(live.unit, live.leaf)
 
     # One that ended well stays open, as does one of which nobody knows how far it came: whoever resumes judges it.
-    token = work.token if code and work.step.idempotent else None
+    token = live.token if code and live.step.idempotent else None
 
     def then() -> None:
-        stage.tell("step_stopped", step=work.unit, why=work.stopped)
+        active.tell("step_stopped", step=live.unit, why=live.stopped)
         if token:
-            stage.untidy.append(work.folder)
+            active.untidy.append(live.folder)
 
-    stage.add(stage.entries.again(work.unit, token, facts, code), then)
+    active.add(active.entries.again(live.unit, token, facts, code), then)
 
 
-def expect(stage: Stage, work: Work) -> None:
+def expect(active: ActiveRun, live: LiveAttempt) -> None:
     """What a step must leave: its outputs, rendered, and the checks that must hold."""
-    step = work.step
-    values = stage.state.values(step, work.item)
-    work.outputs, work.cwd = outputs_of(stage.templates, values, step)
-    work.checks = [(text, None) for text in step.checks]
-    work.checks += [(text, name) for name, text in step.criteria.items()]
+    step = live.step
+    values = active.state.values(step, live.item)
+    live.outputs, live.cwd = outputs_of(active.templates, values, step)
+    live.checks = [(text, None) for text in step.checks]
+    live.checks += [(text, name) for name, text in step.criteria.items()]
 
 
 # -- success
 
 
-def _found_items(stage: Stage, work: Work) -> None:
+def _found_items(active: ActiveRun, live: LiveAttempt) -> None:
     """The command of a `foreach` has said what its items are."""
-    if _is_damaged(stage, work):
+    if _is_damaged(active, live):
         return
-    path = os.path.join(work.folder, ITEMS)
-    found = items.lines_of(path, "what the command printed", f"{work.unit}: foreach")
-    stage.works.pop(work.token, None)
-    declare(stage, work.step, found)  # until they are on record, they are in a file of this attempt
-    stage.add(stage.entries.end_attempt(work.token, 0), lambda: stage.untidy.append(work.folder))
+    path = os.path.join(live.folder, ITEMS)
+    found = items.lines_of(path, "what the command printed", f"{live.unit}: foreach")
+    active.attempts.pop(live.token, None)
+    declare(active, live.step, found)  # until they are on record, they are in a file of this attempt
+    active.add(active.entries.end_attempt(live.token, 0), lambda: active.untidy.append(live.folder))
 
 
-def next_check(stage: Stage, work: Work) -> None:
+def next_check(active: ActiveRun, live: LiveAttempt) -> None:
     """Run the next of the step's checks; after the last one it is complete."""
-    if not work.checks:
-        complete(stage, work)
+    if not live.checks:
+        complete(active, live)
         return
-    step = work.step
-    text, _ = work.checks[0]
-    values = stage.state.values(step, work.item)
-    argv = script(step, text, stage.templates, values, work.folder, f"{step.path}: checks")
-    token, folder = check_names(work)
+    step = live.step
+    text, _ = live.checks[0]
+    values = active.state.values(step, live.item)
+    argv = script(step, text, active.templates, values, live.folder, f"{step.path}: checks")
+    token, folder = check_names(live)
     leftovers.remove(folder)  # an earlier driver may have died while it checked
     files.prepare(folder)
-    work.phase = CHECKING
-    stage.works[token] = work
-    stage.launcher.start(jobs.check(stage, work, token, folder, argv, values))
+    live.phase = CHECKING
+    active.attempts[token] = live
+    active.launcher.start(jobs.check(active, live, token, folder, argv, values))
 
 
-def check_names(work: Work) -> tuple[str, str]:
+def check_names(live: LiveAttempt) -> tuple[str, str]:
     """The token and the folder of the check that is next."""
-    left = len(work.checks)
-    return f"{work.token}.{left}", os.path.join(work.folder, f"check-{left}")
+    left = len(live.checks)
+    return f"{live.token}.{left}", os.path.join(live.folder, f"check-{left}")
 
 
-def _checked(stage: Stage, work: Work, exit: Exit) -> None:
-    text, criterion = work.checks[0]
-    token, folder = check_names(work)
-    stage.works.pop(token, None)
+def _checked(active: ActiveRun, live: LiveAttempt, exit: Exit) -> None:
+    text, criterion = live.checks[0]
+    token, folder = check_names(live)
+    active.attempts.pop(token, None)
     held = exit.code == 0 and not exit.timed_out
-    if not held and work.stopped is not None:
-        stopped(stage, work)
+    if not held and live.stopped is not None:
+        stopped(active, live)
         return
     if criterion is not None:
-        work.results[criterion] = held
+        live.results[criterion] = held
     elif not held:
-        tail = stage.redactor.mask(files.tail(folder, lines=LINES))
+        tail = active.redactor.mask(files.tail(folder, lines=LINES))
         message = f"The check does not hold: {text}"
-        failed(stage, work, {"type": "check", "message": message, "tail": tail}, 0)
+        failed(active, live, {"type": "check", "message": message, "tail": tail}, 0)
         return
-    work.checks.pop(0)
-    work.phase, work.checker = RUNNING, None
-    _or_failed(stage, work, next_check)
+    live.checks.pop(0)
+    live.phase, live.checker = RUNNING, None
+    _or_failed(active, live, next_check)
 
 
-def complete(stage: Stage, work: Work) -> None:
+def complete(active: ActiveRun, live: LiveAttempt) -> None:
     """Everything a step left is taken in, and it is done."""
-    if _is_damaged(stage, work):
+    if _is_damaged(active, live):
         return
-    step, left = work.step, _left(stage, work)
-    stage.state.overlay.update(left.variables)
+    step, left = live.step, _left(active, live)
+    active.state.overlay.update(left.variables)
 
     def then() -> None:
-        seconds = round(stage.monotonic() - work.began, 3) if work.began else None
-        facts = {"seconds": seconds, "outputs": left.outputs, "why": work.why}
+        seconds = round(active.monotonic() - live.began, 3) if live.began else None
+        facts = {"seconds": seconds, "outputs": left.outputs, "why": live.why}
         told = {key: value for key, value in facts.items() if value not in (None, [])}
-        stage.state.set_variables(left.variables)
-        stage.tell("step_done", **stage.step_facts(step, work.unit), **told)
-        stage.untidy.append(work.folder)
+        active.state.set_variables(left.variables)
+        active.tell("step_done", **active.step_facts(step, live.unit), **told)
+        active.untidy.append(live.folder)
 
-    stage.works.pop(work.token, None)
-    stage.add(stage.entries.complete(work.unit, work.token, left, work.why, save=step.save), then)
-    stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "completed"))
+    active.attempts.pop(live.token, None)
+    active.add(active.entries.complete(live.unit, live.token, left, live.why, save=step.save), then)
+    active.follow(live.leaf, active.scheduler.ended(live.unit, live.leaf, "completed"))
 
 
-def _left(stage: Stage, work: Work) -> Left:
-    step = work.step
-    variables = files.read_vars(work.folder)
-    outputs, captured = _outputs(stage, work)
-    left = Left(outputs, captured, action_of(step).result(work.folder), variables)
-    left.check(work.unit)
+def _left(active: ActiveRun, live: LiveAttempt) -> Left:
+    step = live.step
+    variables = files.read_vars(live.folder)
+    outputs, captured = _outputs(active, live)
+    left = Left(outputs, captured, action_of(step).result(live.folder), variables)
+    left.check(live.unit)
     if step.persist is not None:
         left.variables = {key: value for key, value in variables.items() if key in step.persist}
     left.criteria = {
-        f"{work.unit}: {name}" if work.is_item else name: met for name, met in work.results.items()
+        f"{live.unit}: {name}" if live.is_item else name: met for name, met in live.results.items()
     }
-    if work.cache is not None:
-        left.cache = {"parts": work.cache, **({"variables": left.variables} if left.variables else {})}
-        stage.reuse.know(got.about for got in captured)
-    left.commit = git_head(stage.project)
-    left.tree = _tree(stage, work) if step.save else None
+    if live.cache is not None:
+        left.cache = {"parts": live.cache, **({"variables": left.variables} if left.variables else {})}
+        active.reuse.know(got.about for got in captured)
+    left.commit = git_head(active.project)
+    left.tree = _tree(active, live) if step.save else None
     return left
 
 
-def _tree(stage: Stage, work: Work) -> Found | None:
+def _tree(active: ActiveRun, live: LiveAttempt) -> Found | None:
     """The files that the run knows, for the step's checkpoint. That they cannot be had is no failure of the step."""
-    if stage.tree is None:
+    if active.tree is None:
         return None
-    ledger = stage.ledger
+    ledger = active.ledger
     row = ledger.store.read(lambda view: view.run_row(ledger.run))
     try:
-        return stage.tree(row) if row is not None else None
+        return active.tree(row) if row is not None else None
     except LeftoffError as error:
         message = f"Files are not in this checkpoint as they are now: {error.message}"
-        stage.tell("warning", message=message, step=work.unit)
+        active.tell("warning", message=message, step=live.unit)
         return None
 
 
-def _outputs(stage: Stage, work: Work) -> tuple[list[str], list[Captured]]:
+def _outputs(active: ActiveRun, live: LiveAttempt) -> tuple[list[str], list[Captured]]:
     """The declared outputs, each there and each kept; a folder is only named."""
-    if not work.outputs:
+    if not live.outputs:
         return [], []
-    found = existing(stage.project, work.cwd, work.outputs)
-    captured = [_captured(stage, work, path) for path in found if os.path.isfile(path)]
-    return [relative(stage.project, path) for path in found], captured
+    found = existing(active.project, live.cwd, live.outputs)
+    captured = [_captured(active, live, path) for path in found if os.path.isfile(path)]
+    return [relative(active.project, path) for path in found], captured
 
 
-def _captured(stage: Stage, work: Work, path: str) -> Captured:
+def _captured(active: ActiveRun, live: LiveAttempt, path: str) -> Captured:
     """A file that a step wrote, and a copy of it; without one where it holds a secret of this workflow."""
-    ledger = stage.ledger
+    ledger = active.ledger
     if not os.access(path, os.R_OK):
         raise Invalid(
-            f"The output {relative(stage.project, path)} cannot be read.", hint="Check its permissions."
+            f"The output {relative(active.project, path)} cannot be read.", hint="Check its permissions."
         )
-    tell = partial(_warn, stage, work.unit)
-    workspace = Workspace(ledger.store, stage.project, stage.redactor, None, ledger.clock.now(), tell)
-    got = capture(workspace, path, step=work.unit)
+    tell = partial(_warn, active, live.unit)
+    workspace = Workspace(ledger.store, active.project, active.redactor, None, ledger.clock.now(), tell)
+    got = capture(workspace, path, step=live.unit)
     if got.about.get(WITHHELD):
-        tell(f"{relative(stage.project, path)} has a secret in it: it is hashed, but no copy is kept.")
+        tell(f"{relative(active.project, path)} has a secret in it: it is hashed, but no copy is kept.")
     return got
 
 
-def _warn(stage: Stage, step: str, message: str) -> None:
-    stage.tell("warning", message=message.removeprefix("leftoff: "), step=step)
+def _warn(active: ActiveRun, step: str, message: str) -> None:
+    active.tell("warning", message=message.removeprefix("leftoff: "), step=step)
 
 
-def reused(stage: Stage, work: Work, earlier: Earlier, why: str) -> None:
+def reused(active: ActiveRun, live: LiveAttempt, earlier: Earlier, why: str) -> None:
     """A step is done already: an earlier run has it, with everything that it left."""
-    stage.reuse.bring_back(earlier)
-    outputs, captured = _outputs(stage, work)
+    active.reuse.bring_back(earlier)
+    outputs, captured = _outputs(active, live)
     left = Left(outputs, captured, earlier.record.get("result", NOTHING), earlier.variables)
     left.cache = earlier.record["cache"]
-    left.commit = git_head(stage.project)
-    left.tree = _tree(stage, work) if work.step.save else None
-    stage.reuse.know(got.about for got in captured)
-    stage.state.overlay.update(left.variables)
+    left.commit = git_head(active.project)
+    left.tree = _tree(active, live) if live.step.save else None
+    active.reuse.know(got.about for got in captured)
+    active.state.overlay.update(left.variables)
 
     def then() -> None:
-        stage.state.set_variables(left.variables)
-        stage.tell("step_done", **stage.step_facts(work.step, work.unit), why=why, reused=earlier.run_id)
+        active.state.set_variables(left.variables)
+        active.tell("step_done", **active.step_facts(live.step, live.unit), why=why, reused=earlier.run_id)
 
-    stage.start_batch(work.leaf)
-    entry = stage.entries.reuse(work.step, work.unit, left, why, stage.above(work.unit))
-    stage.add(entry, then, durable=False)  # should it be lost, it is found again
-    stage.close()
-    stage.follow(work.leaf, stage.scheduler.ended(work.unit, work.leaf, "completed"))
+    active.start_batch(live.leaf)
+    entry = active.entries.reuse(live.step, live.unit, left, why, active.above(live.unit))
+    active.add(entry, then, durable=False)  # should it be lost, it is found again
+    active.close()
+    active.follow(live.leaf, active.scheduler.ended(live.unit, live.leaf, "completed"))
 
 
 # -- failure
 
 
-def failed(stage: Stage, work: Work, error: dict[str, Any], code: int | None, *, retry: bool = True) -> None:
+def failed(
+    active: ActiveRun, live: LiveAttempt, error: dict[str, Any], code: int | None, *, retry: bool = True
+) -> None:
     """A try failed: another one later, or the end of the step."""
-    unit, step = work.unit, work.step
-    error = {k: stage.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
-    stage.works.pop(work.token, None)
-    if work.doubtful and step.idempotent:
+    unit, step = live.unit, live.step
+    error = {k: active.redactor.mask(v) if isinstance(v, str) else v for k, v in error.items()}
+    active.attempts.pop(live.token, None)
+    if live.doubtful and step.idempotent:
         message = (
             f"{shown_step(unit)} ended while nobody was watching, and runs again: {error.get('message')}"
         )
-        stage.scheduler.later(unit, work.leaf, stage.monotonic())
-        stage.add(
-            stage.entries.again(unit, work.token, {}, code),
-            lambda: stage.tell("warning", message=message, step=unit),
+        active.scheduler.later(unit, live.leaf, active.monotonic())
+        active.add(
+            active.entries.again(unit, live.token, {}, code),
+            lambda: active.tell("warning", message=message, step=unit),
         )
         return
-    tries = stage.tries[unit] = stage.tries.get(unit, 0) + 1
+    tries = active.tries[unit] = active.tries.get(unit, 0) + 1
     delay = (
-        _delay(work, tries)
-        if retry and not work.doubtful and tries <= step.retries.max and not stage.scheduler.halted
+        _delay(live, tries)
+        if retry and not live.doubtful and tries <= step.retries.max and not active.scheduler.halted
         else None
     )
     tail = str(error.get("tail") or "")
     told = {"error": {k: v for k, v in error.items() if k != "tail"}, "tail": tail, "will_retry_in": delay}
-    attempt = stage.state.steps.get(unit, {}).get("attempt")
+    attempt = active.state.steps.get(unit, {}).get("attempt")
 
     def then() -> None:
-        stage.tell("step_failed", **stage.step_facts(step, unit), attempt=attempt, **told)
-        stage.untidy.append(work.folder)
+        active.tell("step_failed", **active.step_facts(step, unit), attempt=attempt, **told)
+        active.untidy.append(live.folder)
 
-    token = work.token or None
+    token = live.token or None
     if delay is not None:
-        stage.scheduler.later(unit, work.leaf, stage.monotonic() + delay)
-        stage.add(stage.entries.again(unit, token, {"error": error}, code), then)
+        active.scheduler.later(unit, live.leaf, active.monotonic() + delay)
+        active.add(active.entries.again(unit, token, {"error": error}, code), then)
         return
-    stage.add(stage.entries.fail(unit, token, error, code), then)
-    stage.follow(work.leaf, stage.scheduler.ended(unit, work.leaf, "failed"))
+    active.add(active.entries.fail(unit, token, error, code), then)
+    active.follow(live.leaf, active.scheduler.ended(unit, live.leaf, "failed"))
 
 
-def never_began(stage: Stage, work: Work) -> None:
+def never_began(active: ActiveRun, live: LiveAttempt) -> None:
     """Its attempt was on record, and it was never let go: that does not count."""
-    stage.works.pop(work.token, None)
-    stage.scheduler.later(work.unit, work.leaf, stage.monotonic())
-    stage.add(stage.entries.forget(work.unit, work.token), lambda: leftovers.remove(work.folder))
+    active.attempts.pop(live.token, None)
+    active.scheduler.later(live.unit, live.leaf, active.monotonic())
+    active.add(active.entries.forget(live.unit, live.token), lambda: leftovers.remove(live.folder))
 
 
-def check_again(stage: Stage, work: Work) -> None:
+def check_again(active: ActiveRun, live: LiveAttempt) -> None:
     """A check whose process was lost is run once more."""
-    leftovers.remove(check_names(work)[1])
-    work.phase, work.checker = RUNNING, None
-    _or_failed(stage, work, next_check)
+    leftovers.remove(check_names(live)[1])
+    live.phase, live.checker = RUNNING, None
+    _or_failed(active, live, next_check)
 
 
-def killed(stage: Stage, work: Work) -> None:
+def killed(active: ActiveRun, live: LiveAttempt) -> None:
     """Nobody knows how far it came: what may not be done twice is not tried again by itself."""
     error = {"type": "killed", "message": "Its process was killed, and left no exit code."}
-    failed(stage, work, error, None, retry=work.step.idempotent)
+    failed(active, live, error, None, retry=live.step.idempotent)
 
 
-def _is_damaged(stage: Stage, work: Work) -> bool:
+def _is_damaged(active: ActiveRun, live: LiveAttempt) -> bool:
     """Whether a file that it left is not what it was: then its exit code says nothing any more, as after a crash."""
-    name = work.exit.damaged(work.folder) if work.exit is not None else None
+    name = live.exit.damaged(live.folder) if live.exit is not None else None
     if name is not None:
         message = f"What it left in `{name}` is damaged: nobody knows how it ended."
-        failed(stage, work, {"type": "damaged", "message": message}, None, retry=work.step.idempotent)
+        failed(active, live, {"type": "damaged", "message": message}, None, retry=live.step.idempotent)
     return name is not None
 
 
-def _delay(work: Work, tries: int) -> float:
-    retries = work.step.retries
+def _delay(live: LiveAttempt, tries: int) -> float:
+    retries = live.step.retries
     delay = retries.backoff * retries.factor ** (tries - 1)
     return round(delay * random.uniform(0.5, 1.0) if retries.jitter else delay, 3)

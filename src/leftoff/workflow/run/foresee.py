@@ -18,7 +18,7 @@ from leftoff.workflow.run.actions import action_of
 from leftoff.workflow.run.ledger import Records
 from leftoff.workflow.run.reuse import Reuse, wanted
 from leftoff.workflow.run.state import State
-from leftoff.workflow.run.unit import Work, outputs_of
+from leftoff.workflow.run.unit import LiveAttempt, outputs_of
 from leftoff.workflow.template.render import Templates
 
 if TYPE_CHECKING:
@@ -115,14 +115,14 @@ class Foresight:
         if not wanted(step, self._reuse.everything):
             return None
         values = self._state.values(step, item)
-        work = Work(unit, step, item, "", self._folder)
+        live = LiveAttempt(unit, step, item, "", self._folder)
         command = action_of(step).command(step, self._templates, values, self._folder)
-        work.outputs, work.cwd = outputs_of(self._templates, values, step)
+        live.outputs, live.cwd = outputs_of(self._templates, values, step)
         env = {
             name: self._templates.render(text, values, f"{step.path}: env: {name}")
             for name, text in step.env.items()
         }
-        return self._reuse.judge(unit, self._reuse.parts(step, work, command, env))
+        return self._reuse.judge(unit, self._reuse.parts(step, live, command, env))
 
     def _would_run(self, step: Step, unit: str, why: str) -> Foreseen:
         self._running[step.path] = None

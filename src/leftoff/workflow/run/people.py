@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leftoff.store.base import View
     from leftoff.store.watch import Watch
     from leftoff.workflow.run.ledger import Page
-    from leftoff.workflow.run.turn import Stage
+    from leftoff.workflow.run.turn import ActiveRun
 
 MOST = 200  # steps that are looked at; a later one is looked at again when it is its turn
 _OPEN = ("waiting", "blocked")
@@ -25,8 +25,8 @@ _THEIRS = (*_OPEN, "pending")  # steps of which somebody else may have something
 class Ear:
     """Whether others may have committed something, while people are waited for: heard of, not asked for."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, active: ActiveRun) -> None:
+        self._active = active
         self._watch: Watch | None = None
 
     def fileno(self) -> int:
@@ -35,7 +35,7 @@ class Ear:
 
     def hears(self) -> bool:
         """Since it was last asked. A store that is out of reach is the next commit's affair."""
-        ledger = self._stage.ledger
+        ledger = self._active.ledger
         try:
             if self._watch is None:
                 self._watch = ledger.store.watch()
@@ -52,27 +52,27 @@ class Ear:
             self._watch = None
 
 
-def look_at_people(stage: Stage, *, heard: bool = True) -> None:
+def look_at_people(active: ActiveRun, *, heard: bool = True) -> None:
     """Take in what others committed on steps that nobody executes right now."""
-    expire(stage)
-    if not (heard or stage.ledger.foreign) or not stage.ledger.moved():
+    expire(active)
+    if not (heard or active.ledger.foreign) or not active.ledger.moved():
         return
-    stage.state.forget_variables()
-    paths = [path for status in _THEIRS for path in stage.scheduler.of(status)][:MOST]
-    for path, record in _records(stage, paths).items():
-        before, status = stage.scheduler.status[path], str(record.get("status"))
-        if status != before and stage.state.steps.get(path) != record:
-            stage.state.steps[path] = record
-            _decided(stage, path, status, record)
+    active.state.forget_variables()
+    paths = [path for status in _THEIRS for path in active.scheduler.of(status)][:MOST]
+    for path, record in _records(active, paths).items():
+        before, status = active.scheduler.status[path], str(record.get("status"))
+        if status != before and active.state.steps.get(path) != record:
+            active.state.steps[path] = record
+            _decided(active, path, status, record)
 
 
-def expire(stage: Stage) -> None:
+def expire(active: ActiveRun) -> None:
     """Reject what waited past its deadline."""
-    now, steps = stage.ledger.clock.now(), stage.state.steps
+    now, steps = active.ledger.clock.now(), active.state.steps
     due = [
         path
-        for path in stage.state.graph.leaves
-        if stage.state.status(path) == "waiting"
+        for path in active.state.graph.leaves
+        if active.state.status(path) == "waiting"
         and (until := millis(steps[path].get("waits_until"))) is not None
         and now > until
     ]
@@ -80,35 +80,35 @@ def expire(stage: Stage) -> None:
         return
 
     def entry(page: Page) -> Seal | None:
-        expired = expire_due(stage.ledger.store, page.tx, page.row(), page.changes, page.at)
+        expired = expire_due(active.ledger.store, page.tx, page.row(), page.changes, page.at)
         return Seal("approval", expired[0], "expired") if expired else None
 
-    stage.add(entry)
-    stage.close()
-    stage.ledger.foreign = True  # the step's record is another one now
+    active.add(entry)
+    active.close()
+    active.ledger.foreign = True  # the step's record is another one now
 
 
-def _records(stage: Stage, paths: list[str]) -> dict[str, dict[str, Any]]:
+def _records(active: ActiveRun, paths: list[str]) -> dict[str, dict[str, Any]]:
     def look(view: View) -> dict[str, dict[str, Any]]:
-        reader = stage.ledger.reader(view)
+        reader = active.ledger.reader(view)
         found = {path: reader.value("step", path) for path in paths}
         return {path: dict(value.plain) for path, value in found.items() if value is not None}
 
-    return stage.ledger.store.read(look) if paths else {}
+    return active.ledger.store.read(look) if paths else {}
 
 
-def _decided(stage: Stage, path: str, status: str, record: dict[str, Any]) -> None:
-    step = stage.scheduler.steps[path]
-    facts = stage.step_facts(step, path)
+def _decided(active: ActiveRun, path: str, status: str, record: dict[str, Any]) -> None:
+    step = active.scheduler.steps[path]
+    facts = active.step_facts(step, path)
     if status in ("completed", "skipped"):
-        stage.tell("step_done" if status == "completed" else "step_skipped", **facts, why=_why(record))
-        stage.follow(path, stage.scheduler.ended(path, path, status))
+        active.tell("step_done" if status == "completed" else "step_skipped", **facts, why=_why(record))
+        active.follow(path, active.scheduler.ended(path, path, status))
     elif status == "failed":
         error = record.get("error")
-        stage.tell("step_failed", **facts, error=error, tail="", will_retry_in=None)
-        stage.follow(path, stage.scheduler.ended(path, path, "failed"))
+        active.tell("step_failed", **facts, error=error, tail="", will_retry_in=None)
+        active.follow(path, active.scheduler.ended(path, path, "failed"))
     elif status != "pending":  # somebody has taken it on: it is theirs until they say how it ended
-        stage.scheduler.status[path] = status if status in _OPEN else "waiting"
+        active.scheduler.status[path] = status if status in _OPEN else "waiting"
 
 
 def _why(record: dict[str, Any]) -> str:
@@ -118,17 +118,17 @@ def _why(record: dict[str, Any]) -> str:
     return "somebody reported it"
 
 
-def tell_waiting(stage: Stage) -> None:
+def tell_waiting(active: ActiveRun) -> None:
     """What a run that is driven again still waits for."""
-    waiting = [path for path in stage.state.graph.leaves if stage.state.status(path) == "waiting"]
-    asked = stage.ledger.read("approval") if waiting else {}
+    waiting = [path for path in active.state.graph.leaves if active.state.status(path) == "waiting"]
+    asked = active.ledger.read("approval") if waiting else {}
     for path in waiting:
-        step, record, approval = stage.scheduler.steps[path], stage.state.steps[path], asked.get(path)
+        step, record, approval = active.scheduler.steps[path], active.state.steps[path], asked.get(path)
         told: dict[str, Any] = {"kind": "approval" if approval else "manual"}
         if approval:
             told.update({key: approval[key] for key in ("ask", "options", "deadline") if key in approval})
-            told["how"] = how(stage.ledger.run_id, path)
+            told["how"] = how(active.ledger.run_id, path)
         else:
             told["ask"] = record.get("instructions") or step.title or path
-            told["how"] = f"leftoff step done {step_word(path)} --run {stage.ledger.run_id}"
-        stage.tell("waiting", **stage.step_facts(step, path), **told)
+            told["how"] = f"leftoff step done {step_word(path)} --run {active.ledger.run_id}"
+        active.tell("waiting", **active.step_facts(step, path), **told)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.definition.model import Step
     from leftoff.workflow.run.actions import Command
     from leftoff.workflow.run.state import State
-    from leftoff.workflow.run.unit import Work
+    from leftoff.workflow.run.unit import LiveAttempt
     from leftoff.workflow.template.render import Templates
 
 MOST_RUNS = 20  # that are looked at, newest first
@@ -83,20 +83,20 @@ class Reuse:
 
     # -- parts
 
-    def parts(self, step: Step, work: Work, command: Command, env: dict[str, str]) -> dict[str, Any]:
+    def parts(self, step: Step, live: LiveAttempt, command: Command, env: dict[str, str]) -> dict[str, Any]:
         """What decides what a step does, hashed."""
-        argv = [_content(word, work.folder) for word in command.argv]
-        arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), work.folder)
+        argv = [_content(word, live.folder) for word in command.argv]
+        arguments = _content(command.env.get("LEFTOFF_ARGS", "").removeprefix("@"), live.folder)
         return {
-            "command": _hash([argv, arguments, work.cwd, step.checks, step.criteria, step.agent]),
+            "command": _hash([argv, arguments, live.cwd, step.checks, step.criteria, step.agent]),
             "environment": _hash(env),
-            "inputs": _short(dict(self._inputs(step, work))),
-            "outputs": _hash(work.outputs),
+            "inputs": _short(dict(self._inputs(step, live))),
+            "outputs": _hash(live.outputs),
         }
 
-    def _inputs(self, step: Step, work: Work) -> Iterator[tuple[str, str]]:
+    def _inputs(self, step: Step, live: LiveAttempt) -> Iterator[tuple[str, str]]:
         project = self._state.project
-        values = self._state.values(step, work.item)
+        values = self._state.values(step, live.item)
         for text in step.inputs:
             pattern = self._templates.render(text, values, f"{step.path}: inputs")
             for path in files_of(project, pattern, step.path):

@@ -23,7 +23,7 @@ from leftoff.workflow.run.ledger import Ledger
 from leftoff.workflow.run.records import declared
 from leftoff.workflow.run.scheduler import Scheduler
 from leftoff.workflow.run.state import State
-from leftoff.workflow.run.turn import GRACE, Stage
+from leftoff.workflow.run.turn import GRACE, ActiveRun
 from leftoff.workflow.template.render import Templates
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ class Runner:
         self.state = State(workflow, graph, self.ledger, setting.project)
         self.state.overlay = overlay
         scheduler = Scheduler(workflow, graph, setting.most)
-        self.stage = Stage(
+        self.active = ActiveRun(
             setting, self.state, self.ledger, scheduler, Templates(), Launcher(setting.redaction)
         )
-        self.driver = Driver(self.stage, heartbeat=setting.heartbeat)
+        self.driver = Driver(self.active, heartbeat=setting.heartbeat)
 
     @property
     def run_id(self) -> str:
@@ -100,7 +100,7 @@ class Runner:
 
     def undecided(self) -> list[tuple[str, str]]:
         """The steps and items that failed under `on_failure: ask`, and why each did."""
-        asking = {path for path, step in self.stage.scheduler.steps.items() if step.on_failure == "ask"}
+        asking = {path for path, step in self.active.scheduler.steps.items() if step.on_failure == "ask"}
         found = []
         for path, record in self.state.steps.items():
             own = path in asking and "items" not in record
@@ -117,12 +117,12 @@ class Runner:
     def begin(self) -> None:
         """A new run: nothing is done yet."""
         self.state.load()
-        self.stage.scheduler.restore({})
+        self.active.scheduler.restore({})
         self.tell_start(resumed=False)
 
     def tell_start(self, *, resumed: bool) -> None:
         total = len(self.state.graph.leaves)
-        self.stage.tell(
+        self.active.tell(
             "start", run_id=self.run_id, workflow=self.workflow.name, resumed=resumed, steps={"total": total}
         )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leftoff.workflow.run.runner import Setting
     from leftoff.workflow.run.scheduler import Scheduler
     from leftoff.workflow.run.state import State
-    from leftoff.workflow.run.unit import Work
+    from leftoff.workflow.run.unit import LiveAttempt
     from leftoff.workflow.template.render import Templates
 
     Observer = Callable[[dict[str, Any]], None]
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 GRACE = 10.0  # seconds between the request to end and the end
 
 
-class Stage:
-    """One run, its definition, its processes, its audience."""
+class ActiveRun:
+    """A run that is being driven: its definition, its processes, its audience."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Stage:
         self.tree = setting.tree  # the files that the run knows, where a step ends
         self.entries = Entries(state)
         self.reuse = Reuse(ledger.store, state, templates, everything=setting.reuse)
-        self.works: dict[str, Work] = {}  # by token
+        self.attempts: dict[str, LiveAttempt] = {}  # by token
         self.tries: dict[str, int] = {}  # failures of each unit in this life of the run
         self.decided: dict[str, bool] = {}  # what the `when` of phases said
         self._batches_told: set[int] = set()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 STARTING, RUNNING, CHECKING = "starting", "running", "checking"
 
 
-class Work:
-    """What the driver knows of a unit that has a process, or will have one."""
+class LiveAttempt:
+    """An attempt at a step, or at an item of one, that the driver has in hand: it has a process, or will have one."""
 
     __slots__ = (
         "began",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leftoff.store.rows import RunRow
 
 
-class Looking(Fields):
+class RunFilter(Fields):
     """Which runs are looked for. ``text``: in id, title, workflow, branch or issue. ``before``: the number of a commit;
     only the rest is wanted, from what was touched last before it. ``first``: how many are shown of those that need a
     person, and of those under way; ``most``: of the rest."""
@@ -56,34 +56,34 @@ class Overview(Fields):
     next: int | None = None
 
 
-def overview(project: Project, looking: Looking) -> Overview:
+def overview(project: Project, filters: RunFilter) -> Overview:
     """The runs of a project that are looked for; none where there is no store."""
     if not project.store.exists():
         return Overview()
-    return project.store.read(lambda view: _look(project, view, looking))
+    return project.store.read(lambda view: _look(project, view, filters))
 
 
-def _look(project: Project, view: View, looking: Looking) -> Overview:
-    where: dict[str, Any] = {"workflow": looking.workflow or None, "branch": looking.branch or None}
+def _look(project: Project, view: View, filters: RunFilter) -> Overview:
+    where: dict[str, Any] = {"workflow": filters.workflow or None, "branch": filters.branch or None}
     all_of_them = unfinished(view, project.now, {})
     found = [
         (row, why)
         for row, why in all_of_them
         if all(value is None or value == getattr(row, name) for name, value in where.items())
-        and looking.fits(row)
-        and looking.status in ("", row.status)
+        and filters.fits(row)
+        and filters.status in ("", row.status)
     ]
     needs = [(row, why) for row, why in found if why is not None]
     needs.sort(key=lambda need: URGENT.index(need[1]))
     works = [(row, why) for row, why in found if why is None]
-    first = looking.first if looking.before is None else 0
+    first = filters.first if filters.before is None else 0
 
     def seen(rows: Sequence[tuple[RunRow, str | None]]) -> list[Glance]:
         return [
             glance(project.store, view, row, why, project.now, project.limits) for row, why in rows[:first]
         ]
 
-    rest, then = _rest(view, where, looking)
+    rest, then = _rest(view, where, filters)
     return Overview(
         seen(needs),
         seen(works),
@@ -95,12 +95,12 @@ def _look(project: Project, view: View, looking: Looking) -> Overview:
     )
 
 
-def _rest(view: View, where: dict[str, Any], looking: Looking) -> tuple[list[RunRow], int | None]:
+def _rest(view: View, where: dict[str, Any], filters: RunFilter) -> tuple[list[RunRow], int | None]:
     """A page of the finished runs, and where the next one begins."""
-    wanted = FINISHED if not looking.status else [looking.status] if looking.status in FINISHED else []
-    plain = not (looking.text or looking.agent)
-    every = {**where, "status": wanted, "before": looking.before}
-    rows = view.list_runs(every, looking.most + 1 if plain else None)
-    found = rows if plain else [row for row in rows if looking.fits(row)]
-    then = found[looking.most - 1].n if len(found) > looking.most else None
-    return found[: looking.most], then
+    wanted = FINISHED if not filters.status else [filters.status] if filters.status in FINISHED else []
+    plain = not (filters.text or filters.agent)
+    every = {**where, "status": wanted, "before": filters.before}
+    rows = view.list_runs(every, filters.most + 1 if plain else None)
+    found = rows if plain else [row for row in rows if filters.fits(row)]
+    then = found[filters.most - 1].n if len(found) > filters.most else None
+    return found[: filters.most], then

@@ -1,7 +1,7 @@
-"""What a person decides about a run from afar: looked at first, then done once, and written down with their name.
+"""Actions on a run, decided from afar: looked at first, then done once, and written down with who did it.
 
-A face that is not a shell (the page, its interface for programs) names an action and gives its fields. `look_ahead`
-says in plain words what will happen, `act` does it: the same operation that the shell calls, refused by the same rules.
+A face that is not a shell (the page, its interface for programs) names an action and gives its fields. `preview` says
+in plain words what will happen, `act` does it: the same operation that the shell calls, refused by the same rules.
 Each leaves a record in the run, in the collection ``audit``: who, when, what, and through which face.
 """
 
@@ -230,10 +230,10 @@ def way_back(project: Project, caller: Caller, ref: str, said: Given) -> Rollbac
     return Rollback(to, good=bool(said.get("good")), files=bool(said.get("files")))
 
 
-def plan_of(ahead: RollbackPlan) -> str:
+def plan_of(found: RollbackPlan) -> str:
     """What stands for a plan that somebody was shown."""
-    files = ahead.files.to_json() if ahead.files is not None else None
-    return _digest(files, []) if files is not None else _digest(ahead.target.seq, sorted(ahead.running))
+    files = found.files.to_json() if found.files is not None else None
+    return _digest(files, []) if files is not None else _digest(found.target.seq, sorted(found.running))
 
 
 def plan_to_prune(found: Pruned) -> str:

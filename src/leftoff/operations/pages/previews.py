@@ -1,4 +1,4 @@
-"""What an action would do, in plain words, before it is done: see `leftoff.operations.acting`. Nothing is changed."""
+"""What an action would do, in plain words, before it is done: see `operations.pages.actions`. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from leftoff.errors import NotFound
 from leftoff.model.fields import Fields
 from leftoff.model.ids import shown_step
 from leftoff.model.words import in_words
-from leftoff.operations.acting import checked, known, of_run, plan_of, request_of, way_back
 from leftoff.operations.execution import is_driven
 from leftoff.operations.files import plan_rollback
+from leftoff.operations.pages.actions import checked, known, of_run, plan_of, request_of, way_back
 from leftoff.operations.runs import target
 from leftoff.operations.verdict import verify
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from leftoff.engine.config.caller import Caller
     from leftoff.engine.config.project import Project
-    from leftoff.operations.acting import Given
+    from leftoff.operations.pages.actions import Given
     from leftoff.store.rows import RunRow
 
 
-class Ahead(Fields):
+class Preview(Fields):
     """What an action would do. ``says``: in sentences. ``lines``: single things that it would do, such as files.
     ``findings``: of a verdict, those that need an answer first. ``options``: what can be chosen. ``plan``: what
     stands for all of this; whoever agrees sends it back, and is asked again where it is another by then."""
@@ -57,9 +57,9 @@ class Ahead(Fields):
         return {name: value if isinstance(value, str) else list(value) for name, value in found.items()}
 
 
-def look_ahead(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Ahead:
+def preview(project: Project, caller: Caller, name: str, ref: str, given: Given) -> Preview:
     """What it would do. Nothing is changed."""
-    return _AHEAD[known(name)](project, caller, ref, checked(name, given))
+    return _PREVIEWS[known(name)](project, caller, ref, checked(name, given))
 
 
 def _one(project: Project, caller: Caller, ref: str) -> RunRow:
@@ -67,7 +67,7 @@ def _one(project: Project, caller: Caller, ref: str) -> RunRow:
     return found
 
 
-def _ahead_decide(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+def _preview_decide(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     row = _one(project, caller, ref)
     asked = project.store.read(lambda view: waiting(project.store, view, row))
     step = said.get("step") or (next(iter(asked)) if len(asked) == 1 else None)
@@ -82,13 +82,13 @@ def _ahead_decide(project: Project, caller: Caller, ref: str, said: Given) -> Ah
         f"{shown_step(step)} asks: {one.approval.get('ask', '')}",
         "The run goes on with what you decide. It cannot be decided twice.",
     ]
-    return Ahead(row.run_id, says, options=one.choices() or ["approve"], plan=one.stamp)
+    return Preview(row.run_id, says, options=one.choices() or ["approve"], plan=one.stamp)
 
 
-def _ahead_unblock(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+def _preview_unblock(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     row = _one(project, caller, ref)
     what = shown_step(said["step"]) if "step" in said else "What blocks the run"
-    return Ahead(
+    return Preview(
         row.run_id,
         [
             f"{what} counts as resolved, and is to be done again.",
@@ -97,26 +97,26 @@ def _ahead_unblock(project: Project, caller: Caller, ref: str, said: Given) -> A
     )
 
 
-def _ahead_stop(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+def _preview_stop(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     row = _one(project, caller, ref)
     says = [
         "Whoever drives the run saves a checkpoint, and the processes of its steps are ended.",
         "Steps that were running will run again when it is resumed.",
     ]
-    return Ahead(row.run_id, [f"Run {row.run_id} {in_words(row.status)}.", *says])
+    return Preview(row.run_id, [f"Run {row.run_id} {in_words(row.status)}.", *says])
 
 
-def _ahead_fork(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+def _preview_fork(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     found = target(project, caller, of_run(project, caller, ref, said.get("at")))
     says = [
         f"A new run begins with what {found.row.run_id} was at version {found.seq}. It is paused until it is resumed."
     ]
-    return Ahead(found.row.run_id, [*says, f"{found.row.run_id} stays as it is."])
+    return Preview(found.row.run_id, [*says, f"{found.row.run_id} stays as it is."])
 
 
-def _ahead_archive(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+def _preview_archive(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     row = _one(project, caller, ref)
-    return Ahead(
+    return Preview(
         row.run_id,
         [
             "The run moves out of the store into one file beside it.",
@@ -125,7 +125,7 @@ def _ahead_archive(project: Project, caller: Caller, ref: str, said: Given) -> A
     )
 
 
-def _ahead_rollback(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+def _preview_rollback(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     found = plan_rollback(project, caller, way_back(project, caller, ref, said))
     row = found.target.row
     says = [
@@ -137,7 +137,7 @@ def _ahead_rollback(project: Project, caller: Caller, ref: str, said: Given) -> 
         )
     if found.files is None:
         says.append("Its files stay as they are.")
-        return Ahead(row.run_id, says, plan=plan_of(found))
+        return Preview(row.run_id, says, plan=plan_of(found))
     says.append(
         "Its files become what they were, after the present ones were saved."
         if found.files.entries
@@ -147,10 +147,10 @@ def _ahead_rollback(project: Project, caller: Caller, ref: str, said: Given) -> 
         names = ", ".join(entry.path for entry in found.files.changed[:5])
         says.append(f"Changed since they were last recorded: {names}.")
     lines = [f"{entry.action} {entry.path} ({entry.why})" for entry in found.files.entries]
-    return Ahead(row.run_id, says, lines, plan=plan_of(found))
+    return Preview(row.run_id, says, lines, plan=plan_of(found))
 
 
-def _ahead_resume(project: Project, caller: Caller, ref: str, said: Given) -> Ahead:
+def _preview_resume(project: Project, caller: Caller, ref: str, said: Given) -> Preview:
     request = request_of(project, caller, ref, said)
     row = request.target.row
     found = verify(project, caller, request)
@@ -166,16 +166,16 @@ def _ahead_resume(project: Project, caller: Caller, ref: str, said: Given) -> Ah
         says.append("It runs in the background, on the machine that serves this page.")
     asks = [finding.to_json() for finding in found.findings if finding.level in (ASK, REFUSE)]
     lines = [f"{entry['action']} {shown_step(entry['step'])} ({entry['why']})" for entry in again]
-    return Ahead(row.run_id, says, lines, asks)
+    return Preview(row.run_id, says, lines, asks)
 
 
-_AHEAD: dict[str, Callable[[Project, Caller, str, Given], Ahead]] = {
-    "approve": _ahead_decide,
-    "reject": _ahead_decide,
-    "unblock": _ahead_unblock,
-    "resume": _ahead_resume,
-    "stop": _ahead_stop,
-    "rollback": _ahead_rollback,
-    "fork": _ahead_fork,
-    "archive": _ahead_archive,
+_PREVIEWS: dict[str, Callable[[Project, Caller, str, Given], Preview]] = {
+    "approve": _preview_decide,
+    "reject": _preview_decide,
+    "unblock": _preview_unblock,
+    "resume": _preview_resume,
+    "stop": _preview_stop,
+    "rollback": _preview_rollback,
+    "fork": _preview_fork,
+    "archive": _preview_archive,
 }

@@ -1,4 +1,4 @@
-"""Looking into one run: its steps by the page, their graph and their times, what it keeps; now or at a version."""
+"""One run, looked into: its steps by the page, their graph and their times, what it keeps; now or at a version."""
 
 from __future__ import annotations
 
