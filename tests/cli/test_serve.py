@@ -43,6 +43,19 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert 5 == done.code and "taken by another program" in done.err and "--port 0" in done.err
 
 
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    """What is wrong with it is said, and nothing of options that nobody gave."""
+    (tmp_path / "file").touch()
+    for folder, wrong in (
+        ("nowhere", "There is no folder nowhere."),
+        ("file", "file is a file, not a folder."),
+    ):
+        done = call("serve", folder, cwd=tmp_path)
+        assert 2 == done.code and wrong in done.err and "--project" not in done.err
+    done = call("ls", cwd=tmp_path, LEFTOFF_PROJECT="nowhere")
+    assert 2 == done.code and "LEFTOFF_PROJECT says so." in done.err
+
+
 def test_without_the_extra(tmp_path: Path) -> None:
     """It says how to get it."""
     (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError('no', name='starlette')")

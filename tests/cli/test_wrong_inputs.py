@@ -100,7 +100,7 @@ USAGE: dict[str, Wrong] = {
     "unknown dialect": wrong("import", "x", "--dialect", "klingon", code=2, told="--dialect"),
     "init with a dialect that is none": wrong("init", "--dialect", "x", code=2, told="no dialect 'x'"),
     "project that is not there": wrong("ls", "--project", "no/such/folder", code=2, told="no folder"),
-    "project that is a file": wrong("ls", "--project", "page.txt", code=2, told="no folder"),
+    "project that is a file": wrong("ls", "--project", "page.txt", code=2, told="not a folder"),
     "project from outside": wrong("ls", code=2, told="no folder", LEFTOFF_PROJECT="/no/such"),
     "argument that is not UTF-8": wrong("set", b"k=\xff\xfe", code=2, told="UTF-8"),
     "project that is not UTF-8": wrong("ls", "--project", b"\xff", code=2, told="UTF-8"),

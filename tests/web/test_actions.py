@@ -89,6 +89,26 @@ def test_a_decision_is_not_made_twice(page: Client, tmp_path: Path) -> None:
     assert before == shown(tmp_path, "r")["head"] and ["reject"] == [each[0] for each in audit(tmp_path, "r")]
 
 
+def test_what_was_rejected_is_asked_again(page: Client, tmp_path: Path) -> None:
+    """The page names its own buttons, as the shell names its commands; and has them."""
+    waits(tmp_path)
+    said = do(page, tmp_path, "r", "reject", step="sign-off")
+    assert "sign-off is rejected. “Ask again” asks again." in said and "`leftoff" not in said
+    again = f"/p/{tmp_path.name}/runs/r/do/resume?from_step=sign-off"
+    assert again in said
+    do(page, tmp_path, "r", "resume", from_step="sign-off")
+    while "waiting" != _status(page, tmp_path, "sign-off"):
+        time.sleep(0.02)
+    until_ended(page, tmp_path, "r")
+    said = do(page, tmp_path, "r", "approve", step="sign-off", choice="approve")
+    assert "sign-off is approved. “Resume” continues." in said and again not in said
+
+
+def _status(page: Client, cwd: Path, step: str) -> str:
+    found = page.api("GET", f"/api/projects/{cwd.name}/runs/r/show").json["step_records"]
+    return next(str(one["status"]) for one in found if one["step"] == step)
+
+
 def test_an_answer_to_a_finding(page: Client, tmp_path: Path) -> None:
     """What a verdict asks is answered finding by finding, with the choices that a terminal would offer."""
     waits(tmp_path)

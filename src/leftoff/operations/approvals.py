@@ -52,13 +52,18 @@ class Decided(Fields):
 
     @property
     def advice(self) -> str:
-        """What to do now, in a sentence."""
-        run_id, again = self.info.run_id, f"`{ask_again(self.info.run_id, self.step)}` asks again."
+        """What to do now, in a sentence, for whoever types it."""
+        return self.advised(
+            f"`leftoff resume {self.info.run_id}`", f"`{ask_again(self.info.run_id, self.step)}`"
+        )
+
+    def advised(self, resume: str, again: str) -> str:
+        """What to do now, in a sentence. ``resume``, ``again``: what continues the run, and what asks once more."""
         if self.driven:
             return "The process that drives the run continues with it."
         if self.left is None:
-            return f"`leftoff resume {run_id}` continues."
-        return f"`leftoff resume {run_id}` continues without it; {again}" if self.left else again
+            return f"{resume} continues."
+        return f"{resume} continues without it; {again} asks again." if self.left else f"{again} asks again."
 
     def to_json(self) -> dict[str, Any]:
         return self.info.to_json()

@@ -45,10 +45,13 @@ def find_project(start: str | None = None, given: str | None = None) -> str:
     chosen = given or CALLER.project
     if chosen:
         if not os.path.isdir(chosen):
-            raise Usage(
-                f"There is no folder {chosen}.",
-                hint="--project and LEFTOFF_PROJECT name the project's folder.",
+            wrong = (
+                f"{chosen} is a file, not a folder."
+                if os.path.exists(chosen)
+                else f"There is no folder {chosen}."
             )
+            source = "" if given else "LEFTOFF_PROJECT says so. "
+            raise Usage(wrong, hint=f"{source}Name the folder of a project that is there.")
         return os.path.abspath(chosen)
     here = os.path.abspath(start or os.getcwd())
     folder, git = here, ""

@@ -11,7 +11,7 @@ from leftoff.engine.read.info import info
 from leftoff.engine.read.logs import FILE
 from leftoff.engine.read.state import Reader
 from leftoff.engine.read.timing import timing
-from leftoff.engine.steps.approvals import waiting
+from leftoff.engine.steps.approvals import is_rejected, waiting
 from leftoff.engine.write.lease import state as lease_state
 from leftoff.host import GONE
 from leftoff.model.fields import Fields
@@ -31,6 +31,7 @@ URGENT = (APPROVAL, BLOCKED, FAILED, DEAD)  # what a person is needed for, what 
 _TIMED = 1000  # leaf steps of a run whose times are added up
 _TAIL = 2000  # bytes of a log, for its last line
 _SAID = 300  # characters
+_LOOKED_AT = 20  # failed steps, for those that were rejected
 _EVER = 1 << 62
 _LAST_KEY = "\U0010ffff"
 
@@ -47,13 +48,15 @@ class Question(Fields):
 
 class Glance(Fields):
     """A run as an overview shows it. ``why``: what it needs a person for, or ``None``. ``failed``: the first step that
-    failed or is blocked, and what is said of that. ``said``: the last words of whoever works on it. ``times``: see
+    failed or is blocked, and what is said of that. ``rejected``: the first steps that a person, or a deadline, said no
+    to: they can be asked again. ``said``: the last words of whoever works on it. ``times``: see
     ``timing``; empty where there are too many steps."""
 
     info: RunInfo
     why: str | None = None
     questions: list[Question] = []
     failed: tuple[str, str] | None = None
+    rejected: list[str] = []
     said: str = ""
     times: dict[str, float | None] = {}
 
@@ -101,6 +104,7 @@ def glance(
         why,
         questions,
         _failure(reader, row, why),
+        _rejected(reader) if counts_of(row.counts)["failed"] else [],
         last_words(store, reader),
         timing(store, row, now) if total <= _TIMED else {},
     )
@@ -115,6 +119,14 @@ def _failure(reader: Reader, row: RunRow, why: str | None) -> tuple[str, str] | 
     error = found.plain.get("error")
     told = error.get("message") or error.get("type") if isinstance(error, dict) else error
     return path, str(told or "")
+
+
+def _rejected(reader: Reader) -> list[str]:
+    """Of the first steps that failed those that were rejected."""
+    failed = {
+        path: reader.value("step", path) for path in reader.view.leaves(reader.run, "failed", _LOOKED_AT)
+    }
+    return [path for path, found in failed.items() if found is not None and is_rejected(found.plain)]
 
 
 def last_words(store: Store, reader: Reader) -> str:

@@ -157,9 +157,8 @@ def _decide(
         write_down(project, caller, done.info.row, action, kept)
     word = "rejected" if done.rejected else "approved"
     already = "" if done.changed else "already "
-    return Acted(
-        done.info.run_id, f"{shown_step(done.step)} is {already}{word}. {done.advice}", done.to_json()
-    )
+    advice = done.advised("“Resume”", "“Ask again”")  # as the buttons of the page say
+    return Acted(done.info.run_id, f"{shown_step(done.step)} is {already}{word}. {advice}", done.to_json())
 
 
 def _unblock(project: Project, caller: Caller, ref: str, said: Given) -> Acted:
