@@ -7,6 +7,10 @@ after a deadlock. So it works on what is so, and different runs never wait for e
 What is written is only noted, and sent with the next question or with the end of the transaction. What is known of a
 run's live records is kept in step with it: a small run is read whole when it is first looked at, so most questions
 about it are answered here.
+
+A driver commits again and again, and mostly nobody else does. So a run is first taken to stand where this process left
+it (``Left``). The statement that moves its head says where it must stand, and fails where it does not; then all begins
+again, with a look at it. Such a commit is one round trip.
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
     Address = tuple[str, str]
 
 UNKNOWN: Any = object()
+MOST_LEFT = 64  # runs of which a process keeps in mind how it left them
+FEW = 8  # records that are written one by one: the server keeps the plans of such statements
+_REPLACE, _END_ONE = f"WITH s AS ({Q.supersede}) {Q.put}", f"WITH s AS ({Q.supersede}) {Q.drop}"
+END: Statement = ("COMMIT", ())
 
 
 class Again(BaseException):
@@ -58,8 +66,41 @@ class Known:
         return sorted(each for each in found if low <= each[0] and (high is None or each[0] < high))
 
 
+class Left:
+    """How the last transactions of this process left their runs: the head of each, what is known of its records if
+    that is all, and the schema. For the next transaction to begin with, which has it for itself.
+
+    Where others commit in between, that would fail each time: so only a run that was last found as it was left is
+    taken to be so again.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[int, tuple[tuple[Any, ...], Known | None, str, bool]] = {}
+
+    def is_at(self, run: int, head: tuple[Any, ...] | None) -> bool:
+        """Whether a run is found as it was left."""
+        return run in self._runs and self._runs[run][0] == head
+
+    def take(self, run: int) -> tuple[tuple[Any, ...], Known | None, str] | None:
+        found = self._runs.get(run)
+        if found is None or not found[3]:
+            return None
+        self._runs.pop(run, None)
+        return found[:3]
+
+    def keep(self, run: int, head: tuple[Any, ...], known: Known | None, schema: str, alone: bool) -> None:
+        """A transaction that changed no record knows nothing of them; what was known before still holds."""
+        before = self._runs.pop(run, None)
+        if known is None or not known.all or len(known.rows) > SMALL:
+            known = before[1] if before is not None and before[0][:2] == head[:2] else None
+        if len(self._runs) >= MOST_LEFT:
+            self._runs.clear()
+        self._runs[run] = head, known, schema, alone
+
+
 class Batch:
-    """Records of one run and version that are put, or ended, together."""
+    """Records of one run and version that are put, or ended, together. ``version``: the version itself, if it is
+    complete with them: what ``Q.add_version`` says behind run and seq."""
 
     def __init__(self, run: int, seq: int) -> None:
         self.run, self.seq = run, seq
@@ -68,16 +109,28 @@ class Batch:
         self.dropped: list[Address] = []
         self.values: dict[bytes, bytes] = {}
         self.touched: set[Address] = set()
+        self.version: tuple[Any, ...] = ()
 
     def statements(self) -> Iterator[Statement]:
-        if self.superseded:
-            yield Q.supersede, (self.run, self.seq, *columns_of(self.superseded, 2))
-        if self.dropped:
-            yield Q.drop_records, (self.run, *columns_of(self.dropped, 2))
+        if self.version:
+            yield Q.add_version, (self.run, self.seq, *self.version)
         if self.values:
             yield Q.put_values, (list(self.values), list(self.values.values()))
+        yield from self._one_by_one() if len(self.touched) <= FEW else self._together()
+
+    def _one_by_one(self) -> Iterator[Statement]:
+        for row in self.put:
+            yield _REPLACE if row[:2] in self.superseded else Q.put, (self.run, self.seq, *row)
+        for place in self.dropped:
+            yield _END_ONE, (self.run, self.seq, *place)
+
+    def _together(self) -> Iterator[Statement]:
+        if self.superseded:
+            yield Q.supersede_many, (self.run, self.seq, *columns_of(self.superseded, 2))
+        if self.dropped:
+            yield Q.drop_many, (self.run, *columns_of(self.dropped, 2))
         if self.put:
-            yield Q.put_records, (self.run, self.seq, *columns_of(self.put, 10))
+            yield Q.put_many, (self.run, self.seq, *columns_of(self.put, 10))
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
@@ -87,8 +140,11 @@ def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
 class HoldingView(PostgresView):
     """Reading in a transaction that writes: what is held, what was seen before, what is known, what was noted."""
 
-    def __init__(self, link: Link, proved: set[int], before: Sequence[Statement]) -> None:
+    def __init__(self, link: Link, proved: set[int], before: Sequence[Statement], left: Left) -> None:
         super().__init__(link, proved, before)
+        self._left = left
+        self.guessed: Statement | None = None  # what proves that a run stands where it was left
+        self._alone: set[int] = set()  # runs that nobody else changed since
         self.xid: str | None = None
         self.schema: str | None = None
         self.wrote = False
@@ -125,6 +181,11 @@ class HoldingView(PostgresView):
             out.extend(each.statements() if isinstance(each, Batch) else (each,))
         return out
 
+    @property
+    def writes(self) -> bool:
+        """Whether anything is written, sent or not."""
+        return self.wrote or bool(self._pending)
+
     def changed(self) -> dict[str, int]:
         """The runs that others are told of, each by its id, with its newest version."""
         return {head[4]: head[0] for head in self._heads.values() if head} if self.wrote else {}
@@ -156,9 +217,42 @@ class HoldingView(PostgresView):
 
     def hold(self, run: int) -> tuple[Any, ...] | None:
         """Where the run stands, which from now on only this transaction changes."""
-        if run not in self._heads:
+        if run not in self._heads and not self._is_left(run):
             self.gather(run, hold=True)
         return self._heads[run]
+
+    def _is_left(self, run: int) -> bool:
+        """Whether it is taken to stand where this process left it. Proved with whatever is sent first."""
+        if self.began or self.guessed is not None or run in self._seen or run in self._tokens:
+            return False
+        found = self._left.take(run)
+        if found is None or (found[1] is None and self._wanted.get(run)):
+            return False
+        head, known, self.schema = found
+        self.guessed = Q.as_left, (run, head[0], head[1], head[3], head[5], self.schema)
+        self._before = [*self._before[:-1], self.guessed, self._before[-1]]
+        self._heads[run] = head
+        self._alone.add(run)
+        if known is not None:
+            self._known[run] = known
+            self._wanted.pop(run, None)
+        return True
+
+    def leave(self) -> None:
+        """It is durable: so the runs are left."""
+        for run, head in self._heads.items():
+            if head is not None and head[5] == 0 and self.schema is not None:
+                self._left.keep(run, head, self._known.get(run), self.schema, run in self._alone)
+
+    def ending(self) -> list[Statement]:
+        """What is left to be sent of a transaction of which nothing was sent yet, and which went by a guess. The
+        statement that makes a version proves the guess, too."""
+        if not self._pending:
+            return [self.guessed] if self.guessed is not None else []
+        alone = len(self._pending) == 1 and isinstance(self._pending[0], Batch)
+        first = [each for each in self._before[:-1] if not alone or each is not self.guessed]
+        self.began = True
+        return [*first, *self.flushed(), END]
 
     def _held(self, run: int, rows: Rows) -> None:
         head = rows[0] if rows else None
@@ -166,6 +260,8 @@ class HoldingView(PostgresView):
             raise Again
         if head is not None and self._epochs.get(run, head[3]) != head[3]:
             raise Again
+        if self._left.is_at(run, head):
+            self._alone.add(run)
         self._heads[run] = head
         self._leases.pop(run, None)  # as it was before
 

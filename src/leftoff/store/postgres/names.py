@@ -42,5 +42,7 @@ def plain(text: str | None) -> str | None:
 
 
 def told(xid: str | None, runs: dict[str, int]) -> list[str]:
-    """What those hear who watch: which transaction; of each run its newest version and id; of many, nothing more."""
-    return [f"{xid} {seq} {run_id}" for run_id, seq in runs.items()] if len(runs) <= MOST_TOLD else [f"{xid}"]
+    """What those hear who watch: which transaction, if that is known; of each run its newest version and id; of many,
+    nothing more."""
+    who = xid or "-"
+    return [f"{who} {seq} {run_id}" for run_id, seq in runs.items()] if len(runs) <= MOST_TOLD else [who]

@@ -21,7 +21,7 @@ from leftoff.store.postgres import migrate
 from leftoff.store.postgres.blobs import FOLDER, PostgresBlobs
 from leftoff.store.postgres.connection import Pool
 from leftoff.store.postgres.failures import AGAIN, RESTARTS, code_of, is_lost, translate
-from leftoff.store.postgres.held import Again
+from leftoff.store.postgres.held import END, Again, Left
 from leftoff.store.postgres.location import SCHEMA, Place, of_project, without_secrets
 from leftoff.store.postgres.names import told
 from leftoff.store.postgres.queries import Q
@@ -47,6 +47,10 @@ TRIES = 100  # of a transaction that others are always faster than
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.002, 0.5
 _SCHEMA = ("run", "schema")  # the record that says in which schema a run is
 _MISSING = ("42P01", "3F000")
+_STANDS_ELSEWHERE = (
+    "23502",
+    "22012",
+)  # nothing where something must be, and a division by zero: see ``Q.add_version``
 
 
 class PostgresStore(Store):
@@ -70,6 +74,7 @@ class PostgresStore(Store):
         self._readable = False
         self._reached = False  # whether the server ever answered
         self._proved: set[int] = set()
+        self._left = Left()
         key = id(self)
         _stores[key] = ref(self, lambda _: _stores.pop(key, None))
 
@@ -155,19 +160,15 @@ class PostgresStore(Store):
 
     def _transact(self, fn: Callable[[Tx], T], durable: bool) -> T:
         link = self._take()
-        tx = PostgresTx(link, self._proved, [(Q.begin_write, ()), (Q.opened, ())])
+        before = [(Q.begin_write, ()), (Q.opened, ())]
+        tx = PostgresTx(link, self._proved, before, self._left)
         tx.folder, tx.blobs = self.folder, self.blobs
         sent = False
         try:
             result = fn(tx)
-            if not tx.began:
-                tx.several(tx.flushed())  # the number of the transaction is known before its end is asked for
-            if tx.schema != str(migrate.SCHEMA):
-                self._check_schema(tx)
+            rest = self._rest(tx, durable)
             sent = True
-            # A server that crashes forgets what it did not wait for while we live on, and know of it: no version.
-            relaxed = [] if durable or tx.made else [(Q.relax, ())]
-            link.ask([*tx.flushed(), *relaxed, ("COMMIT", ())], self._telling(tx))
+            link.ask(rest, self._telling(tx))
         except psycopg.Error as error:
             lost = sent and is_lost(error)
             self._give_up(link, tx)
@@ -176,15 +177,34 @@ class PostgresStore(Store):
             if code_of(error) in _MISSING and not self._there:
                 self._create()
                 raise Again from None
+            if code_of(error) in _STANDS_ELSEWHERE:
+                raise Again from None
             raise
-        except BaseException:
+        except BaseException as error:
+            guess = tx.guessed is not None and not tx.began
             self._give_up(link, tx)
+            if guess and isinstance(error, Exception):
+                raise Again from None  # whether that is so is not proved
             raise
         self.pool.give(link)
+        tx.leave()
         if not self._there:
             make_folder(self.folder)
             self._there = True
         return result
+
+    def _rest(self, tx: PostgresTx, durable: bool) -> list[Statement]:
+        """What is sent with the end of a transaction. Whoever made no version is known by the transaction's number,
+        which must be known before its end is asked for."""
+        if tx.guessed is not None and not tx.began and (tx.made or not tx.writes):
+            return tx.ending()
+        if not tx.began:
+            tx.several(tx.flushed())
+        if tx.schema != str(migrate.SCHEMA):
+            self._check_schema(tx)
+        # A server that crashes forgets what it did not wait for while we live on, and know of it: no version.
+        relaxed = [] if durable or tx.made else [(Q.relax, ())]
+        return [*tx.flushed(), *relaxed, END]
 
     def _telling(self, tx: PostgresTx) -> list[Statement]:
         """What those hear who watch; asked for behind the last ``flushed``."""
@@ -216,8 +236,13 @@ class PostgresStore(Store):
         failover the number of a transaction may be another's."""
 
         def look(link: Link) -> bool:
-            while (status := _status(link, tx.xid)) == "in progress":
-                time.sleep(LONGEST_WAIT_S / 10)
+            status = None
+            if tx.xid is None and tx.guessed is not None:
+                link.ask(
+                    [(Q.hold, tx.guessed[1][:1])]
+                )  # until it is over. If it comes later, the run is not as it was
+            else:
+                status = _ended(link, tx.xid)
             if tx.made:
                 return bool(link.ask([(Q.committed, tx.made[-1])])[0])
             return bool(status == "committed")
@@ -367,10 +392,13 @@ class _Snapshot(PostgresView):
             self._store._readable = True
 
 
-def _status(link: Link, xid: str | None) -> Any:
-    """What the server knows of a transaction. One that it lost all trace of, as it crashed, did not happen."""
+def _ended(link: Link, xid: str | None) -> Any:
+    """What became of a transaction, when it is over. One that the server lost all trace of, as it crashed, did not
+    happen."""
     try:
-        return link.ask([(Q.outcome, (xid,))])[0][0][0]
+        while (status := link.ask([(Q.outcome, (xid,))])[0][0][0]) == "in progress":
+            time.sleep(LONGEST_WAIT_S / 10)
+        return status
     except psycopg.errors.InvalidParameterValue:  # its number is "in the future": it will be given once more
         return "aborted"
 

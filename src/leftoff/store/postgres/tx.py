@@ -55,6 +55,7 @@ class PostgresTx(HoldingView, Tx):
         run = int(made[0][0])
         self._heads[run] = (0, bytes(32), NO_COUNTS, 0, run_id, int(hidden), status)
         self._of(run).all = True
+        self._alone.add(run)
         return run
 
     def _change(self, run: int, **facts: Any) -> None:
@@ -124,6 +125,7 @@ class PostgresTx(HoldingView, Tx):
         if (
             not isinstance(last, Batch)
             or (last.run, last.seq) != (run, seq)
+            or last.version
             or (collection, key) in last.touched
         ):
             last = Batch(run, seq)
@@ -172,10 +174,16 @@ class PostgresTx(HoldingView, Tx):
         counts: str,
         seal: tuple[str, str, str | None, str | None] | None,
     ) -> None:
+        head = self.hold(run)
+        stood = (head[0], head[1], head[3], head[5]) if head is not None else (None,) * 4
         self._change(run, seq=seq, digest=digest, counts=counts)
         self.made.append((run, seq, token))
         sealed = (seal[0], seal[1], plain(seal[2]), plain(seal[3])) if seal else _NOT_SEALED
-        self.note(Q.add_version, (run, seq, token, digest, epoch, at, counts, *sealed))
+        last = self._pending[-1] if self._pending else None
+        if not isinstance(last, Batch) or last.version or (last.run, last.seq) != (run, seq):
+            last = Batch(run, seq)
+            self._pending.append(last)
+        last.version = (token, digest, epoch, at, counts, *sealed, *stood, self.schema)
 
     def add_alias(self, run: int, seq: int, name: str) -> None:
         self.note(Q.add_alias, (plain(name), run, seq))

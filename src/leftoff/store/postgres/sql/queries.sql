@@ -297,31 +297,70 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 -- A run that is being removed is not seen any more.
 UPDATE run SET hidden = 1, run_id = $1 WHERE run = $2
 
+-- name: add_version
+-- One row per commit, which moves the head of its run: from where it is known to stand, in which schema. Where that is
+-- not so, the version gets no number, and so all fails.
+WITH m AS (
+    UPDATE run SET n = nextval('commit_number'), seq = $2, digest = $4, counts = $7, updated_at = $6, checkpoint = $8
+    WHERE run = $1 AND seq = $12 AND digest = $13 AND epoch = $14 AND hidden = $15
+      AND (SELECT value FROM meta WHERE name = 'schema') = $16
+    RETURNING n
+)
+INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
+VALUES ($1, $2, (SELECT n FROM m), $3, $4, $5, $6, $7, $8, $9, $10, $11)
+
 -- name: supersede
--- Keep what is about to be replaced, readable at the versions that saw it.
+-- Keep what is about to be replaced, readable at the versions that saw it (a fragment, which goes with what replaces it:
+-- all parts of a statement see what was there before it).
+INSERT INTO past (run, collection, key, whole, until, seq, hash, data, outside, blob)
+SELECT r.run, r.collection, r.key, r.whole, $2, r.seq, r.hash, r.data, r.outside, r.blob
+FROM record r WHERE r.run = $1 AND r.collection = $3 AND r.key = $4
+
+-- name: put
+-- Make this the live record of its key.
+INSERT INTO record (run, seq, collection, key, whole, hash, data, outside, blob, status, ord, leaf)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (run, collection, key) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, data = excluded.data,
+    outside = excluded.outside, blob = excluded.blob, status = excluded.status, ord = excluded.ord, leaf = excluded.leaf
+
+-- name: drop
+-- This key has no live record any more.
+DELETE FROM record WHERE run = $1 AND collection = $3 AND key = $4
+
+-- name: supersede_many
+-- The same for many of one commit.
 INSERT INTO past (run, collection, key, whole, until, seq, hash, data, outside, blob)
 SELECT r.run, r.collection, r.key, r.whole, $2, r.seq, r.hash, r.data, r.outside, r.blob
 FROM unnest($3::text[], $4::text[]) AS t(c, k)
 JOIN record r ON r.run = $1 AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C"
 
--- name: put_records
--- Make these the live records of their keys.
-INSERT INTO record (run, collection, key, whole, seq, hash, data, outside, blob, status, ord, leaf)
-SELECT $1, t.c, t.k, t.w, $2, t.h, t.d, t.o, t.b, t.s, t.r, t.l
+-- name: put_many
+-- The same for many of one commit.
+INSERT INTO record (run, seq, collection, key, whole, hash, data, outside, blob, status, ord, leaf)
+SELECT $1, $2, t.c, t.k, t.w, t.h, t.d, t.o, t.b, t.s, t.r, t.l
 FROM unnest($3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[],
             $10::text[], $11::text[], $12::bigint[]) AS t(c, k, w, h, d, o, b, s, r, l)
 ON CONFLICT (run, collection, key) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, data = excluded.data,
     outside = excluded.outside, blob = excluded.blob, status = excluded.status, ord = excluded.ord, leaf = excluded.leaf
 
+-- name: drop_many
+-- The same for many of one commit.
+DELETE FROM record r USING unnest($2::text[], $3::text[]) AS t(c, k)
+WHERE r.run = $1 AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C"
+
+-- name: as_left
+-- Hold a run of which this process knows where it stands. Where it stands elsewhere, this divides by zero.
+SELECT 1 / count(*) FROM (
+    SELECT FROM run, meta
+    WHERE run.run = $1 AND run.seq = $2 AND run.digest = $3 AND run.epoch = $4 AND run.hidden = $5
+      AND meta.name = 'schema' AND meta.value = $6
+    FOR UPDATE OF run
+) AS found
+
 -- name: put_values
 -- Larger bytes, once each.
 INSERT INTO value (hash, data) SELECT h, d FROM unnest($1::bytea[], $2::bytea[]) AS t(h, d) ORDER BY h
 ON CONFLICT (hash) DO NOTHING
-
--- name: drop_records
--- These keys have no live record any more.
-DELETE FROM record r USING unnest($2::text[], $3::text[]) AS t(c, k)
-WHERE r.run = $1 AND r.collection = t.c COLLATE "C" AND r.key = t.k COLLATE "C"
 
 -- name: set_leaf
 -- A step got its first step below it, or lost its last.
@@ -330,15 +369,6 @@ UPDATE record SET leaf = $1 WHERE run = $2 AND collection = 'step' AND key = $3
 -- name: set_order
 -- A step whose place was told by a version that an import does not have any more.
 UPDATE record SET ord = $1 WHERE run = $2 AND collection = 'step' AND key = $3
-
--- name: add_version
--- One row per commit, which moves the head of its run.
-WITH c AS (SELECT nextval('commit_number') AS n),
-m AS (
-    UPDATE run SET n = c.n, seq = $2, digest = $4, counts = $7, updated_at = $6, checkpoint = $8 FROM c WHERE run = $1
-)
-INSERT INTO version (run, seq, n, token, digest, epoch, at, counts, checkpoint, trigger, step, note)
-SELECT $1, $2, c.n, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM c
 
 -- name: add_alias
 -- Another name for a checkpoint.
