@@ -168,13 +168,9 @@ class Rewound(BadData):
         "`leftoff verify` says what is left; resume the run, or open it again, to go on from there."
     )
 
-    def __init__(self, run_id: str, *, kept: int, newest: int) -> None:
-        """``kept``: the version that the run is at; ``newest``: the one that it was at."""
-        super().__init__(
-            f"The store lost version {newest} of run {run_id}, which it had acknowledged: it is at version {kept}, "
-            "without that."
-        )
-        self.run_id, self.kept, self.newest = run_id, kept, newest
+    run_id = ""
+    kept = 0  #: the version that the run is at
+    newest = 0  #: the one that it was at
 
 
 class Conflict(LeftoffError):

@@ -78,7 +78,12 @@ def need_known(view: View, head: Head, seq: int, digest: bytes) -> None:
             return
         digest = version.digest
     if seq < known or int.from_bytes(digest, "big") != content:
-        raise Rewound(head.run_id, kept=seq, newest=known)
+        error = Rewound(
+            f"The store lost version {known} of run {head.run_id}, which it had acknowledged: it is at version {seq}, "
+            "without that."
+        )
+        error.run_id, error.kept, error.newest = head.run_id, seq, known
+        raise error
 
 
 def gone(run_id: str) -> NotFound:
