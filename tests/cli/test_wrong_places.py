@@ -236,7 +236,7 @@ def test_everything_in_the_store_is_its_owners(tmp_path: Path) -> None:
     event = json.dumps({"session_id": "s", "cwd": str(tmp_path), "hook_event_name": "SessionStart"})
     before = os.umask(0)
     try:
-        store.mkdir()
+        (store / "mirror").mkdir(parents=True)
         succeed("init", "--dialect", "bmad", cwd=tmp_path)
         succeed("start", "x", cwd=tmp_path)
         succeed("artifact", "big", cwd=tmp_path)

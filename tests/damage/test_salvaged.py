@@ -26,10 +26,11 @@ KEPT = ("variables", "step_records", "status", "head")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a run of several steps that is completed, all of it in the log."""
     folder = tmp_path_factory.mktemp("worked")
-    succeed("start", "flow", "--run-id", "r", "--steps", "a,b,c,d,e", cwd=folder)
-    for number, step in enumerate("abcde"):
-        succeed("set", f"n={number}", f"text={'t' * 900}{number}", cwd=folder)
-        succeed("step", "done", step, "--result", json.dumps({"n": number}), cwd=folder)
+    steps = "abcdefghijkl"
+    succeed("start", "flow", "--run-id", "r", "--steps", ",".join(steps), cwd=folder)
+    for number, step in enumerate(steps):
+        succeed("set", f"n={number}", f"text={'t' * 900}{number}", f"v{number}={'v' * 900}", cwd=folder)
+        succeed("step", "done", step, "--result", json.dumps({"n": number, "text": "r" * 400}), cwd=folder)
     succeed("finish", cwd=folder)
     return folder
 
@@ -39,28 +40,30 @@ def state(folder: Path) -> dict[str, Any]:
     return {key: shown[key] for key in KEPT}
 
 
-def check_told(folder: Path, expected: dict[str, Any], what: str) -> bool:
-    """After a repair the run is as it was; or it is told that it is not, and it asks. Whether it is as it was."""
+def check_told(folder: Path, expected: dict[str, Any], what: str) -> str:
+    """After a repair the run is as it was; or it is told that it is not, and it asks. What became of it."""
     told = call("fsck", "--repair", "--json", cwd=folder)
     assert 0 == told.code, f"{what}: {told}"
     losses = {loss["run_id"]: loss for loss in told.json["salvaged"]}
     if call("show", "r", cwd=folder).code != 0:
         assert losses["r"]["kept"] is None, what
-        return False
+        return "gone"
     if state(folder) == expected:
-        return True
+        return "whole"
     assert "r" in losses, f"{what}: not a word"
     loss = losses["r"]
     assert loss["kept"] is not None, what
     verdict = call("verify", "r", "--json", cwd=folder)
     codes = [f["code"] for f in verdict.json["findings"] if f["level"] == "ask"]
-    if loss["newest"] != loss["kept"]:
-        assert 7 == verdict.code, f"{what}: {verdict}"
-        assert "integrity.salvaged" in codes, what
-    return False
+    if loss["newest"] == loss["kept"]:
+        return "whole"
+    assert 7 == verdict.code, f"{what}: {verdict}"
+    assert "integrity.salvaged" in codes, what
+    return "set back"
 
 
-def zeroed(worked: Path, folder: Path, seed: int, total: int) -> list[bool]:
+def zeroed(worked: Path, folder: Path) -> list[str]:
+    """Each page of zeros in turn, and repaired: what became of the run."""
     whole = folder / "whole"
     shutil.copytree(worked, whole)
     with leftoff.open(whole / ".leftoff") as store:
@@ -68,7 +71,7 @@ def zeroed(worked: Path, folder: Path, seed: int, total: int) -> list[bool]:
     expected = state(whole)
     data = (whole / ".leftoff" / "store.db").read_bytes()
     found = []
-    for number in random.Random(seed).sample(range(1, len(data) // PAGE), total):
+    for number in range(1, len(data) // PAGE):
         copy = folder / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(whole, copy)
@@ -78,15 +81,11 @@ def zeroed(worked: Path, folder: Path, seed: int, total: int) -> list[bool]:
     return found
 
 
-def test_a_zeroed_page(worked: Path, tmp_path: Path) -> None:
-    """A run that a repair sets back is never set back without a word."""
-    assert zeroed(worked, tmp_path, 3, 5)
-
-
-@pytest.mark.crash_full
 def test_every_zeroed_page(worked: Path, tmp_path: Path) -> None:
-    """The same for many pages."""
-    assert 20 == len(zeroed(worked, tmp_path, 4, 20))
+    """A run that a repair sets back is never set back without a word; and some pages do set it back."""
+    found = zeroed(worked, tmp_path)
+    assert len(found) > 20
+    assert "set back" in found and "whole" in found
 
 
 def test_a_repair_that_is_cut_short_leaves_no_unmarked_run(

@@ -140,3 +140,12 @@ def test_parts_of_the_killed_are_swept(over: Path) -> None:
     os.close(fd)
     sweep_parts(str(folder))
     assert ["old.leftoff"] == os.listdir(folder)
+
+
+def test_parts_in_the_archive_are_swept(over: Path) -> None:
+    """By `prune`, too, which may be the next that comes by."""
+    left = over / ".leftoff/archive" / "ab12".join(PART)
+    succeed("archive", "old", cwd=over)
+    left.write_bytes(b"half")
+    succeed("prune", cwd=over)
+    assert not left.exists()

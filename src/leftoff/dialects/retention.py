@@ -116,6 +116,7 @@ class Upkeep:
         """What earlier prunes and crashes left goes, too; and what all of it gave back is measured."""
         if self.store.exists():
             sweep(self.store, at_once=one_thread())
+            trash.sweep_archive(self.store)
         size = disk_use(self.project.store_folder)
         done.freed = max(0, before - size)
         if rules.max_bytes is not None and size > rules.max_bytes:

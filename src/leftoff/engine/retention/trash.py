@@ -189,7 +189,12 @@ def sweep(store: Store, now: int, age: int | None) -> list[InTrash]:
             gone.append(each)
         except (Conflict, NotFound):
             pass  # somebody was faster
+    sweep_archive(store)
+    return gone
+
+
+def sweep_archive(store: Store) -> None:
+    """Parts of bundles that nobody writes any more go."""
     folder = archive.folder_of(store)
     for below in (folder, os.path.join(folder, archive.TRASH)) if folder is not None else ():
         sweep_parts(below)
-    return gone
