@@ -20,7 +20,7 @@ EXIT_CODES = {
     "LeftoffError": 1, "StepFailed": 1, "StepTimeout": 1, "Usage": 2, "Ambiguous": 2, "BadDefinition": 2,
     "BadSettings": 2,
     "Frozen": 2, "NotFound": 3, "NoCheckpoint": 3, "Pruned": 3, "BadData": 4, "Corrupt": 4, "Invalid": 4,
-    "BadTemplate": 4, "Unsupported": 4, "Conflict": 5, "LeaseHeld": 5, "StaleEpoch": 5, "StepDone": 5,
+    "BadTemplate": 4, "Unsupported": 4, "Rewound": 4, "Conflict": 5, "LeaseHeld": 5, "StaleEpoch": 5, "StepDone": 5,
     "CannotResume": 6, "Diverged": 6, "UnsafePath": 6, "NeedsPerson": 7, "Redacted": 7, "StoreUnavailable": 8,
 }  # fmt: skip
 
