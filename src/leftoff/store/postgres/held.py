@@ -52,6 +52,7 @@ class Known:
         self.rows: dict[Address, tuple[Any, ...] | None] = {}
         self.all = False
         self.collections: set[str] = set()  # those of which all are known
+        self.written = False  # whether any was changed
 
     def has(self, collection: str) -> bool:
         """Whether all of a collection is known."""
@@ -92,7 +93,8 @@ class Left:
         """A transaction that changed no record knows nothing of them; what was known before still holds."""
         before = self._runs.pop(run, None)
         if known is None or not known.all or len(known.rows) > SMALL:
-            known = before[1] if before is not None and before[0][:2] == head[:2] else None
+            same = before is not None and before[0][:2] == head[:2] and not (known and known.written)
+            known = before[1] if before is not None and same else None
         if len(self._runs) >= MOST_LEFT:
             self._runs.clear()
         self._runs[run] = head, known, schema, alone

@@ -9,7 +9,7 @@ from leftoff.model.codec import text
 from leftoff.model.ids import parent_of
 from leftoff.model.versions import NO_COUNTS
 from leftoff.store.base import INLINE, Tx
-from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, what
+from leftoff.store.postgres.held import UNKNOWN, Again, Batch, HoldingView, Known, what
 from leftoff.store.postgres.names import cut, plain, whole
 from leftoff.store.postgres.queries import Q
 from leftoff.store.postgres.view import listed, listing
@@ -114,7 +114,7 @@ class PostgresTx(HoldingView, Tx):
         data, outside = (stored, None) if inside else (None, hash)
         facts = step or _NOT_A_STEP
         batch.put.append((*place, whole(key), hash, data, outside, blob, *facts))
-        self._of(run).rows[collection, key] = (seq, hash, data, *facts)
+        self._changing(run).rows[collection, key] = (seq, hash, data, *facts)
         if collection == "step":
             while key := parent_of(key):
                 self._below[run, key] = True
@@ -145,7 +145,7 @@ class PostgresTx(HoldingView, Tx):
         batch, place = self._batch(run, seq, collection, key), (collection, cut(key))
         batch.superseded.append(place)
         batch.dropped.append(place)
-        self._of(run).rows[collection, key] = None
+        self._changing(run).rows[collection, key] = None
         if collection == "step":
             self._below.clear()
 
@@ -159,9 +159,16 @@ class PostgresTx(HoldingView, Tx):
 
     def _set_step(self, run: int, step: str, column: int, value: Any) -> None:
         self.hold(run)
-        known = self._of(run).get("step", step)
-        if known is not UNKNOWN and known is not None:
-            self._of(run).rows["step", step] = (*known[:column], value, *known[column + 1 :])
+        known = self._changing(run)
+        row = known.get("step", step)
+        if row is not UNKNOWN and row is not None:
+            known.rows["step", step] = (*row[:column], value, *row[column + 1 :])
+
+    def _changing(self, run: int) -> Known:
+        """What is known of a run's records, of which one is changed."""
+        known = self._of(run)
+        known.written = True
+        return known
 
     def add_version(
         self,
