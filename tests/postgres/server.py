@@ -18,6 +18,8 @@ from typing import Any
 
 USER = "leftoff"
 LOCKED = "locked"  # a user who needs a password
+MAKE_LOCKED = f"""DO $$ BEGIN CREATE ROLE {LOCKED} LOGIN PASSWORD 'right';
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"""  # another test may be faster
 SETTINGS = {
     "listen_addresses": "''",
     "fsync": "off",  # what a server does at a power cut is its own affair
@@ -77,6 +79,14 @@ class Server:
         )
         assert done.returncode == 0, f"{name} failed: {done.stderr}\n{done.stdout}"
         return done.stdout
+
+    def tell(self, *statements: str) -> None:
+        """As somebody who may do everything."""
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as conn:
+            for statement in statements:
+                conn.execute(statement.encode())
 
     def as_user(self) -> dict[str, Any]:
         return {"user": self._user[0], "group": self._user[1], "extra_groups": []} if self._user else {}

@@ -69,18 +69,13 @@ class Pair:
         hosts = f"{self.primary.folder},{self.standby.folder}"
         return f"postgresql://{USER}@/postgres?host={hosts}&target_session_attrs=read-write&project={project}"
 
-    def tell(self, server: Server, *statements: str) -> None:
-        with psycopg.connect(server.url(), autocommit=True) as conn:
-            for statement in statements:
-                conn.execute(statement.encode())
-
     def wait_for(self, server: Server, question: str) -> None:
         with psycopg.connect(server.url(), autocommit=True) as conn:
             while not conn.execute(question.encode()).fetchone()[0]:  # type: ignore[index]
                 time.sleep(0.02)
 
     def be_synchronous(self) -> None:
-        self.tell(self.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+        self.primary.tell("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
         self.wait_for(self.primary, "SELECT bool_or(sync_state = 'sync') FROM pg_stat_replication")
 
     def part(self) -> None:
@@ -89,7 +84,7 @@ class Pair:
             end = conn.execute("SELECT pg_current_wal_lsn()").fetchone()
         assert end is not None
         self.wait_for(self.standby, f"SELECT pg_last_wal_replay_lsn() >= '{end[0]}'")
-        self.tell(self.standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+        self.standby.tell("ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
         self.wait_for(self.standby, "SELECT count(*) = 0 FROM pg_stat_wal_receiver")
 
     def fail_over(self) -> None:

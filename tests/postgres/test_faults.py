@@ -21,7 +21,7 @@ from leftoff.store.postgres.store import PostgresStore
 from leftoff.store.rows import Holder
 from leftoff.testing.scribe import AT, Scribe
 from tests.postgres.proxy import Proxy
-from tests.postgres.server import LOCKED, USER, Server
+from tests.postgres.server import LOCKED, MAKE_LOCKED, USER, Server
 
 
 @pytest.fixture
@@ -126,9 +126,7 @@ def test_a_server_that_never_answered(tmp_path: Path) -> None:
 
 def test_a_wrong_password(server: Server, name: str, tmp_path: Path) -> None:
     """Is told, and shown nowhere: not in the message, the hint, nor what lies behind it."""
-    with psycopg.connect(server.url(), autocommit=True) as conn:
-        conn.execute(f"DROP ROLE IF EXISTS {LOCKED}".encode())
-        conn.execute(f"CREATE ROLE {LOCKED} LOGIN PASSWORD 'right'".encode())
+    server.tell(MAKE_LOCKED)
     url = server.url(name).replace(f"{USER}@", f"{LOCKED}:geheim@")
     store = PostgresStore(url, str(tmp_path))
     assert "geheim" not in store.name and f"{LOCKED}@" in store.name
@@ -370,3 +368,27 @@ def _says(error: LeftoffError, message: str, hint: str) -> None:
     while behind is not None:
         assert "geheim" not in str(behind)
         behind = behind.__cause__
+
+
+@pytest.mark.parametrize("how", ["url", "environment"])
+def test_a_client_of_another_encoding(
+    server: Server, name: str, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said to the server is UTF-8, whatever a terminal's or the URL's client_encoding is."""
+    if how == "environment":
+        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    url = server.url(name, **({"client_encoding": "LATIN1"} if how == "url" else {}))
+    one = PostgresStore(url, str(tmp_path))
+    Scribe(one, "rüben").commit({("note", "größe"): "äöü"})
+    monkeypatch.delenv("PGCLIENTENCODING", raising=False)
+    other = PostgresStore(server.url(name), str(tmp_path))
+    assert ["rüben"] == [row.run_id for row in other.read(lambda view: view.list_runs({}))]
+    assert [] == other.check()["problems"]
+    one.close()
+    other.close()
+
+
+def test_ports_are_part_of_a_place(tmp_path: Path) -> None:
+    """Two servers in one folder of sockets do not share what lies on this machine."""
+    one, two = (PostgresStore(f"postgresql://me@/db?host=/run&port={port}", str(tmp_path)) for port in (1, 2))
+    assert one.folder != two.folder

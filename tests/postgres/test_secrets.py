@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import psycopg
 import pytest
 
 from leftoff.engine.config.project import local_folder, open_store
 from leftoff.errors import StoreUnavailable
 from tests.cli.command import LEFTOFF, call, environment
-from tests.postgres.server import USER, Server
+from tests.postgres.server import MAKE_LOCKED, USER, Server
 
 PASSWORD = "geh:eim/%40 ist es"
 
@@ -22,12 +21,12 @@ PASSWORD = "geh:eim/%40 ist es"
 @pytest.fixture
 def locked(server: Server, name: str) -> Iterator[str]:
     """The URL of somebody who needs a password, with it."""
-    with psycopg.connect(server.url(), autocommit=True) as conn:
-        conn.execute(f'DROP SCHEMA IF EXISTS "leftoff_{name}" CASCADE'.encode())
-        if not conn.execute("SELECT 1 FROM pg_roles WHERE rolname = 'locked'").fetchone():
-            conn.execute("CREATE ROLE locked LOGIN")
-        conn.execute(f"ALTER ROLE locked PASSWORD '{PASSWORD}'".encode())
-        conn.execute("GRANT CREATE ON DATABASE postgres TO locked")
+    server.tell(
+        f'DROP SCHEMA IF EXISTS "leftoff_{name}" CASCADE',
+        MAKE_LOCKED,
+        f"ALTER ROLE locked PASSWORD '{PASSWORD}'",
+        "GRANT CREATE ON DATABASE postgres TO locked",
+    )
     yield server.url(name).replace(f"{USER}@", f"locked:{quote(PASSWORD, safe='')}@")
 
 
@@ -100,3 +99,23 @@ def test_errors_do_not_say_it(server: Server, locked: str, project: Path) -> Non
         assert 8 == done.code
         assert "eim" not in done.out + done.err
     assert os.environ.get("LEFTOFF_STORE") is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["geheim%zz", "geheim%ff", "geh@eim", "geh/eim", "geh?eim", "geh#eim", "geheim%", "geheim@[::1:5"],
+)
+def test_a_url_that_cannot_be_read(project: Path, wrong: str) -> None:
+    """A password with a character that means something else in a URL: what to write is told, none of it is shown."""
+    done = call("ls", cwd=project, LEFTOFF_STORE=f"postgresql://me:{wrong}@h/db?project=x")
+    assert (2, "") == (done.code, done.out)
+    assert "cannot be read" in done.err and "%40" in done.err and "eim" not in done.err
+
+
+@pytest.mark.parametrize("option", ["projekt=x", "connect_timeout=soon"])
+def test_a_url_with_an_option_that_is_none(project: Path, server: Server, option: str) -> None:
+    """libpq's own word for it; the call is wrong, not the server."""
+    url = server.url().replace(f"{USER}@", f"{USER}:geheim@") + f"&{option}"
+    done = call("ls", cwd=project, LEFTOFF_STORE=url)
+    assert (2, "") == (done.code, done.out)
+    assert option.partition("=")[0] in done.err and "eim" not in done.err

@@ -129,7 +129,7 @@ def _with_options(conninfo: str, options: str) -> str:
     own = f"{given.get('options') or ''} {options}".strip()
     timeout = given.get("connect_timeout") or CONNECT_S
     name = given.get("application_name") or "leftoff"
-    wanted = {"options": own, "connect_timeout": timeout, "application_name": name}
+    wanted = {"options": own, "connect_timeout": timeout, "application_name": name, "client_encoding": "UTF8"}
     wanted.update({key: value for key, value in ALIVE.items() if key not in given})
     return psycopg.conninfo.make_conninfo(conninfo, **wanted)
 

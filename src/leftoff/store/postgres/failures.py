@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import psycopg
 
-from leftoff.errors import Corrupt, Invalid, LeftoffError, StoreUnavailable, Unsupported
+from leftoff.errors import Corrupt, Invalid, LeftoffError, StoreUnavailable, Unsupported, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +63,12 @@ _BY_TEXT = (
     (("shutting down",), "57P03"),
     (("in recovery mode",), "57P03"),
 )
+_TROUBLE = (
+    "53",
+    "58",
+    "XX",
+)  # start the codes of resources that are short, of the server's system, of its own bugs
+_POOLED = ("26000", "42P05")  # a statement that was prepared on another connection, or by another
 _TLS = ("certificate", "SSL", "ssl")
 
 
@@ -111,6 +117,17 @@ def translate(error: BaseException, place: Place) -> LeftoffError:
         )
     if is_lost(error):
         return _out_of_reach(place, code, text)
+    if isinstance(error, psycopg.ProgrammingError) and not code:  # libpq's, before anything was sent
+        return Usage(
+            f"The URL of {place.name} is wrong: {text}", hint="docs/postgres.md says what can stand in it."
+        )
+    if code.startswith(_TROUBLE):
+        return _unavailable(
+            f"{place.name} has trouble of its own: {text}", f"{SAFE} Its log says more.", True
+        )
+    if code in _POOLED:
+        hint = f"{SAFE} A pooler between must pool sessions, not transactions."
+        return _unavailable(f"{place.name} forgot what was prepared: {text}", hint, False)
     raise error
 
 

@@ -10,7 +10,7 @@ private file with the secrets instead (``?secrets=FILE``, also ours).
 from __future__ import annotations
 
 import os
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from leftoff.errors import StoreUnavailable, Usage
 from leftoff.model.codec import decode, text
@@ -35,7 +35,7 @@ class Place:
     """One project on one server."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
+        parts = _split(url)
         asked = parse_qsl(parts.query, keep_blank_values=True)
         self.project = next((value for name, value in asked if name == "project"), "")
         if "project" in dict(asked) and not (0 < len(self.project) <= MOST and set(self.project) <= _NAME):
@@ -47,21 +47,21 @@ class Place:
         rest = [(name, value) for name, value in asked if name not in _OURS]
         rest += [pair for name, path in asked if name == "secrets" for pair in _read(path)]
         #: what libpq is given
-        self.conninfo = urlunsplit(
-            parts._replace(scheme="postgresql", query=urlencode(rest, quote_via=quote))
-        )
+        self.conninfo = _joined(parts._replace(scheme="postgresql"), urlencode(rest, quote_via=quote))
         self.secrets = [secret for secret in [_password(parts), *_secrets(rest)] if secret]
         #: how people see it
         shown = [(name, value) for name, value in asked if name not in (*_SECRET, "secrets")]
         query = urlencode(shown, quote_via=quote, safe="/")
-        self.name = urlunsplit(parts._replace(netloc=_without_password(parts), query=query))
+        self.name = _joined(parts._replace(netloc=_without_password(parts)), query)
 
     @property
     def key(self) -> str:
         """A name for a folder of this machine: the same project, by whatever user and password."""
         where = urlsplit(self.name)
-        host = where.netloc.rpartition("@")[2] or dict(parse_qsl(where.query)).get("host", "")
-        return sha256(f"{host}\n{where.path}\n{self.schema}".encode()).hexdigest()[:16]
+        asked = dict(parse_qsl(where.query))
+        host = where.netloc.rpartition("@")[2] or asked.get("host", "")
+        port = f":{asked['port']}" if "port" in asked else ""
+        return sha256(f"{host}{port}\n{where.path}\n{self.schema}".encode()).hexdigest()[:16]
 
     @property
     def quoted(self) -> str:
@@ -82,7 +82,7 @@ def of_project(url: str, project: str) -> str:
         (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "project"
     ]
     query = [*rest, ("project", project)] if project else rest
-    return urlunsplit(parts._replace(query=urlencode(query, quote_via=quote)))
+    return _joined(parts, urlencode(query, quote_via=quote))
 
 
 def shown(location: str) -> str:
@@ -105,7 +105,37 @@ def without_secrets(url: str, folder: str) -> str:
         write_private(path, [content])
     kept = [(name, value) for name, value in asked if name not in found]
     query = urlencode([*kept, ("secrets", path)], quote_via=quote, safe="/")
-    return urlunsplit(parts._replace(netloc=_without_password(parts), query=query))
+    return _joined(parts._replace(netloc=_without_password(parts)), query)
+
+
+def _split(url: str) -> SplitResult:
+    """Its parts, if libpq would read them as we do. What is wrong is told without showing any of it."""
+    try:
+        parts = urlsplit(url)
+        for piece in url.split("%")[1:]:
+            bytes.fromhex(piece[:2])[0]
+        unquote(url, errors="strict")
+    except (ValueError, IndexError):
+        parts = None
+    if parts is None or parts.netloc.count("@") > 1 or _is_cut(parts):
+        raise Usage(
+            "The URL of the store cannot be read.",
+            hint="It is postgresql://USER:PASSWORD@HOST:PORT/DATABASE?project=NAME. In a user's name or a password, "
+            "@ is written %40, : %3A, / %2F, % %25.",
+        )
+    return parts
+
+
+def _is_cut(parts: SplitResult) -> bool:
+    """Whether a character of the password that was not written as %XX ended the host too early."""
+    rest = parts.path + parts.fragment + (parts.query if ":" in parts.netloc else "")
+    return "@" in rest and "@" not in parts.netloc
+
+
+def _joined(parts: SplitResult, query: str) -> str:
+    """A URL again; one without a host, or without a query, is one, too."""
+    rest = parts.path + (f"?{query}" if query else "") + (f"#{parts.fragment}" if parts.fragment else "")
+    return f"{parts.scheme}://{parts.netloc}{rest}"
 
 
 def _read(path: str) -> list[tuple[str, str]]:
