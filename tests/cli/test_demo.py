@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
@@ -21,10 +20,8 @@ def stripped(part: str) -> list[str]:
 
 
 def test_tells_the_truth(project: Path) -> None:
-    """Killed in the third step, resumed there, steps one and two not run again; well under 20 seconds."""
-    began = time.monotonic()
+    """Killed in the third step, resumed there, steps one and two not run again."""
     result = succeed("demo", cwd=project, TMPDIR=str(project))
-    assert time.monotonic() - began < 20
     parts = re.split(r"^(?=\d  )", result.out, flags=re.MULTILINE)
     assert ["fetch running", "clean running", "analyse running"] == stripped(parts[1])[:3]
     assert re.fullmatch(r"kill -9 process \d+", stripped(parts[1])[3])

@@ -93,7 +93,7 @@ def damaged(name: str, chance: random.Random) -> tuple[bytes, str]:
 def check(name: str, data: bytes, path: str) -> str:
     """Rejected by type, or read so that nothing is missing; what it came to."""
     repairs = Repairs()
-    started = time.monotonic()
+    started = time.thread_time()
     try:
         document = read_document(data, path, repairs)
         found = read(dialect(name), document, Source(path, 1_765_000_000_000), repairs)
@@ -102,7 +102,7 @@ def check(name: str, data: bytes, path: str) -> str:
         assert error.message and error.hint
         return "rejected"
     finally:
-        assert time.monotonic() - started < 2, data
+        assert time.thread_time() - started < 2, data  # of work, however busy the machine is
     found.records = records
     assert same(respelt(document, dialect(name).keys, Repairs()), write(dialect(name), found.state())), data
     return "repaired" if repairs.lines else "read"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from hashlib import sha256
@@ -17,10 +16,10 @@ from leftoff.engine.write.lease import LIMIT_MS
 from leftoff.errors import StoreUnavailable
 from leftoff.host import Process, started, this_process
 from leftoff.store.base import Tx
-from leftoff.store.rows import RunRow
 from leftoff.testing.scribe import AT
 from leftoff.workflow.run.driver import Driver
 from leftoff.workflow.run.fence import Fence
+from tests.agents.hooking import Session
 from tests.cli.command import LEFTOFF, call
 from tests.postgres.proxy import Proxy
 from tests.workflow.driving import Flow, mark, until, wait
@@ -140,21 +139,11 @@ def test_a_log_that_is_still_written_elsewhere(project: Path, url: str) -> None:
 def test_hooks_of_an_agent(project: Path, url: str) -> None:
     """A session's run is on the server; what its hooks remember lies in the folder of this machine."""
     opened = open_store(url)
-    opened.write(lambda tx: None)  # a hook has little time, and a store is made once
     assert opened.folder == local_folder(url) == local_folder(url.replace("@", ":geheim@", 1))
-    event = {
-        "session_id": "s-1",
-        "cwd": str(project),
-        "hook_event_name": "UserPromptSubmit",
-        "prompt": "go on",
-    }
-    done = call("hook", "claude", cwd=project, input=json.dumps(event), LEFTOFF_STORE=url)
-    assert (0, "") == (done.code, done.err), done
-
-    def runs() -> list[RunRow]:
-        return opened.read(lambda view: view.list_runs({"session": "s-1"})) if opened.exists() else []
-
-    (row,) = until(runs, "what a slow machine writes behind the hook")
+    session = Session(project, "s-1")  # which takes the time it needs: no machine is too slow for it
+    session.env = {"LEFTOFF_STORE": url}
+    session.fire("UserPromptSubmit", prompt="Write the guide")
+    (row,) = opened.read(lambda view: view.list_runs({"session": "s-1"}))
     assert "session" == row.workflow
     assert [] == list(project.iterdir())
     opened.close()

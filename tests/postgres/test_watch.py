@@ -114,6 +114,8 @@ def test_a_selector_can_wait_for_it(store: PostgresStore) -> None:
 
     scribe = Scribe(store)
     watch = store.watch()
+    scribe.commit()
+    assert News({"run-1": 2}) == watch.wait(SOON_S)  # and whatever was told late of what came before it
     assert ([], [], []) == select.select([watch.fileno()], [], [], 0)
     scribe.commit()
     assert select.select([watch.fileno()], [], [], SOON_S)[0]
