@@ -13,9 +13,11 @@ import pytest
 import leftoff
 from leftoff.engine.config.project import open_store
 from leftoff.errors import Corrupt, LeaseHeld, NotFound
+from leftoff.store.postgres import repair
 from leftoff.store.postgres.location import Place
 from leftoff.store.repair import salvage
 from leftoff.store.transfer import copy
+from tests.cli.command import call
 from tests.damage import store as samples
 from tests.damage.store import everything
 from tests.damage.test_tampering import RUN, TAMPERING
@@ -186,6 +188,46 @@ def test_a_repair_that_believes_everything_is_caught(
         assert not store.fsck(repair=True).ok
     monkeypatch.undo()
     repaired(place)
+
+
+def test_nobody_replaces_a_blob_that_is_looked_at(
+    place: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is judged and set aside in one transaction that holds it: who saves it again does so before, or after."""
+    tamper(server, place, CASES["a piece gone"][0])
+    seen: list[str] = []
+
+    def look(store: Any, view: Any, hash: bytes) -> bool:
+        try:
+            asked(server, place, f"SELECT 1 FROM blob WHERE hash = '\\x{hash.hex()}' FOR UPDATE NOWAIT")
+            seen.append("free")
+        except psycopg.errors.LockNotAvailable:
+            seen.append("held")
+        return real(store, view, hash)
+
+    real = repair._is_whole
+    monkeypatch.setattr(repair, "_is_whole", look)
+    repaired(place)
+    assert {"held"} == set(seen)
+
+
+def test_a_commit_after_the_look(place: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody commits to a damaged run before it is settled stays in it."""
+    tamper(server, place, CASES["a step's status"][0])
+    left = [True]
+
+    def look(store: Any) -> Any:
+        found = real(store)
+        if left and left.pop():
+            assert 0 == call("note", "in between", "--run", "run-0", cwd=Path("/"), LEFTOFF_STORE=place).code
+        return found
+
+    real = repair.inspect
+    monkeypatch.setattr(repair, "inspect", look)
+    report = repaired(place)
+    assert report.repaired
+    with leftoff.open(place) as store:
+        assert "in between" in [note["text"] for note in store.get("run-0").records["note"].values()]
 
 
 def test_a_run_that_is_driven_is_left_alone(place: str, server: Server) -> None:

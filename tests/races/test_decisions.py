@@ -135,6 +135,18 @@ def test_another_question_while_somebody_picks(project: Path) -> None:
         decide(here_, caller, Decision(("r", "sign-off")))
 
 
+def test_a_run_that_is_removed_before_it_is_written_down(project: Path, seam: Seam) -> None:
+    """The decision was taken, and that is what its person hears."""
+    ask(project, "Ship it?")
+    seam.before(
+        "leftoff.operations.pages.actions.write_down", lambda: succeed("rm", "r", "--yes", cwd=project)
+    )
+    with here(project) as here_:
+        done = act(here_, NOBODY, "approve", "r", {"step": "sign-off", "choice": "ship"})
+    assert "is approved" in done.told
+    assert 3 == call("show", "r", cwd=project).code
+
+
 # -- what retention lets go
 
 

@@ -131,9 +131,12 @@ def write_down(project: Project, caller: Caller, row: RunRow, action: str, said:
     def make(tx: Tx, row: RunRow, changes: ChangeSet) -> None:
         changes.put(AUDIT, f"{about['at']} {action}", about)
 
-    write_report(
-        project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
-    )
+    try:
+        write_report(
+            project.store, this_run(row.run, row.run_id), make, Terms(project.now), scrubber=project.redactor
+        )
+    except NotFound:
+        pass  # somebody removed or archived it since: what was done was done
 
 
 # -- one function for each action, and one that says what it would do

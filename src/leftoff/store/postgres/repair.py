@@ -140,16 +140,16 @@ class _Repair:
     # -- a blob
 
     def _settle_blob(self, hash: bytes) -> None:
-        """One that can be read after all is known again. Of one that cannot, that is known: its records stay."""
+        """One that can be read after all is known again. Of one that cannot, that is known: its records stay. Whoever
+        saves it again meanwhile has done so before, or waits."""
         store = self._store
-        whole = store.read(lambda view: _is_whole(store, view, hash))
-        if not whole:
-            store.blobs.set_aside(hash, self.name)
 
         def work(tx: Any) -> None:
-            if whole:
+            tx.ask(Q.lock_blobs, ([hash],))
+            if _is_whole(store, tx, hash):
                 tx.note(Q.know_blob, (hash,))
                 return
+            store.blobs.set_aside(hash, self.name)
             self._aside(tx, "blob", "t.hash = $1", (hash,))
             tx.note(Q.pieces_aside, (hash, self.name))
             tx.note(Q.drop_former, (hash, 0))
