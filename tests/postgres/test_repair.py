@@ -222,7 +222,7 @@ def test_a_commit_after_the_look(place: str, server: Server, monkeypatch: pytest
             assert 0 == call("note", "in between", "--run", "run-0", cwd=Path("/"), LEFTOFF_STORE=place).code
         return found
 
-    real = repair.inspect
+    real = repair.inspect  # type: ignore[attr-defined]
     monkeypatch.setattr(repair, "inspect", look)
     report = repaired(place)
     assert report.repaired
